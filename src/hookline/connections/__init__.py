@@ -1,0 +1,1 @@
+"""Sources, destinations and what connects them: one definition serves file, API, database and routing."""

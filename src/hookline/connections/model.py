@@ -1,0 +1,84 @@
+"""The objects people configure: one definition serves the connections file, the admin API and the database.
+
+Names and shapes are DESIGN 6.5. A ``Snapshot`` is everything in force at one version, as the other roles load it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+WEBHOOKS_MAX = 5
+"""Receiver URLs per destination (SPEC 2.1 and 8)."""
+
+Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[!-9;-~]+$")]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A website, app or server that sends events; any of its write keys names it."""
+
+    id: Id
+    name: Name
+    type: Literal["web", "mobile", "server"] = "server"
+    enabled: bool = True
+    write_keys: Annotated[tuple[WriteKey, ...], msgspec.Meta(max_length=20)] = ()
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One receiver URL with the static headers of its requests (SPEC 2.1)."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
+    headers: dict[str, str] = {}
+
+
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Settings of a destination of kind ``webhook`` (SPEC 2.1).
+
+    ``shared_secret`` may be a reference, ``env:HOOKLINE_SECRET_X`` or ``file:NAME``.
+    """
+
+    webhooks: Annotated[tuple[Webhook, ...], msgspec.Meta(min_length=1, max_length=WEBHOOKS_MAX)]
+    shared_secret: str | None = None
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Where events go: a kind from the catalog, its settings, and the sources that feed it."""
+
+    id: Id
+    name: Name
+    kind: Literal["webhook"] = "webhook"
+    sources: tuple[Id, ...] = ()
+    enabled: bool = True
+    settings: WebhookSettings
+
+
+Offsets = dict[int, int]
+"""An offset per partition."""
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """The stream of one enabled destination: its number and, per source, the offsets at which it begins.
+
+    ``number`` is given once, when the destination is enabled, and never used again. ``sources`` maps a source id to
+    the journal's end when that source was connected (or the destination enabled): an event of the source belongs to
+    the lane exactly if its offset is not below that.
+    """
+
+    number: int
+    sources: dict[str, Offsets]
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything in force at one version, secrets not yet resolved. ``lanes`` is keyed by destination id."""
+
+    version: int
+    sources: tuple[Source, ...] = ()
+    destinations: tuple[Destination, ...] = ()
+    lanes: dict[str, Lane] = {}
+
+
+PUBLISHED_NAMES = {"webhook": "Webhooks"}
+"""Kind to published name, the name that ``integrations`` uses (SPEC 2.4); case-sensitive."""

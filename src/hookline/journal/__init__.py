@@ -1,0 +1,1 @@
+"""The durable, ordered, partitioned log of accepted events: a port and its backends."""

@@ -1,0 +1,135 @@
+"""The journal port: what callers may rely on, whatever stores the records.
+
+The journal is a set of partitions, numbered from 0. A partition is an ordered sequence of records; each record has an
+**offset**, an integer that starts at 0, grows by exactly one per record and is never used twice. Records of one user
+go to one partition (``partition_of``), so they are read in the order in which they were acknowledged.
+
+**Appending.** ``append`` takes records for any partitions and returns once every one of them is durable: a crash of
+the process, or of the machine, after that cannot lose them. Records of one call and one partition get consecutive
+offsets in the order given. Concurrent calls share one synchronisation of the disk. When it raises, nothing may be
+acknowledged: some records of the call may still turn up later (after a crash the journal keeps what it had written),
+so a resend must carry the same messageId, by which a reader recognises it. ``JournalFull`` is temporary and leaves
+the journal usable; ``JournalFailed`` is final for this process: a failed synchronisation is never tried again,
+because the operating system may have dropped the pages it failed to write. The process must exit and open the
+journal anew, from what the disk really holds.
+
+**Reading.** ``end(partition)`` is the offset one past the last durable record; ``start(partition)`` the oldest one
+still kept. ``read`` yields whole groups from an offset on and never yields a record at or past ``end``: what a reader
+sees is durable. A group is a run of consecutive records that were written together; its size is bounded by
+``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
+below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently.
+
+**Retention** drops whole groups of old records from the front, by age and by bytes. **Erasure** overwrites a record
+in place: its offset and length stay, its content is gone from the disk, and readers see it as ``erased``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from hookline.journal.record import Record
+
+GROUP_RECORDS_MAX = 2_500
+GROUP_BYTES_MAX = 4 * 1024 * 1024
+
+
+class JournalError(Exception):
+    """The journal could not do what was asked."""
+
+    code = "journal_error"
+
+
+class JournalFull(JournalError):
+    """There is no room on the disk; nothing was stored. Temporary: try again after ``retry_after_seconds``."""
+
+    code = "journal_full"
+    retry_after_seconds = 5
+
+
+class JournalFailed(JournalError):
+    """The disk refused a write or a synchronisation; this process must stop appending and exit."""
+
+    code = "journal_failed"
+
+
+class JournalLocked(JournalError):
+    """Another server already appends to this journal."""
+
+    code = "data_folder_in_use"
+
+
+class OffsetExpired(JournalError):
+    """The offset asked for is older than what is kept; ``start`` is the oldest one that can be read."""
+
+    code = "offset_expired"
+
+    def __init__(self, start: int) -> None:
+        super().__init__(f"records below offset {start} are no longer kept")
+        self.start = start
+
+
+class Group(NamedTuple):
+    """Consecutive records: ``records[i]`` has offset ``first_offset + i``; ``size_bytes`` is what they take on disk."""
+
+    first_offset: int
+    records: list[Record]
+    size_bytes: int
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last record of the group."""
+        return self.first_offset + len(self.records)
+
+
+class Reader(Protocol):
+    """A view of the whole journal for reading; cheap to open, safe beside one appender in another process."""
+
+    def partitions(self) -> range:
+        """The partition numbers."""
+
+    def start(self, partition: int) -> int:
+        """The oldest offset still kept."""
+
+    def end(self, partition: int) -> int:
+        """One past the last durable record."""
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield the groups from ``offset`` to the end as it is now; the first one begins exactly at ``offset``.
+
+        Raise OffsetExpired when ``offset`` is below ``start``, ValueError when it is past ``end``.
+        """
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        """The record at ``offset``, or None when it is not (or no longer) kept."""
+
+    def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
+        """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
+
+    def close(self) -> None:
+        """Give back files and memory maps."""
+
+
+class Appender(Protocol):
+    """The one writer of a journal's partitions in this installation."""
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Store the records durably; see the module's text for order, errors and what a failure means."""
+
+    def erase(self, partition: int, offsets: Sequence[int]) -> int:
+        """Overwrite the records at these offsets; return how many were there. Durable on return."""
+
+    def retain(self, now_ms: int) -> int:
+        """Drop what retention no longer keeps; return the number of bytes freed."""
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the journal; idempotent."""
+
+
+def partition_of(user_key: str, partitions: int) -> int:
+    """The partition of a user's records; stable across processes, versions and machines."""
+    if partitions == 1:
+        return 0
+    from zlib import crc32
+
+    return crc32(user_key.encode()) % partitions

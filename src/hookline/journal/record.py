@@ -1,0 +1,54 @@
+"""The journal's record envelope: what is stored for one accepted (or rejected) item.
+
+Records are MessagePack arrays, so a field is only ever added at the end, with a default; ``format_version`` counts
+such additions. A reader accepts every version up to its own and refuses newer ones with a clear error.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FORMAT_VERSION = 1
+
+MessageType = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
+Origin = Literal["sdk", "audience", "trait", "deletion"]
+
+
+class Rejection(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Why an item was refused: the stable ``code`` of the collection API and its sentence."""
+
+    code: str
+    message: str
+
+
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """One item as the collection edge stored it.
+
+    ``received_at`` is milliseconds since the epoch. ``fingerprint`` is 16 bytes over (source, messageId), the key of
+    duplicates and look-ups. ``user_key`` is the user id, else the anonymous id: one user's events share a partition
+    and keep their order. ``timestamp`` is the final one (parsed, skew-corrected; ISO, milliseconds, Z). ``body`` is
+    the caller's JSON object byte for byte; ``envelope`` the JSON object of the batch's ``context`` and
+    ``integrations`` to be merged under the body's own, when the batch had any. ``selection`` is the effective
+    destination selection map (SPEC 2.4), None when it disables nothing. ``to`` lists destination ids and is set for
+    internal origins only. ``rejection`` is set for an item that is kept for inspection and never delivered.
+    ``erased`` marks a record whose content was overwritten in place.
+    """
+
+    format_version: int
+    erased: bool
+    received_at: int
+    source: str
+    type: str
+    message_id: str
+    fingerprint: bytes
+    user_key: str
+    timestamp: str
+    origin: Origin
+    body: bytes
+    envelope: bytes | None = None
+    selection: dict[str, bool] | None = None
+    to: tuple[str, ...] | None = None
+    traceparent: str | None = None
+    rejection: Rejection | None = None

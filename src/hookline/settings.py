@@ -1,0 +1,337 @@
+"""All settings with their defaults, where they may come from, and how they are written.
+
+The keys are DESIGN 6.4. Precedence: command line flag, then environment, then ``hookline.yaml``, then the
+default below. The limits of SPEC.md section 8 live beside the code that enforces them; only what a person may
+change is here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import json
+import os
+import re
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NewType, get_args, get_origin, get_type_hints
+
+import msgspec
+
+Seconds = NewType("Seconds", float)
+Bytes = NewType("Bytes", int)
+Networks = NewType("Networks", tuple[str, ...])
+
+DAY_SECONDS = 86_400.0
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names the key and what to write instead."""
+
+    code = "invalid_settings"
+
+
+class Collect(msgspec.Struct, frozen=True, kw_only=True):
+    """The public collection API."""
+
+    listen: str = "127.0.0.1:8080"
+    public_url: str | None = None
+    trusted_proxies: Networks = Networks(())
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """The admin API and the pages."""
+
+    listen: str = "127.0.0.1:8081"
+    public_url: str | None = None
+    admin_token: str | None = None
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """Where accepted events are stored: ``local`` or ``kafka://host:port,…/topic``."""
+
+    url: str = "local"
+    partitions: int = 1
+
+
+class Database(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything else is stored: ``local`` (SQLite files) or ``postgresql://…``."""
+
+    url: str = "local"
+
+
+class Deliver(msgspec.Struct, frozen=True, kw_only=True):
+    """How webhook requests are sent (SPEC 4.1 and 7)."""
+
+    timeout: Seconds = Seconds(5.0)
+    retry_first: Seconds = Seconds(1.0)
+    retry_max: Seconds = Seconds(600.0)
+    retry_window: Seconds = Seconds(4 * 3600.0)
+    allow_networks: Networks = Networks(())
+    ca_file: str | None = None
+
+
+class Dedup(msgspec.Struct, frozen=True, kw_only=True):
+    """How far back a repeated messageId is recognised."""
+
+    window: Seconds = Seconds(DAY_SECONDS)
+    bytes: Bytes = Bytes(2 * 1024**3)
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the journal keeps events; whichever limit is reached first."""
+
+    events: Seconds = Seconds(30 * DAY_SECONDS)
+    bytes: Bytes = Bytes(20 * 1024**3)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the installation may use (SPEC 4.2 rule 10 and section 8)."""
+
+    level: Literal["free", "team", "business"] = "business"
+    grandfathered: bool = False
+
+
+class Secrets(msgspec.Struct, frozen=True, kw_only=True):
+    """Where ``file:NAME`` references of the connections file are looked up."""
+
+    dir: str | None = None
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True):
+    """Log lines: coloured text in a terminal, one JSON object per line elsewhere, or forced."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting of one installation."""
+
+    service_name: str = "Hookline"
+    data_dir: str = "./hookline-data"
+    collect: Collect = Collect()
+    control: Control = Control()
+    journal: Journal = Journal()
+    database: Database = Database()
+    deliver: Deliver = Deliver()
+    dedup: Dedup = Dedup()
+    retention: Retention = Retention()
+    plan: Plan = Plan()
+    secrets: Secrets = Secrets()
+    log: Log = Log()
+
+    @property
+    def data_path(self) -> Path:
+        """The data folder as an absolute path."""
+        return Path(self.data_dir).expanduser().absolute()
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where the value of one key came from: ``flag``, ``env NAME``, ``file PATH`` or ``default``."""
+
+    key: str
+    value: Any
+    source: str
+
+
+def load(
+    config: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> tuple[Settings, list[Origin]]:
+    """Read the settings: flags over environment over file over defaults.
+
+    ``config`` None means ``./hookline.yaml`` where it exists. ``flags`` maps dotted keys to values; None values
+    are ignored. Raise SettingsError naming the key for anything unknown or unreadable.
+    """
+    environment = os.environ if environment is None else environment
+    values = _from_file(config)
+    values.update(_from_environment(environment))
+    values.update({key: (value, "flag") for key, value in (flags or {}).items() if value is not None})
+    known = keys()
+    origins: list[Origin] = []
+    parsed: dict[str, Any] = {}
+    for key, (raw, source) in values.items():
+        if key not in known:
+            raise SettingsError(f"unknown setting {key!r} ({source}){_nearest(key, known)}")
+        parsed[key] = _parse(key, raw, known[key])
+    settings = _build(parsed)
+    _validate(settings)
+    for key in known:
+        source = values[key][1] if key in values else "default"
+        origins.append(Origin(key, value_of(settings, key), source))
+    return settings, origins
+
+
+def keys() -> dict[str, Any]:
+    """Every dotted key with its type, in the order of the reference."""
+    found: dict[str, Any] = {}
+    for name, kind in get_type_hints(Settings).items():
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            found.update({f"{name}.{field}": inner for field, inner in get_type_hints(kind).items()})
+        else:
+            found[name] = kind
+    return found
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """The value of a dotted key."""
+    value: Any = settings
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def environment_name(key: str) -> str:
+    """The environment variable of a dotted key: ``deliver.timeout`` is ``HOOKLINE_DELIVER_TIMEOUT``."""
+    return "HOOKLINE_" + key.replace(".", "_").upper()
+
+
+def parse_duration(text: str | int | float) -> Seconds:
+    """``250ms``, ``5s``, ``10m``, ``4h``, ``30d`` or a bare number of seconds, as seconds."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return Seconds(float(text))
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(text))
+    if match is None:
+        raise ValueError("write a duration such as 250ms, 5s, 10m, 4h or 30d")
+    scale = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": DAY_SECONDS, None: 1}[match[2]]
+    return Seconds(float(match[1]) * scale)
+
+
+def parse_size(text: str | int) -> Bytes:
+    """``512``, ``64KB``, ``500MB``, ``2GB`` (powers of 1024), as bytes."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return Bytes(text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB)?\s*", str(text), re.IGNORECASE)
+    if match is None:
+        raise ValueError("write a size such as 64KB, 500MB or 2GB")
+    scale = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}[(match[2] or "B").upper()]
+    return Bytes(int(float(match[1]) * scale))
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """``host:port`` (or ``[v6]:port``) as a pair; port 0 means any free one."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ValueError("write an address such as 127.0.0.1:8080")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
+    path = config or Path("hookline.yaml")
+    if config is None and not path.exists():
+        return {}
+    import yaml  # here: only a process that has a file pays for the import
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not valid YAML: {error}") from None
+    values: dict[str, tuple[object, str]] = {}
+    for name, value in (document or {}).items():
+        if isinstance(value, dict):
+            values.update({f"{name}.{inner}": (item, f"file {path}") for inner, item in value.items()})
+        else:
+            values[str(name)] = (value, f"file {path}")
+    return values
+
+
+# HOOKLINE_SECRET_* holds secrets that connections refer to; the others steer tests and tools, not the service.
+_NOT_SETTINGS = ("HOOKLINE_SECRET_", "HOOKLINE_CRASH_POINT", "HOOKLINE_TEST_")
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[object, str]]:
+    names = {environment_name(key): key for key in keys()}
+    values: dict[str, tuple[object, str]] = {}
+    for name, value in environment.items():
+        if not name.startswith("HOOKLINE_") or name.startswith(_NOT_SETTINGS):
+            continue
+        if name not in names:
+            raise SettingsError(f"unknown setting {name}{_nearest(name, names)}")
+        values[names[name]] = (value, f"env {name}")
+    return values
+
+
+def _nearest(key: str, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _parse(key: str, raw: object, kind: Any) -> Any:
+    try:
+        return _parse_as(raw, kind)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"setting {key!r}: {error} (got {raw!r})") from None
+
+
+def _parse_as(raw: object, kind: Any) -> Any:
+    if get_origin(kind) is types.UnionType:  # the only unions are `str | None`
+        return None if raw is None or raw == "" else str(raw)
+    if get_origin(kind) is Literal:
+        if raw not in get_args(kind):
+            raise ValueError(f"write one of {', '.join(get_args(kind))}")
+        return raw
+    if kind is Seconds:
+        return parse_duration(raw)  # type: ignore[arg-type]
+    if kind is Bytes:
+        return parse_size(raw)  # type: ignore[arg-type]
+    if kind is Networks:
+        return _parse_networks(raw)
+    if kind is bool:
+        return _parse_bool(raw)
+    if kind is int:
+        return int(raw)  # type: ignore[call-overload]
+    if not isinstance(raw, str):
+        raise ValueError("write text")
+    return raw
+
+
+def _parse_bool(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word in ("true", "1", "yes", "on"):
+        return True
+    if word in ("false", "0", "no", "off"):
+        return False
+    raise ValueError("write true or false")
+
+
+def _parse_networks(raw: object) -> Networks:
+    if isinstance(raw, str):
+        text = raw.strip()
+        items = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part.strip()]
+    else:
+        items = list(raw or ())  # type: ignore[call-overload]
+    networks = [str(ipaddress.ip_network(str(item).strip(), strict=False)) for item in items]
+    return Networks(tuple(networks))
+
+
+def _build(parsed: Mapping[str, Any]) -> Settings:
+    arguments: dict[str, Any] = {}
+    for name, kind in get_type_hints(Settings).items():
+        prefix = f"{name}."
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            inner = {key.removeprefix(prefix): v for key, v in parsed.items() if key.startswith(prefix)}
+            arguments[name] = kind(**inner)
+        elif name in parsed:
+            arguments[name] = parsed[name]
+    return Settings(**arguments)
+
+
+def _validate(settings: Settings) -> None:
+    for key in ("collect.listen", "control.listen"):
+        try:
+            parse_listen(value_of(settings, key))
+        except ValueError as error:
+            raise SettingsError(f"setting {key!r}: {error}") from None
+    for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
+        if value_of(settings, key) <= 0:
+            raise SettingsError(f"setting {key!r}: write a duration above zero")
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):
+        raise SettingsError("setting 'service_name': letters, digits and hyphens only; it names the User-Agent")
+    if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
+        raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")

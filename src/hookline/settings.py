@@ -240,7 +240,7 @@ def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
 
 
 # HOOKLINE_SECRET_* holds secrets that connections refer to; the others steer tests and tools, not the service.
-_NOT_SETTINGS = ("HOOKLINE_SECRET_", "HOOKLINE_CRASH_POINT", "HOOKLINE_TEST_")
+_NOT_SETTINGS = ("HOOKLINE_SECRET_", "HOOKLINE_CRASH_POINT", "HOOKLINE_SUPERVISOR_FD", "HOOKLINE_TEST_")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[object, str]]:

@@ -1,0 +1,42 @@
+# Every target explains itself: `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench lock clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.ready-dev ## Install everything into .venv (gives .venv/bin/hookline) without starting anything
+	@echo "Ready: .venv/bin/hookline. Next: make run"
+
+run: .venv/.ready ## Start Hookline on ./hookline-data with a first source; Ctrl-C ends it, data stays
+	@exec .venv/bin/hookline up --quickstart
+
+test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js and strace first where they are missing)
+	@sh scripts/test-needs.sh
+	@.venv/bin/python -m pytest
+
+lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
+	@.venv/bin/ruff format --check src tests examples
+	@.venv/bin/ruff check src tests examples
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+format: .venv/.ready-dev ## Rewrite the sources in the house format
+	@.venv/bin/ruff format src tests examples
+	@.venv/bin/ruff check --fix src tests examples
+
+bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
+	@.venv/bin/hookline bench all
+
+lock: ## Resolve all lock files anew (needs uv)
+	@sh scripts/lock.sh
+
+clean: ## Remove what setup and the tests made; data folders stay
+	@rm -rf .venv .tools build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh requirements.lock $@
+
+.venv/.ready-dev: requirements-dev.lock requirements.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh requirements-dev.lock $@
+	@touch .venv/.ready

@@ -1,0 +1,35 @@
+#!/bin/sh
+# What the tests need beyond .venv: a browser, Node.js, strace, and the real SDKs in build/. Installs only what is missing.
+set -eu
+cd "$(dirname "$0")/.."
+
+missing=
+need() { # COMMAND PACKAGE
+    command -v "$1" >/dev/null || missing="$missing $2"
+}
+need chromium chromium
+need node nodejs
+need npm npm
+need strace strace
+# shellcheck disable=SC2086
+[ -z "$missing" ] || sh scripts/apt-install.sh $missing
+
+uv=uv
+uv --version >/dev/null 2>&1 || uv=.tools/bin/uv
+
+# Node SDKs: build/sdks/node_modules. npm ci checks the lock's integrity hashes.
+mkdir -p build
+if ! cmp -s scripts/sdks/package-lock.json build/sdks/package-lock.json 2>/dev/null || [ ! -e build/sdks/.ready ]; then
+    rm -rf build/sdks
+    mkdir -p build/sdks
+    cp scripts/sdks/package.json scripts/sdks/package-lock.json build/sdks/
+    (cd build/sdks && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready)
+fi
+
+# Python SDKs in an environment of their own, so that their old dependencies do not meet ours.
+if [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/sdk-venv/.ready ]; then
+    rm -rf build/sdk-venv
+    UV_PYTHON_DOWNLOADS=never "$uv" venv --quiet --python .venv/bin/python build/sdk-venv
+    "$uv" pip install --quiet --python build/sdk-venv/bin/python --require-hashes -r scripts/sdks/requirements.lock
+    touch build/sdk-venv/.ready
+fi

@@ -1,0 +1,108 @@
+"""Composition root: what each role of the service is made of, and how a role's process starts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from hookline.settings import Settings
+from hookline.telemetry import log
+
+SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
+FREEZE_SECONDS = 1.0
+"""After this a role has loaded what it needs: the garbage collector need not look at it again."""
+
+
+def run_collect(settings: Settings) -> int:
+    """The public edge and the journal; return the exit code."""
+
+    async def main(stop: asyncio.Event) -> int:
+        from hookline.collect.role import CollectRole
+
+        return await CollectRole(settings, boot_id()).run(stop)
+
+    return _run("collect", settings, main)
+
+
+def run_deliver(settings: Settings) -> int:
+    """Reader, lanes and sender; return the exit code."""
+
+    async def main(stop: asyncio.Event) -> int:
+        from hookline.deliver.role import DeliverRole
+
+        role = DeliverRole(settings)
+        role.recover()
+        await role.run(stop)
+        return 0
+
+    return _run("deliver", settings, main)
+
+
+def run_control(settings: Settings, connections_file: Path | None, one_time_link: bool = False) -> int:
+    """Admin API, pages and connections; return the exit code."""
+    from hookline.control.serve import run
+    from hookline.web.pages import routes
+
+    log.configure("control", settings.log.format)
+    _prepare(settings)
+    descriptor = os.environ.get(SUPERVISOR_FD)
+    return run(
+        settings,
+        connections_file,
+        one_time_link,
+        extensions=(routes,),
+        boot_id=boot_id(),
+        stop_descriptor=int(descriptor) if descriptor else None,
+    )
+
+
+def boot_id() -> str | None:
+    """What all roles under one supervisor share, and no others: the pipe whose end ends them."""
+    descriptor = os.environ.get(SUPERVISOR_FD)
+    return f"pipe-{os.fstat(int(descriptor)).st_ino}" if descriptor else None
+
+
+def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+    import uvloop
+
+    log.configure(role, settings.log.format)
+    _prepare(settings)
+
+    async def whole() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        descriptor = os.environ.get(SUPERVISOR_FD)
+        if descriptor:
+            loop.add_reader(int(descriptor), stop.set)
+        loop.call_later(FREEZE_SECONDS, gc.freeze)
+        return await main(stop)
+
+    from hookline.database.open import DatabaseError
+    from hookline.journal.port import JournalError
+
+    try:
+        return uvloop.run(whole())
+    except (JournalError, DatabaseError, OSError) as error:
+        sys.stderr.write(f"hookline: {error}\n")
+        return 1
+
+
+def _prepare(settings: Settings) -> None:
+    """Folders only we may read, as many sockets as allowed, and garbage collection that leaves the hot path alone."""
+    os.umask(0o077)
+    (settings.data_path / "run").mkdir(mode=0o700, parents=True, exist_ok=True)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 1_048_576
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError):
+        pass  # macOS refuses very high limits; the soft limit then stays as it is
+    gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,1 @@
+"""The benchmark: load generator, receiver, scenarios and their report."""

@@ -1,0 +1,77 @@
+"""``hookline bench``: runs the scenarios, repeats them, and reports medians as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hookline.bench import machine, scenarios
+from hookline.bench.scenarios import Figures
+
+SCENARIOS: dict[str, Callable[[float], Figures]] = {
+    "idle": scenarios.idle,
+    "collect": scenarios.collect,
+    "deliver": scenarios.deliver,
+    "e2e": scenarios.e2e,
+    "backlog": scenarios.backlog,
+}
+
+FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "faults")
+"""A figure whose name ends so counts something that should not happen."""
+
+
+def run_bench(scenario: str, *, seconds: float, repeat: int, json_file: Path | None) -> int:
+    """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
+    names = list(SCENARIOS) if scenario == "all" else [scenario]
+    runs: dict[str, list[Figures]] = {name: [] for name in names}
+    for _ in range(max(1, repeat)):
+        for name in names:  # interleaved, so that a slow minute of the machine meets all of them
+            print(f"measuring {name} …", file=sys.stderr, flush=True)
+            runs[name].append(SCENARIOS[name](seconds))
+    figures = {name: _medians(repeats) for name, repeats in runs.items()}
+    if "deliver" in figures and "e2e" in figures and figures["deliver"].get("wrk_post_per_second"):
+        figures["e2e"]["e2e_to_wrk_ratio"] = (
+            figures["e2e"]["e2e_per_second"] / figures["deliver"]["wrk_post_per_second"]
+        )
+    _print_table(figures)
+    if json_file is not None:
+        report = {"machine": machine.describe(), "seconds": seconds, "repeat": repeat, "figures": figures}
+        json_file.write_text(json.dumps(report, indent=2) + "\n")
+    return int(any(_is_fault(name) and value > 0 for found in figures.values() for name, value in found.items()))
+
+
+def _medians(repeats: list[Figures]) -> Figures:
+    """The median of each figure; of faults the worst, since one loss is a loss."""
+    return {
+        name: (max if _is_fault(name) else statistics.median)([figures[name] for figures in repeats])
+        for name in repeats[0]
+    }
+
+
+def _is_fault(name: str) -> bool:
+    return name.endswith(FAULTS)
+
+
+def _print_table(figures: dict[str, Figures]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="hookline bench", title_justify="left")
+    table.add_column("scenario")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for scenario, found in figures.items():
+        for index, (name, value) in enumerate(found.items()):
+            style = "bold red" if _is_fault(name) and value > 0 else "bold" if name.endswith("ratio") else ""
+            table.add_row("" if index else scenario, name, _number(name, value), style=style)
+        table.add_section()
+    Console(width=None if sys.stdout.isatty() else 100).print(table)
+
+
+def _number(name: str, value: float) -> str:
+    if name.endswith("ratio"):
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.2f}"

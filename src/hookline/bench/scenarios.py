@@ -1,0 +1,229 @@
+"""What is measured: collecting, delivering, end to end, idling, and a large backlog."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hookline.bench import machine, reference
+from hookline.bench.event import AUTHORIZATION, ID_PREFIX, event
+from hookline.bench.rig import Rig, rig
+
+Figures = dict[str, float]
+"""Figure name (unit last) to value."""
+
+BATCH = 100
+CONNECTIONS = 64
+BATCH_CONNECTIONS = 8
+E2E_WINDOW = 20_000
+"""Events under way end to end when saturated: enough never to run dry, few enough not to become a backlog."""
+
+DRAINED_EVENTS = 300_000
+BACKLOG_EVENTS = 1_000_000
+SETTLE_SECONDS = 2.0
+
+
+def collect(seconds: float) -> Figures:
+    """Durable acceptance on one core: single calls and batches of 100, saturated, and at half of that open loop."""
+    measured, measuring = machine.cores()
+    figures: Figures = {}
+    with rig() as bench:
+        os.kill(bench.pin_service(measured)["deliver"], signal.SIGSTOP)  # the sender is another measurement
+        single = bench.load(core=measuring, connections=CONNECTIONS, seconds=seconds)
+        half = bench.load(
+            core=measuring, connections=CONNECTIONS, seconds=seconds, rate=single.accepted / single.seconds / 2
+        )
+        batches = bench.load(core=measuring, connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH)
+        accepted = single.accepted + half.accepted + batches.accepted
+        figures |= {
+            "collect_single_per_second": single.accepted / single.seconds,
+            "collect_single_saturated_p99_ms": single.latency_seconds[1] * 1000,
+            "collect_single_half_load_p50_ms": half.latency_seconds[0] * 1000,
+            "collect_single_half_load_p99_ms": half.latency_seconds[1] * 1000,
+            "collect_batch_events_per_second": batches.accepted / batches.seconds,
+            "collect_batch_p99_ms": batches.latency_seconds[1] * 1000,
+            "collect_refused": float(single.refused + half.refused + batches.refused),
+            "collect_accepted_not_stored": float(accepted - bench.service.events_accepted()),
+        }
+        os.kill(bench.service.processes()["deliver"], signal.SIGCONT)
+    figures |= _collect_against_nginx(seconds)
+    return figures
+
+
+def _collect_against_nginx(seconds: float) -> Figures:
+    if not (machine.tool("nginx") and machine.tool("wrk")):
+        return {}
+    measured, measuring = machine.cores()
+    headers = {"Authorization": AUTHORIZATION.decode(), "Content-Type": "application/json"}
+    with TemporaryDirectory(prefix="hookline-bench-") as folder:
+        nginx = reference.Nginx(Path(folder) / "nginx")
+        try:
+            machine.pin(nginx.pid, measured)
+            script = reference.post_script(event(1), headers)
+            limit, _ = reference.wrk(Path(folder), nginx.port, "/v1/track", script, seconds, measuring)
+        finally:
+            nginx.stop()
+        with rig() as bench:
+            os.kill(bench.pin_service(measured)["deliver"], signal.SIGSTOP)
+            script = reference.numbered_script(event(1), b"0000000001", headers)
+            port = bench.service.collect_port
+            rate, faults = reference.wrk(Path(folder), port, "/v1/track", script, seconds, measuring)
+            os.kill(bench.service.processes()["deliver"], signal.SIGCONT)
+    return {
+        "nginx_static_per_second": limit,
+        "collect_single_wrk_per_second": rate,
+        "collect_single_wrk_faults": float(faults),
+        "collect_single_to_nginx_ratio": rate / limit if limit else 0.0,
+    }
+
+
+def deliver(seconds: float) -> Figures:
+    """Signed POSTs per second out of a backlog on one core: to the benchmark's receiver, and to nginx."""
+    _, measuring = machine.cores()
+    with rig() as bench:
+        bench.start_receiver(core=measuring)
+        stopped = _fill(bench, DRAINED_EVENTS)
+        os.kill(stopped, signal.SIGCONT)
+        rate = _rate(bench.received, seconds)
+        bench.drain(bench.next_number - 1)
+        seen = bench.delivered(BATCH)
+    figures = {
+        "deliver_per_second": rate,
+        "deliver_lost": float(seen.lost),
+        "deliver_duplicates": float(seen.duplicates),
+        "deliver_wrong_signatures": float(seen.wrong_signatures),
+    }
+    if machine.tool("nginx") and machine.tool("wrk"):
+        figures |= _deliver_to_nginx(seconds)
+    return figures
+
+
+def _deliver_to_nginx(seconds: float) -> Figures:
+    measured, measuring = machine.cores()
+    with TemporaryDirectory(prefix="hookline-bench-") as folder:
+        nginx = reference.Nginx(Path(folder) / "nginx")
+        try:
+            machine.pin(nginx.pid, measuring)
+            # The headers Hookline sends too, so that both write requests of the same size.
+            headers = {
+                "User-Agent": "Hookline/1.0",
+                "Content-Type": "application/json",
+                "X-Message-Id": ID_PREFIX.decode() + "0000000001",
+                "X-Signature": "0" * 40,
+            }
+            script = reference.post_script(event(1), headers)
+            limit, _ = reference.wrk(Path(folder), nginx.port, "/hook", script, seconds, measured)
+            with rig(nginx.port) as bench:
+                os.kill(_fill(bench, DRAINED_EVENTS), signal.SIGCONT)
+                rate = _rate(lambda: nginx.requests() or 0, seconds)
+        finally:
+            nginx.stop()
+    return {
+        "wrk_post_per_second": limit,
+        "deliver_nginx_per_second": rate,
+        "deliver_to_wrk_ratio": rate / limit if limit else 0.0,
+    }
+
+
+def _fill(bench: Rig, events: int) -> int:
+    """Collect a backlog while the sender stands still; return the sender's process id."""
+    measured, measuring = machine.cores()
+    pid = bench.pin_service(measured)["deliver"]
+    os.kill(pid, signal.SIGSTOP)
+    bench.load(core=measuring, connections=BATCH_CONNECTIONS, seconds=120, batch=BATCH, events_max=events)
+    return pid
+
+
+def _rate(count: Callable[[], int], seconds: float) -> float:
+    """How fast a count grows, from the moment it moves, after a short warm-up, for at most ``seconds``."""
+    began = count()
+    deadline = time.monotonic() + 10
+    while count() <= began + 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    first, start = count(), time.monotonic()
+    last, stop = first, start
+    while time.monotonic() - start < seconds:
+        time.sleep(0.1)
+        now = count()
+        if now - last <= 5:  # the backlog is gone (nginx counts the questions asked here, too)
+            break
+        last, stop = now, time.monotonic()
+    return (last - first) / (stop - start) if stop > start else 0.0
+
+
+def e2e(seconds: float) -> Figures:
+    """Batches in, one signed POST per event out, everything on all cores: saturated, then at half of that rate."""
+    with rig() as bench:
+        bench.start_receiver()
+        bench.load(connections=BATCH_CONNECTIONS, seconds=1.0, batch=BATCH, window=E2E_WINDOW)  # warm-up
+        bench.drain(bench.next_number - 1)
+        before, began = bench.received(), time.monotonic()
+        saturated = bench.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=E2E_WINDOW)
+        bench.drain(bench.next_number - 1)
+        arrivals = [at for at in bench.arrivals.times[before + 1 : bench.next_number].tolist() if at]
+        rate = len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
+        first = bench.next_number
+        half = bench.load(connections=32, seconds=seconds, batch=BATCH, rate=rate / 2)
+        bench.drain(bench.next_number - 1)
+        at_half, overall = bench.delivered(BATCH, first), bench.delivered(BATCH)
+    p50, p99, p999, longest = at_half.latency_seconds
+    return {
+        "e2e_per_second": rate,
+        "e2e_half_load_per_second": half.accepted / half.seconds,
+        "e2e_half_load_p50_ms": p50 * 1000,
+        "e2e_half_load_p99_ms": p99 * 1000,
+        "e2e_half_load_p999_ms": p999 * 1000,
+        "e2e_half_load_max_ms": longest * 1000,
+        "e2e_half_load_accept_p99_ms": half.latency_seconds[1] * 1000,
+        "e2e_refused": float(saturated.refused + half.refused),
+        "e2e_lost": float(overall.lost),
+        "e2e_duplicates": float(overall.duplicates),
+        "e2e_wrong_signatures": float(overall.wrong_signatures),
+    }
+
+
+def idle(seconds: float) -> Figures:
+    """Start to ready, and the memory of all roles when nothing happens."""
+    with rig() as bench:
+        time.sleep(SETTLE_SECONDS)
+        figures = {"start_to_ready_seconds": bench.service.start_seconds}
+        return figures | _memory(bench, "idle")
+
+
+def backlog(seconds: float) -> Figures:
+    """A million events for a receiver that is away and comes back: memory on the way, and what was lost."""
+    with rig() as bench:
+        bench.load(connections=BATCH_CONNECTIONS, seconds=600, batch=BATCH, events_max=BATCH)
+        figures = _memory(bench, "backlog_start")
+        filled = bench.load(connections=BATCH_CONNECTIONS, seconds=600, batch=BATCH, events_max=BACKLOG_EVENTS)
+        figures |= _memory(bench, "backlog_full")
+        bench.start_receiver()
+        began, total = time.monotonic(), bench.next_number - 1
+        while bench.received() < total // 2 and time.monotonic() - began < 120:
+            time.sleep(0.1)
+        figures |= _memory(bench, "backlog_half_drained")
+        bench.drain(total)
+        seen = bench.delivered(BATCH)
+        figures |= _memory(bench, "backlog_drained")
+    return figures | {
+        "backlog_filled_per_second": filled.accepted / filled.seconds,
+        "backlog_drained_seconds": time.monotonic() - began,
+        "backlog_lost": float(seen.lost),
+        "backlog_duplicates": float(seen.duplicates),
+    }
+
+
+def _memory(bench: Rig, name: str) -> Figures:
+    figures: Figures = {}
+    total_rss = total_pss = 0
+    for role, pid in bench.service.processes().items():
+        memory = machine.memory_of(pid)
+        total_rss += memory.rss
+        total_pss += memory.pss
+        figures[f"{name}_{role}_rss_mb"] = memory.rss / 1e6
+    return figures | {f"{name}_rss_mb": total_rss / 1e6, f"{name}_pss_mb": total_pss / 1e6}

@@ -1,0 +1,95 @@
+"""A small client of the admin API (DESIGN 6.6) for the commands; every failure is a sentence."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from hookline.cli.failure import CommandFailed
+
+Json = Any
+"""Free-form JSON."""
+
+TIMEOUT_SECONDS = 30.0
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+
+class NotFound(CommandFailed):
+    """The object asked for does not exist."""
+
+
+class AdminApi:
+    """Requests to one server; a connection per request."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url.rstrip("/")
+        self._token = token
+
+    def get(self, path: str, **query: str | int | None) -> Json:
+        """GET ``/api/v1`` + path."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self.request("GET", path + (f"?{urlencode(given)}" if given else ""))
+
+    def request(self, method: str, path: str, body: Json = None) -> Json:
+        """Send one request and return the answer's JSON, or its text when it is not JSON."""
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        payload = None
+        if body is not None:
+            payload = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        status, content_type, data = exchange(self.url + "/api/v1" + path, method, payload, headers)
+        text = data.decode("utf-8", "replace")
+        answer = json.loads(text) if "json" in content_type and text else text
+        if status >= 400:
+            raise self._failure(status, method, path, answer)
+        return answer
+
+    def sources(self) -> list[Json]:
+        """Every source (pages of 200)."""
+        return self._all("/sources")
+
+    def _all(self, path: str) -> list[Json]:
+        items: list[Json] = []
+        after: str | None = None
+        while True:
+            page = self.get(path, limit=200, after=after)
+            items.extend(page["items"])
+            after = page.get("after")
+            if after is None:
+                return items
+
+    def _failure(self, status: int, method: str, path: str, answer: Json) -> CommandFailed:
+        if status == 401:
+            return CommandFailed("the admin token is not the server's; give the right one with --token")
+        sentence = f"{method} {path} was answered {status}"
+        if isinstance(answer, dict):
+            sentence = str(answer.get("detail") or answer.get("title") or sentence)
+            for error in answer.get("errors") or []:
+                sentence += f"\n  {error.get('pointer', '')}: {error.get('detail', '')}"
+        return NotFound(sentence) if status == 404 else CommandFailed(sentence)
+
+
+def exchange(url: str, method: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
+    """One HTTP exchange: status, content type and body; raise CommandFailed when the server cannot be reached."""
+    parts = urlsplit(url)
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(
+            parts.netloc, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context()
+        )
+    else:
+        connection = http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type", ""), response.read(ANSWER_BYTES_MAX)
+    except (OSError, http.client.HTTPException) as error:
+        place = f"{parts.scheme}://{parts.netloc}"
+        raise CommandFailed(
+            f"no answer from Hookline at {place} ({error}); is it running (hookline up), and is that its address?"
+        ) from None
+    finally:
+        connection.close()

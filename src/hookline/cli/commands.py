@@ -1,0 +1,294 @@
+"""The commands around a running service, as cyclopts sees them: names, options and help.
+
+What they do is in the module named after each. ``up`` and the roles appear here for the help only; ``main``
+dispatches them before this module is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from hookline import __version__
+from hookline.cli.failure import CommandFailed
+from hookline.cli.options import SUMMARIES
+from hookline.cli.target import Target
+
+USAGE = 2
+
+HERE = Target()
+
+app = App(
+    name="hookline",
+    help="Self-hosted event forwarding: Segment-compatible calls in, signed webhooks out.",
+    version=__version__,
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage. Every command: docs/cli.md.",
+)
+
+SERVICE = "Service"
+CONNECTIONS = "Connections as a file"
+EVENTS = "Events"
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+Pairs = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+MessageType = Literal["identify", "track", "page", "screen", "group", "alias"]
+
+
+def execute(arguments: list[str]) -> int:
+    """Run the command and return its exit code; failures are one sentence on standard error."""
+    try:
+        code = app(arguments or ["--help"], exit_on_error=False, print_error=True, result_action="return_value")
+    except CycloptsError:
+        return USAGE
+    except CommandFailed as failure:
+        print(f"hookline: {failure}", file=sys.stderr)
+        return failure.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _service_command(name: str) -> None:
+    def started_by_main() -> None:
+        raise AssertionError(f"{name} is dispatched by hookline.cli.main")
+
+    started_by_main.__doc__ = SUMMARIES[name] + f" Options: hookline {name} --help."
+    app.command(started_by_main, name=name, group=SERVICE)
+
+
+for _name in SUMMARIES:
+    _service_command(_name)
+
+
+@app.command(group=CONNECTIONS)
+def check(file: Path, /, *, as_json: Json = False) -> int:
+    """Check a connections file without a server.
+
+    Parameters
+    ----------
+    file
+        Connections file, such as connections.yaml.
+    as_json
+        Print the problems as JSON.
+    """
+    from hookline.cli.connections import check_file
+
+    return check_file(file, as_json)
+
+
+@app.command(group=CONNECTIONS)
+def diff(file: Path, /, *, prune: Flag = False, as_json: Json = False, server: Target = HERE) -> int:
+    """Show what apply would change.
+
+    Parameters
+    ----------
+    file
+        Connections file.
+    prune
+        Show also what apply --prune would delete.
+    as_json
+        Print the changes as JSON.
+    """
+    from hookline.cli.connections import apply_file
+
+    return apply_file(server.admin(), file, prune=prune, dry_run=True, as_json=as_json)
+
+
+@app.command(group=CONNECTIONS)
+def apply(
+    file: Path, /, *, prune: Flag = False, dry_run: Flag = False, as_json: Json = False, server: Target = HERE
+) -> int:
+    """Make the server's connections those of a file; objects made elsewhere stay untouched.
+
+    Parameters
+    ----------
+    file
+        Connections file.
+    prune
+        Delete what an earlier version of the file made and this one no longer has.
+    dry_run
+        Change nothing, only say what would change.
+    as_json
+        Print the changes as JSON.
+    """
+    from hookline.cli.connections import apply_file
+
+    return apply_file(server.admin(), file, prune=prune, dry_run=dry_run, as_json=as_json)
+
+
+@app.command(group=CONNECTIONS)
+def export(*, server: Target = HERE) -> int:
+    """Print the server's connections as a file; stored secrets are written as keep."""
+    print(server.admin().get("/connections/export"), end="")
+    return 0
+
+
+@app.command(group=EVENTS)
+def listen(
+    *,
+    port: int = 8090,
+    secret: str | None = None,
+    status: int = 200,
+    source: str | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """Receive events on this machine: verify, print, and leave again at the end.
+
+    Parameters
+    ----------
+    port
+        Port of the receiver; 0 takes any free one.
+    secret
+        Shared secret to configure and verify with (default: a new one).
+    status
+        Status to answer, to see retries.
+    source
+        Listen to this source only (default: all).
+    as_json
+        Print one JSON object per request.
+    """
+    from hookline.cli.listening import listen_until_told
+
+    return listen_until_told(server, port=port, secret=secret, status=status, source=source, as_json=as_json)
+
+
+@app.command(group=EVENTS)
+def send(
+    type: MessageType,
+    /,
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    event: str | None = None,
+    name: str | None = None,
+    category: str | None = None,
+    group_id: str | None = None,
+    previous_id: str | None = None,
+    properties: Pairs = None,
+    traits: Pairs = None,
+    context: Pairs = None,
+    integrations: Pairs = None,
+    timestamp: str | None = None,
+    message_id: str | None = None,
+    write_key: str | None = None,
+    endpoint: str | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """Send one event, as an SDK would.
+
+    Parameters
+    ----------
+    type
+        Kind of call.
+    user_id
+        Who; made up as "someone" when neither this nor --anonymous-id is given.
+    anonymous_id
+        Who, before they are known.
+    event
+        Name of what happened (track).
+    name
+        Name of the page or screen.
+    category
+        Category of the page.
+    group_id
+        Which group (group).
+    previous_id
+        The earlier identity (alias).
+    properties
+        key=value pairs or a JSON object.
+    traits
+        key=value pairs or a JSON object.
+    context
+        key=value pairs or a JSON object.
+    integrations
+        Destination selection: All=false Webhooks=true.
+    timestamp
+        When it happened, ISO 8601 (default: now).
+    message_id
+        Id of the message; sending it twice delivers it once (default: a new one).
+    write_key
+        Write key of the source (default: that of the first source).
+    endpoint
+        Address of the collection API, such as http://127.0.0.1:8080.
+    as_json
+        Print the answer as JSON.
+    """
+    from hookline.cli.send import parse_values
+    from hookline.cli.send import send as send_call
+
+    fields: dict[str, Any] = {
+        "userId": user_id or (None if anonymous_id else "someone"),
+        "anonymousId": anonymous_id,
+        "event": event,
+        "name": name,
+        "category": category,
+        "groupId": group_id,
+        "previousId": previous_id,
+        "timestamp": timestamp,
+        "messageId": message_id,
+    }
+    for option, given in {
+        "properties": properties,
+        "traits": traits,
+        "context": context,
+        "integrations": integrations,
+    }.items():
+        fields[option] = parse_values(f"--{option}", given or [])
+    answer = send_call(server, type, fields, write_key, endpoint)
+    if as_json:
+        print(json.dumps(answer))
+    else:
+        print(f"accepted {answer['messageId']}\nwhat became of it: hookline why {answer['messageId']}")
+    return 0
+
+
+@app.command(group=EVENTS)
+def why(message_id: str, /, *, source: str | None = None, as_json: Json = False, server: Target = HERE) -> int:
+    """Show what became of an event: acceptance, each routing decision with its reason, each attempt.
+
+    Parameters
+    ----------
+    message_id
+        The event's messageId.
+    source
+        Source of the event, when several sent the same messageId.
+    as_json
+        Print the fate as JSON.
+    """
+    from hookline.cli.why import fate_of, lines
+
+    fate = fate_of(server.admin(), message_id, source)
+    print(json.dumps(fate, indent=2, ensure_ascii=False) if as_json else "\n".join(lines(fate)))
+    return 0
+
+
+@app.command(group=SERVICE)
+def bench(
+    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "all"] = "all",
+    /,
+    *,
+    seconds: float = 5.0,
+    repeat: int = 1,
+    json_file: Annotated[Path | None, Parameter(name="--json")] = None,
+) -> int:
+    """Measure a real service on this machine, started in a temporary folder on ports of its own.
+
+    Parameters
+    ----------
+    scenario
+        What to measure.
+    seconds
+        Length of each measurement.
+    repeat
+        Repeats of each measurement; the median counts.
+    json_file
+        Write the figures to this file.
+    """
+    from hookline.bench.run import run_bench
+
+    return run_bench(scenario, seconds=seconds, repeat=repeat, json_file=json_file)

@@ -1,0 +1,67 @@
+"""``hookline check``, ``diff`` and ``apply``: connections as a file, shown as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.cli.admin_api import AdminApi
+from hookline.cli.failure import CommandFailed
+
+SIGNS = {"create": "+", "change": "~", "delete": "-"}
+
+
+def check_file(file: Path, as_json: bool) -> int:
+    """Print the file's problems; 0 when it has none."""
+    from hookline.connections.file import check
+
+    problems = check(file)
+    if as_json:
+        print(msgspec.json.encode(problems).decode())
+    for problem in [] if as_json else problems:
+        print(_sentence(file, msgspec.to_builtins(problem)))
+    if not problems and not as_json:
+        print(f"{file}: fine")
+    return 1 if problems else 0
+
+
+def apply_file(admin: AdminApi, file: Path, *, prune: bool, dry_run: bool, as_json: bool) -> int:
+    """Send the file to the server and print what changed, or would change."""
+    answer = admin.request("POST", "/connections/apply", {"document": _read(file), "prune": prune, "dryRun": dry_run})
+    problems = answer.get("problems") or []
+    if problems and not as_json:
+        raise CommandFailed("nothing was changed\n" + "\n".join(_sentence(file, problem) for problem in problems))
+    if as_json:
+        print(json.dumps(answer))
+        return 1 if problems else 0
+    changes = [change for change in answer["changes"] if change["action"] in SIGNS]
+    for change in changes:
+        note = f"  ({change['note']})" if change.get("note") else ""
+        print(f"{SIGNS[change['action']]} {change['kind']} {change['id']}{note}")
+        for field in change.get("fields") or []:
+            print(f"    {field['path']}: {_short(field.get('before'))} → {_short(field.get('after'))}")
+    if not changes:
+        print("nothing to change")
+    elif dry_run:
+        print(f"{len(changes)} would change")
+    return 0
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"cannot read the connections file {file}: {error}") from None
+
+
+def _sentence(file: Path, problem: dict[str, Any]) -> str:
+    place = f"{file}:{problem['line']}" if problem.get("line") else str(file)
+    path = f" {problem['path']}:" if problem.get("path") else ""
+    return f"{place}:{path} {problem['message']} ({problem['code']})"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,43 @@
+"""The run of ``hookline listen``: receiver, destination, output, and what to say when nothing can arrive."""
+
+from __future__ import annotations
+
+import sys
+from ipaddress import ip_address, ip_network
+
+from hookline.cli.arrivals import printer
+from hookline.cli.listen import HOST, Receiver, connected, make_secret, wait_for_end
+from hookline.cli.target import Target
+from hookline.settings import Settings
+
+
+def listen_until_told(
+    server: Target, *, port: int, secret: str | None, status: int, source: str | None, as_json: bool
+) -> int:
+    """Receive and print until Ctrl-C or SIGTERM."""
+    secret = secret or make_secret()
+    admin = server.admin()
+    receiver = Receiver(port, secret, status, printer(as_json))
+    receiver.start()
+    try:
+        with connected(admin, receiver, secret, source) as destination:
+            _say(f"listening on {receiver.url} as destination {destination} (secret {secret}); Ctrl-C ends it")
+            if not loopback_allowed(server.settings()):
+                _say(
+                    "receivers on this machine are refused by the server's settings: set deliver.allow_networks "
+                    "to 127.0.0.0/8 (or start it with --quickstart), or nothing will arrive here"
+                )
+            wait_for_end()
+    finally:
+        receiver.stop()
+    return 0
+
+
+def loopback_allowed(settings: Settings) -> bool:
+    """Whether the server may send to the receiver's address."""
+    address = ip_address(HOST)
+    return any(address in ip_network(network) for network in settings.deliver.allow_networks)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,0 +1,84 @@
+"""The locks that keep two servers from one data folder. Standard library only: the supervisor imports this.
+
+A supervisor holds ``lock`` for itself and hands the open file to its roles, so the folder counts as used until the
+last of them is gone. A role started alone shares ``lock`` and holds ``run/<role>.lock`` for itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+LEFTOVER_WAIT_SECONDS = 12.0
+"""Roles end within 10 s of their supervisor's death; a new server waits that long for them, and a little more."""
+
+POLL_SECONDS = 0.05
+
+
+class FolderInUse(Exception):
+    """Another server works in the data folder; the sentence names the folder and the process."""
+
+    code = "data_folder_in_use"
+
+
+def prepare(folder: str) -> None:
+    """Create the data folder and ``run`` in it, readable by their owner only."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    os.makedirs(os.path.join(folder, "run"), mode=0o700, exist_ok=True)
+
+
+def hold_for_supervisor(folder: str) -> int:
+    """Take the folder for a whole server and return the lock's open file; raise FolderInUse."""
+    return _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_EX)
+
+
+def hold_for_role(folder: str, role: str) -> tuple[int, int]:
+    """Take the folder for one role started alone and return the open files; raise FolderInUse."""
+    return (
+        _hold(folder, os.path.join(folder, "lock"), fcntl.LOCK_SH),
+        _hold(folder, os.path.join(folder, "run", f"{role}.lock"), fcntl.LOCK_EX),
+    )
+
+
+def _hold(folder: str, path: str, mode: int) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LEFTOVER_WAIT_SECONDS
+    while not _try(file, mode):
+        holder = _holder(file)
+        shared = mode == fcntl.LOCK_EX and _try(file, fcntl.LOCK_SH)
+        if shared or holder is not None or time.monotonic() > deadline:
+            os.close(file)
+            named = "roles started alone" if shared else f"process {holder}" if holder else "still ending"
+            raise FolderInUse(
+                f"the data folder {folder} is in use by another Hookline ({named}); "
+                "stop it first, or choose another folder with --data-dir"
+            )
+        time.sleep(POLL_SECONDS)
+    if mode == fcntl.LOCK_EX:
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+    return file
+
+
+def _try(file: int, mode: int) -> bool:
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(file: int) -> int | None:
+    """The living process that wrote itself into the lock, or None when it is gone and only its children are left."""
+    text = os.pread(file, 20, 0)
+    if not text.isdigit():
+        return None
+    pid = int(text)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return pid
+    return pid

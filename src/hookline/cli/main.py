@@ -1,0 +1,43 @@
+"""The ``hookline`` command. The service's own commands are dispatched before anything heavy is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+SERVICE_COMMANDS = ("up", "collect", "deliver", "control")
+
+INTERRUPTED = 130
+"""The shells' exit code for a command ended with Ctrl-C."""
+
+
+def main() -> None:
+    """Run the command named on the command line and exit with its code: 0 done, 1 failed, 2 wrong usage."""
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    command = arguments[0] if arguments else ""
+    if command == "up":
+        from hookline.cli.up import up
+
+        return up(arguments[1:])
+    if command in SERVICE_COMMANDS:
+        from hookline.cli.roles import role
+
+        return role(command, arguments[1:])
+    from hookline.cli.commands import execute
+
+    try:
+        return execute(arguments)
+    except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    main()

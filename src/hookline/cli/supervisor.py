@@ -1,0 +1,175 @@
+"""The supervisor: starts the roles, restarts one that dies, and ends them together. Standard library only.
+
+It runs as ``python -m hookline.cli.supervisor FOLDER LOCK_FD [welcome]``, started by ``hookline up``, and stays small
+on purpose: it lives as long as the service. The roles are its children in its process group. Each inherits the
+reading end of one pipe (its number in ``HOOKLINE_SUPERVISOR_FD``); when the supervisor is gone, however it went, the
+pipe closes and they end.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+ROLES = ("collect", "deliver", "control")
+
+RESTART_FIRST_SECONDS = 0.1
+RESTART_MAX_SECONDS = 5.0
+STABLE_SECONDS = 10.0
+"""A role that lived this long starts over with the shortest pause."""
+
+STOP_SECONDS = 10.0
+"""From the request to end until a role that has not ended is killed."""
+
+USAGE = 2
+"""A role that returns this was given something unusable (settings, connections file, address): it is not restarted."""
+
+
+class Role:
+    """One child process and when it may be started again."""
+
+    __slots__ = ("due", "name", "pause_seconds", "pid", "started")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pid = 0
+        self.started = 0.0
+        self.due = 0.0
+        self.pause_seconds = RESTART_FIRST_SECONDS
+
+
+class Supervisor:
+    """Keeps the roles of one data folder running until it is told to end."""
+
+    def __init__(self, folder: str, welcome: bool) -> None:
+        self.folder = folder
+        self.roles = [Role(name) for name in ROLES]
+        self.welcome = welcome
+        self.welcome_pid = 0
+        self.code: int | None = None
+        self.pipe_read, self._pipe_write = os.pipe()
+        os.set_inheritable(self.pipe_read, True)
+        self.environment = {**os.environ, "HOOKLINE_SUPERVISOR_FD": str(self.pipe_read)}
+
+    def run(self) -> int:
+        """Supervise until a signal asks to end, or a role says it can never start; return the exit code."""
+        wake = self._listen_to_signals()
+        for role in self.roles:
+            self._start(role)
+        if self.welcome:
+            self.welcome_pid = self._spawn(["hookline.cli.welcome", self.folder])
+        # Armed crash points fire once: a restarted role must be able to come back.
+        self.environment.pop("HOOKLINE_CRASH_POINT", None)
+        while self.code is None:
+            select.select([wake], [], [], self._next_start_seconds())
+            _drain(wake)
+            self._reap()
+            now = time.monotonic()
+            for role in self.roles:
+                if self.code is None and role.pid == 0 and now >= role.due:
+                    self._start(role)
+        self._stop(wake)
+        return self.code
+
+    def _listen_to_signals(self) -> int:
+        wake, wake_write = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._end)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        return wake
+
+    def _end(self, *_: object) -> None:
+        self.code = 0
+
+    def _next_start_seconds(self) -> float | None:
+        waiting = [role.due for role in self.roles if role.pid == 0]
+        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+
+    def _start(self, role: Role) -> None:
+        role.started = time.monotonic()
+        role.pid = self._spawn(["hookline.cli.main", role.name, "--supervised", self.folder])
+
+    def _spawn(self, arguments: list[str]) -> int:
+        # Signals that arrived while the interpreter starts must end the child, whatever this process did with them.
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-P", "-m", *arguments],
+            self.environment,
+            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD],
+        )
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.welcome_pid:
+                self.welcome_pid = 0
+            for role in self.roles:
+                if role.pid == pid:
+                    self._ended(role, os.waitstatus_to_exitcode(status))
+
+    def _ended(self, role: Role, code: int) -> None:
+        role.pid = 0
+        if self.code is not None:
+            return
+        if code == USAGE:
+            self.code = USAGE
+            return
+        now = time.monotonic()
+        if now - role.started >= STABLE_SECONDS:
+            role.pause_seconds = RESTART_FIRST_SECONDS
+        role.due = now + role.pause_seconds
+        how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        _say(f"{role.name} ended {how}; starting it again in {role.pause_seconds:g} s")
+        role.pause_seconds = min(RESTART_MAX_SECONDS, role.pause_seconds * 2)
+
+    def _stop(self, wake: int) -> None:
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._alive() and (left := deadline - time.monotonic()) > 0:
+            select.select([wake], [], [], left)
+            _drain(wake)
+            self._reap()
+        self._signal(signal.SIGKILL)
+        while self._alive():
+            time.sleep(0.01)
+            self._reap()
+
+    def _alive(self) -> list[int]:
+        return [pid for pid in (*(role.pid for role in self.roles), self.welcome_pid) if pid]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._alive():
+            os.kill(pid, number)
+
+
+def _drain(wake: int) -> None:
+    try:
+        while os.read(wake, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _say(sentence: str) -> None:
+    print(f"hookline: {sentence}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Supervise the folder named on the command line."""
+    folder, _lock, welcome = sys.argv[1:4]
+    sys.exit(Supervisor(folder, welcome == "welcome").run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Which Hookline a command talks to: its addresses and its admin token.
+
+The settings of the server last started with ``up`` on the data folder count before those of the command's own
+environment and file, since it may have been started with flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hookline.cli.address import url_of
+from hookline.cli.admin_api import AdminApi
+from hookline.cli.failure import CommandFailed
+from hookline.cli.up import running_settings
+from hookline.settings import Settings, SettingsError, load
+
+
+@Parameter(name="*", group="Server")
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Options that name the server."""
+
+    config: Path | None = None
+    """Settings file (default: ./hookline.yaml where it exists)."""
+
+    data_dir: str | None = None
+    """Data folder of the server; its admin token is read there."""
+
+    api: str | None = None
+    """Address of the admin API, such as http://127.0.0.1:8081."""
+
+    token: Annotated[str | None, Parameter(env_var="HOOKLINE_CONTROL_ADMIN_TOKEN", show_env_var=True)] = None
+    """Admin token (default: the setting, else the file admin-token of the data folder)."""
+
+    def settings(self) -> Settings:
+        """The settings of the server as far as they can be known from here."""
+        try:
+            own, _ = load(self.config, flags={"data_dir": self.data_dir})
+        except SettingsError as error:
+            raise CommandFailed(str(error), exit_code=2) from None
+        return running_settings(own.data_path) or own
+
+    def admin(self) -> AdminApi:
+        """A client of the admin API."""
+        settings = self.settings()
+        return AdminApi(self.api or url_of(settings.control.listen), self._token(settings))
+
+    def collect_url(self) -> str:
+        """The address of the collection API."""
+        settings = self.settings()
+        return settings.collect.public_url or url_of(settings.collect.listen)
+
+    def _token(self, settings: Settings) -> str:
+        if self.token or settings.control.admin_token:
+            return str(self.token or settings.control.admin_token)
+        path = settings.data_path / "admin-token"
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            raise CommandFailed(
+                f"there is no admin token in {path}; start Hookline there first (hookline up), "
+                "name its folder with --data-dir, or give --token"
+            ) from None
+        except OSError as error:
+            raise CommandFailed(f"cannot read {path}: {error.strerror}; run as its owner or give --token") from None

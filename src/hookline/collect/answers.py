@@ -1,0 +1,113 @@
+"""The answers of the collection edge as finished bytes; which answer is due is decided elsewhere.
+
+Every body is a JSON object and success is exactly 200: SDKs post again on an empty body or any other 2xx.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from hookline.collect import cors
+from hookline.collect.limits import RETRY_AFTER_SECONDS
+from hookline.journal.record import Rejection
+
+ERRORS: dict[str, tuple[int, str]] = {
+    "malformed_request": (400, "The HTTP request is malformed; send plain HTTP/1.1 as RFC 9112 has it."),
+    "incomplete_body": (400, "The connection was shut before the body was complete; send all of Content-Length."),
+    "invalid_json": (400, "The body is not valid JSON; send one JSON object in UTF-8."),
+    "invalid_utf8": (400, "The body is not valid UTF-8; send JSON encoded as UTF-8."),
+    "invalid_gzip": (400, "The body is not complete, valid gzip; compress it anew or drop Content-Encoding."),
+    "invalid_body": (400, "The body has the wrong shape; send a JSON object, with an array named batch for a batch."),
+    "nesting_too_deep": (400, "The JSON is nested deeper than 128 levels; flatten it."),
+    "invalid_item": (400, "An event must be a JSON object."),
+    "invalid_field": (400, "userId, anonymousId, event, groupId and previousId must be strings or numbers."),
+    "invalid_message_id": (400, "messageId must be a string of at most 512 characters; leave it out to have one made."),
+    "missing_user_id": (400, "Give userId or anonymousId; an alias needs userId."),
+    "missing_previous_id": (400, "An alias needs previousId beside userId."),
+    "missing_event": (400, "A track call needs event, the name of what happened."),
+    "missing_group_id": (400, "A group call needs groupId."),
+    "missing_type": (400, "An event of a batch needs type."),
+    "unknown_type": (400, "type must be identify, track, page, screen, group or alias."),
+    "missing_write_key": (401, "Give the source's write key as HTTP Basic user name, in the body or in the query."),
+    "unknown_write_key": (401, "No source has this write key; copy it from the source's settings."),
+    "source_disabled": (401, "The source of this write key is disabled; enable it to send events."),
+    "not_found": (404, "There is nothing at this path; events go to /v1/batch or /v1/track and its like."),
+    "method_not_allowed": (405, "This path does not take this method; see the Allow header."),
+    "request_timeout": (408, "The request took too long to arrive: 10 s for the headers, 30 s for the body."),
+    "event_too_large": (413, "An event may have at most 32,768 bytes, a batch's context included; send less."),
+    "batch_too_large": (413, "A batch may have at most 512,000 bytes; send it in parts."),
+    "too_many_events": (413, "A batch may hold at most 2,500 events; send it in parts."),
+    "unsupported_encoding": (415, "Content-Encoding must be gzip or absent."),
+    "expectation_failed": (417, "The only expectation understood is 100-continue."),
+    "headers_too_large": (431, "The request's head is too large: 8 KB of target, 100 headers, 64 KB in all."),
+    "internal_error": (500, "Hookline failed on this request; it is logged. Send it again."),
+    "not_ready": (503, "Hookline is starting; send it again in a moment."),
+    "overloaded": (503, "Too much is arriving at once; send it again in a moment."),
+    "too_many_connections": (503, "Too many connections are open; send it again in a moment."),
+    "journal_full": (503, "There is no room to store events right now; send it again in a moment."),
+    "journal_failed": (503, "Events cannot be stored right now; send it again in a moment."),
+    "http_version_not_supported": (505, "Only HTTP/1.1 and HTTP/1.0 are spoken here."),
+}
+"""Every code with its status and its sentence."""
+
+_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + cors.ANSWER_HEADERS + b"Content-Length: "
+_SINGLE_START = b'{"success": true, "messageId": '
+_encode = msgspec.json.Encoder().encode
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class RejectedItem(msgspec.Struct, rename="camel", gc=False):
+    """One refused event of a batch, as the answer lists it."""
+
+    index: int
+    message_id: str | None
+    code: str
+    message: str
+
+
+def answer(status: int, body: bytes, headers: bytes = cors.ANSWER_HEADERS) -> bytes:
+    """A whole answer; ``headers`` are complete lines."""
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+    )
+    return b"".join((head.encode(), headers, b"\r\n", body))
+
+
+def accepted(message_id: str) -> bytes:
+    """The answer to a stored single call."""
+    quoted = _encode(message_id)
+    length = len(_SINGLE_START) + len(quoted) + 1
+    return b"%b%d\r\n\r\n%b%b}" % (_OK_HEAD, length, _SINGLE_START, quoted)
+
+
+def batch_accepted(count: int, rejected: list[RejectedItem]) -> bytes:
+    """The answer to a stored batch: how many were accepted, and each one that was not with its reason."""
+    body = b'{"success": true, "accepted": %d, "rejected": %b}' % (count, _encode(rejected))
+    return b"%b%d\r\n\r\n%b" % (_OK_HEAD, len(body), body)
+
+
+def error(code: str, headers: bytes = cors.ANSWER_HEADERS) -> bytes:
+    """The answer to a refused request."""
+    status, message = ERRORS[code]
+    detail = {"code": code, "message": message}
+    # code and message at the top for RudderStack's SDKs, `error` for Ruby's: each posts again without its own.
+    body = _encode({"success": False, **detail, "error": detail})
+    if status == 503:
+        headers += b"Retry-After: %d\r\n" % RETRY_AFTER_SECONDS
+    return answer(status, body, headers)
+
+
+REJECTIONS = {code: Rejection(code, sentence) for code, (status, sentence) in ERRORS.items() if status in (400, 413)}
+_SUCCESS_BODY = b'{"success": true}'
+"""The reason kept with a refused event, by code."""
+DROPPED = answer(200, _SUCCESS_BODY)
+ALIVE = answer(200, b'{"status": "alive"}', b"")
+READY = answer(200, b'{"status": "ready"}', b"")
+NOT_READY = error("not_ready", b"")
+NOT_FOUND = error("not_found", b"")
+BY_CODE = {code: error(code) for code in ERRORS}
+"""The answer to a refused call, by code."""

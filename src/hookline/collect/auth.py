@@ -1,0 +1,79 @@
+"""From a write key to its source: HTTP Basic user name, else the body, else the query (DESIGN 6.1).
+
+A look-up in a dictionary keyed by the whole key takes the same time whatever part of a guess is right.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64encode
+from urllib.parse import parse_qsl
+
+from hookline.collect.limits import QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
+from hookline.connections.model import Snapshot, Source
+
+
+class WriteKeyRefused(Exception):
+    """No enabled source goes with the request; ``code`` says why."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class WriteKeys:
+    """The write keys of one snapshot; replaced as a whole when connections change."""
+
+    __slots__ = ("_by_header", "_by_key")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._by_key: dict[str, Source] = {key: source for source in snapshot.sources for key in source.write_keys}
+        # Nearly every SDK sends the key in one of these two spellings, so the header need not be taken apart.
+        self._by_header: dict[bytes, Source] = {
+            b"Basic " + b64encode(user.encode()): source
+            for key, source in self._by_key.items()
+            for user in (f"{key}:", key)
+        }
+
+    def of_header(self, authorization: bytes) -> Source | None:
+        """The source of an Authorization header; None when the header names no user."""
+        source = self._by_header.get(authorization)
+        if source is not None:
+            return _enabled(source)
+        user = _basic_user(authorization)
+        return self.of_key(user) if user else None
+
+    def of_key(self, key: object) -> Source:
+        """The source of a write key; raise WriteKeyRefused."""
+        if not isinstance(key, str) or not key:
+            raise WriteKeyRefused("missing_write_key")
+        source = self._by_key.get(key) if len(key) <= WRITE_KEY_CHARACTERS_MAX else None
+        if source is None:
+            raise WriteKeyRefused("unknown_write_key")
+        return _enabled(source)
+
+
+def query_key(query: bytes) -> str | None:
+    """The ``writeKey`` of a query string."""
+    if b"writeKey" not in query:
+        return None
+    try:
+        return dict(parse_qsl(query.decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX)).get("writeKey")
+    except ValueError:
+        return None
+
+
+def _enabled(source: Source) -> Source:
+    if not source.enabled:
+        raise WriteKeyRefused("source_disabled")
+    return source
+
+
+def _basic_user(authorization: bytes) -> str | None:
+    scheme, _, credentials = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        return None  # Segment's OAuth clients send Bearer with the write key in the body
+    try:
+        return binascii.a2b_base64(credentials.strip(), strict_mode=True).decode().partition(":")[0]
+    except ValueError:
+        raise WriteKeyRefused("unknown_write_key") from None

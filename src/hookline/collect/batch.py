@@ -1,0 +1,95 @@
+"""A batch (or import): its envelope is merged into every event, and each event stands or falls by itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.collect.answers import RejectedItem
+from hookline.collect.decode import BadBody
+from hookline.collect.head import HEAD, Choices, Scalar, context_choices, read_choices, read_item
+from hookline.collect.item import Arrival, record_of
+from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX
+from hookline.events.timestamps import MILLISECONDS_FROM, parse
+from hookline.journal.record import Record
+
+_ABSENT = msgspec.Raw(b"null")
+
+
+class Batch(msgspec.Struct, rename="camel", gc=False):
+    """The envelope; its events are slices of the body that nobody has taken apart yet."""
+
+    batch: list[msgspec.Raw]
+    write_key: msgspec.Raw = _ABSENT
+    sent_at: msgspec.Raw = _ABSENT
+    context: msgspec.Raw = _ABSENT
+    integrations: msgspec.Raw = _ABSENT
+
+
+BATCH = msgspec.json.Decoder(Batch)
+_SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
+
+
+def write_key_of(batch: Batch) -> object:
+    """The envelope's write key, else the first event's."""
+    key = _scalar(batch.write_key)
+    if key is None and batch.batch:
+        key = read_item(batch.batch[0])[0].write_key
+    return key
+
+
+def records_of(batch: Batch, arrival: Arrival) -> tuple[list[Record], list[RejectedItem]]:
+    """The records of all events, rejected ones included, and what the answer says of the rejected ones.
+
+    Raise BadBody when the batch as a whole is past its limits.
+    """
+    items = batch.batch
+    if len(items) > BATCH_EVENTS_MAX:
+        raise BadBody("too_many_events")
+    _open_envelope(batch, arrival)
+    records: list[Record] = []
+    rejected: list[RejectedItem] = []
+    decode = HEAD.decode
+    room = MERGED_BYTES_MAX
+    for index, raw in enumerate(items):
+        item = bytes(raw)
+        room -= len(item) + arrival.envelope_bytes
+        try:
+            record = record_of(item, decode(raw), arrival, None)
+        except msgspec.ValidationError:
+            head, refused = read_item(raw)
+            record = record_of(item, head, arrival, None, refused)
+        records.append(record)
+        if record.rejection is not None:
+            rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
+    if room < 0:
+        raise BadBody("batch_too_large")
+    return records, rejected
+
+
+def _open_envelope(batch: Batch, arrival: Arrival) -> None:
+    arrival.sent_at = _milliseconds(_scalar(batch.sent_at))
+    context, integrations = bytes(batch.context), bytes(batch.integrations)
+    members = [
+        b'"%b":%b' % (name, value)
+        for name, value in ((b"context", context), (b"integrations", integrations))
+        if value.startswith(b"{") and value != b"{}"
+    ]
+    if not members:
+        return
+    arrival.envelope = b"{" + b",".join(members) + b"}"
+    arrival.envelope_bytes = len(arrival.envelope)
+    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
+    arrival.choices = tuple(choice for choice in choices if choice)
+
+
+def _milliseconds(sent_at: Scalar) -> Scalar:
+    # Read once here instead of once per event; small numbers would be taken for seconds and stay as they are.
+    read = parse(sent_at)
+    return read if read is not None and read > MILLISECONDS_FROM else sent_at
+
+
+def _scalar(raw: msgspec.Raw) -> Scalar:
+    try:
+        return _SCALAR.decode(raw)
+    except msgspec.ValidationError:
+        return None

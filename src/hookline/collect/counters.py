@@ -1,0 +1,41 @@
+"""What the collection edge counts: plain integers, written on the hot path and read once a second."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+
+class Counters:
+    """Counts since the start of the process; ``open_connections`` and ``buffered_bytes`` are as of now."""
+
+    __slots__ = (
+        "accepted",
+        "body_bytes",
+        "buffered_bytes",
+        "connections",
+        "dropped_telemetry",
+        "open_connections",
+        "refused_connections",
+        "rejected",
+        "repaired_surrogates",
+        "requests",
+    )
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.body_bytes = 0
+        self.buffered_bytes = 0
+        self.connections = 0
+        self.dropped_telemetry = 0
+        self.open_connections = 0
+        self.refused_connections = 0
+        self.rejected: defaultdict[str, int] = defaultdict(int)
+        self.repaired_surrogates = 0
+        self.requests: defaultdict[bytes, int] = defaultdict(int)
+
+    def snapshot(self) -> dict[str, int]:
+        """All counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
+        counts = {name: value for name in self.__slots__ if isinstance(value := getattr(self, name), int)}
+        counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
+        counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
+        return counts

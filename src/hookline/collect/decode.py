@@ -1,0 +1,133 @@
+"""From a body's bytes to checked JSON: inflation with a cap, strict UTF-8, bounded nesting, repaired surrogates.
+
+What the JSON means is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from itertools import accumulate
+from typing import TypeVar
+
+import msgspec
+
+from hookline.collect.limits import GZIP_MEMBERS_MAX
+
+T = TypeVar("T")
+
+
+class BadBody(Exception):
+    """The body cannot be used; ``code`` is the answer's."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class TooLarge(BadBody):
+    """The body inflates past its limit."""
+
+    def __init__(self) -> None:
+        super().__init__("body_too_large")
+
+
+def inflate(body: bytes, bytes_max: int) -> bytes:
+    """Gunzip a body of one or more members; never produce more than ``bytes_max`` + 1 bytes."""
+    pieces: list[bytes] = []
+    room = bytes_max + 1
+    for _ in range(GZIP_MEMBERS_MAX):
+        member = zlib.decompressobj(wbits=31)  # 31: a gzip header and trailer are required, and the CRC is checked
+        try:
+            piece = member.decompress(body, room)
+        except zlib.error:
+            raise BadBody("invalid_gzip") from None
+        room -= len(piece)
+        if room <= 0:
+            raise TooLarge
+        if not member.eof:
+            raise BadBody("invalid_gzip")
+        pieces.append(piece)
+        body = member.unused_data
+        if not body:
+            return b"".join(pieces)
+    raise BadBody("invalid_gzip")
+
+
+def load(body: bytes, decoder: msgspec.json.Decoder[T], levels_max: int) -> tuple[T, bytes, int]:
+    """Decode a body; return the value, the body as it is to be stored, and how many surrogates were repaired.
+
+    Raise BadBody, or msgspec.ValidationError when the JSON may be sound but has the wrong shape.
+    """
+    if not body.isascii():
+        # msgspec checks the UTF-8 only of strings it builds, not of those it skips.
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            raise BadBody("invalid_utf8") from None
+    repaired = 0
+    try:
+        try:
+            value = decoder.decode(body)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            body, repaired = repair_surrogates(body)
+            if not repaired:
+                raise
+            value = decoder.decode(body)
+    except msgspec.ValidationError:
+        raise
+    except RecursionError:
+        raise BadBody("nesting_too_deep") from None
+    except msgspec.DecodeError:
+        raise BadBody("invalid_json") from None
+    if nested_deeper(body, levels_max):
+        raise BadBody("nesting_too_deep")
+    return value, body, repaired
+
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+def repair_surrogates(body: bytes) -> tuple[bytes, int]:
+    """Replace each escaped surrogate without its other half by U+FFFD; return how many there were.
+
+    JavaScript cuts strings between the halves of an emoji and escapes what is left; the event is worth more than that.
+    """
+    repaired = 0
+
+    def replace(escape: re.Match[bytes]) -> bytes:
+        nonlocal repaired
+        if escape[1] is None:
+            return escape[0]
+        repaired += 1
+        return rb"\ufffd"
+
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body, 0
+    return _ESCAPE.sub(replace, body), repaired
+
+
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_STEP = [0] * 256
+_STEP[ord("{")] = _STEP[ord("[")] = 1
+_STEP[ord("}")] = _STEP[ord("]")] = -1
+_ROUNDS = 8
+
+
+def nested_deeper(body: bytes, levels_max: int) -> bool:
+    """Whether valid JSON is nested deeper than ``levels_max``."""
+    brackets = body.translate(None, _NOT_BRACKETS)
+    if len(brackets) <= 2 * levels_max:
+        return False
+    # Each round takes away the innermost level; events are seldom more than a few levels deep.
+    for _ in range(_ROUNDS):
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if not brackets:
+            return False
+    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > levels_max

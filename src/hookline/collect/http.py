@@ -1,0 +1,283 @@
+"""One client's connection, reading half: HTTP/1.1 taken strictly and within bounds, one exchange per request.
+
+llhttp (through httptools) does the parsing and refuses what could be smuggled; ``request_head`` adds what it does not.
+What a request means is the intake's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import httptools
+
+from hookline.collect import limits
+from hookline.collect.answers import BY_CODE
+from hookline.collect.clients import Clients
+from hookline.collect.exchange import Exchange
+from hookline.collect.intake import Intake
+from hookline.collect.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
+from hookline.collect.request_head import RequestHead
+from hookline.collect.router import split
+from hookline.telemetry.log import logger
+
+_LF = 0x0A
+_WRONG_VERSION = ("Invalid HTTP version", "Pause on PRI/Upgrade")
+
+
+class Connection(Outbound):
+    """The transport's protocol and the parser's callbacks."""
+
+    __slots__ = (
+        "_body",
+        "_chunks",
+        "_exchange",
+        "_fed_bytes",
+        "_head",
+        "_intake",
+        "_ordinal",
+        "_parser",
+        "_reserved_bytes",
+        "_size",
+    )
+
+    def __init__(self, clients: Clients, intake: Intake) -> None:
+        super().__init__(clients)
+        self._intake = intake
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._head = RequestHead()
+        self._ordinal = 0
+        self._fed_bytes = self._size = self._chunks = self._reserved_bytes = 0
+        self._exchange: Exchange | None = None
+        self._body: bytes | bytearray = b""
+
+    # The transport's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in, or say that there are too many."""
+        super().connection_made(transport)
+        if not self._clients.enter(self):
+            self._refuse("too_many_connections")
+            transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget everything; answers that come later go nowhere."""
+        self._parser = None  # the parser holds this object: without this the pair would wait for the collector
+        self._release_body()
+        super().connection_lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser and hold what came of it against the bounds."""
+        if self._phase == CLOSING:
+            self._discard(len(data))
+            return
+        ordinal, was_idle = self._ordinal, self._phase == IDLE
+        if was_idle and data[0] == _LF:
+            self._refuse("malformed_request")  # llhttp would pass over a bare LF here
+            return
+        self._feed(data)
+        if self._phase == HEAD or self._phase == BODY:
+            if self._ordinal == ordinal or (was_idle and self._ordinal == ordinal + 1):
+                self._fed_bytes += len(data)
+            self._hold_to_bounds()
+        if len(self._queue) >= limits.PIPELINED_MAX:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client will send no more; answer what it has asked."""
+        if self._phase == HEAD or self._phase == BODY:
+            self._refuse("incomplete_body" if self._phase == BODY else "malformed_request", unread=False)
+        else:
+            self.drain()
+        return bool(self._queue)
+
+    def expire(self) -> None:
+        """Close: with 408 when a request is late, without a word when nothing was asked."""
+        if (self._phase == HEAD or self._phase == BODY) and not self._writing_paused:
+            self._refuse("request_timeout")
+        else:
+            super().expire()
+
+    # The parser's side. It goes on calling to the end of what it was fed, also after a refusal.
+
+    def on_message_begin(self) -> None:
+        """A request line begins."""
+        if self._phase == IDLE:
+            self._phase = HEAD
+            self._ordinal += 1
+            self._head.begin()
+            self._fed_bytes = self._size = self._chunks = 0
+            self.deadline = self._clients.now + limits.HEADERS_SECONDS_MAX
+
+    def on_url(self, piece: bytes) -> None:
+        """A piece of the request target."""
+        if self._phase == HEAD:
+            self._head.target += piece
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header; trailers are passed over."""
+        if self._phase == HEAD:
+            self._head.add(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Settle what the head alone decides."""
+        parser = self._parser
+        if self._phase != HEAD or parser is None:
+            return
+        version = parser.get_http_version()
+        code = self._head.judge(version)
+        if code is not None:
+            self._refuse(code)
+            return
+        path, query = split(self._head.target)
+        exchange = Exchange(self, parser.get_method(), path, query, self._head.headers)
+        exchange.legacy = version == "1.0"
+        self._exchange = exchange
+        self._queue.append(exchange)
+        self._phase = BODY
+        self.deadline = self._clients.now + limits.BODY_SECONDS_MAX
+        self._intake.screen(exchange)
+        self._settle_length(exchange)
+
+    def on_chunk_header(self) -> None:
+        """A chunk of a body whose length is not known begins."""
+        self._chunks += 1
+
+    def on_body(self, piece: bytes) -> None:
+        """Keep a piece of the body while it is within its limit; past it, read on a little, then close."""
+        exchange = self._exchange
+        if self._phase != BODY or exchange is None:
+            return
+        self._size += len(piece)
+        if exchange.verdict is None:
+            if self._size <= exchange.body_bytes_max:
+                self._gather(piece)
+                return
+            self._too_large(exchange)
+        if self._size > exchange.body_bytes_max + limits.DRAIN_BYTES_MAX:
+            self._answer_unread(exchange)
+
+    def on_message_complete(self) -> None:
+        """The request is whole: hand it on."""
+        parser, exchange = self._parser, self._exchange
+        if self._phase != BODY or exchange is None or parser is None:
+            return
+        if b"upgrade" in exchange.headers and parser.should_upgrade():
+            return  # llhttp has passed over the body; see _decline_upgrade
+        body = bytes(self._body)
+        self._exchange = None
+        self._release_body()
+        self._clients.counters.body_bytes += self._size
+        self.deadline = math.inf
+        if self._clients.draining or not parser.should_keep_alive():
+            exchange.close = True
+            self._phase = CLOSING
+        else:
+            self._phase = IDLE
+        if exchange.verdict is not None:
+            exchange.respond(exchange.verdict)
+        else:
+            self._intake.take(exchange, body)
+
+    # Private.
+
+    def _feed(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            return
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._phase == BODY:
+                self._decline_upgrade()
+                self._feed(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError as error:
+            logger().error("connection_failed", exc_info=error.__context__ or error)
+            self.abort()
+        except httptools.HttpParserError as error:
+            wrong_version = str(error).startswith(_WRONG_VERSION)
+            self._refuse("http_version_not_supported" if wrong_version else "malformed_request")
+
+    def _decline_upgrade(self) -> None:
+        # Java's client offers h2c on every POST, and a server may ignore it (RFC 9110 7.8); llhttp cannot. A fresh
+        # parser is told the body's framing alone; its head callbacks are passed over, because the phase is BODY.
+        headers = self._head.headers
+        headers.pop(b"upgrade", None)
+        self._parser = httptools.HttpRequestParser(self)
+        if b"transfer-encoding" in headers:
+            framing = b"Transfer-Encoding: chunked"
+        else:
+            framing = b"Content-Length: " + headers.get(b"content-length", b"0")
+        self._feed(b"POST / HTTP/1.1\r\nConnection: close\r\n" + framing + b"\r\n\r\n")
+
+    def _settle_length(self, exchange: Exchange) -> None:
+        length = int(exchange.headers.get(b"content-length", 0))
+        if exchange.verdict is None and length > exchange.body_bytes_max:
+            self._too_large(exchange)
+        expect = exchange.headers.get(b"expect")
+        if expect is not None and not exchange.legacy:
+            if expect.lower() != b"100-continue":
+                exchange.verdict = BY_CODE["expectation_failed"]
+            if exchange.verdict is not None:
+                self._answer_unread(exchange)
+            else:
+                exchange.continue_due = True
+                self.flush()
+        elif length > exchange.body_bytes_max + limits.DRAIN_BYTES_MAX:
+            self._answer_unread(exchange)
+
+    def _gather(self, piece: bytes) -> None:
+        # Most bodies come in one piece. A list of pieces would let two-byte chunks cost forty bytes each.
+        if not self._body:
+            self._body = piece
+        elif isinstance(self._body, bytearray):
+            self._body += piece
+        else:
+            self._body = bytearray(self._body) + piece
+
+    def _too_large(self, exchange: Exchange) -> None:
+        assert exchange.route is not None, "a request without a route has a verdict"
+        exchange.verdict = BY_CODE[exchange.route.code_too_large]
+        self._release_body()
+
+    def _answer_unread(self, exchange: Exchange) -> None:
+        if exchange.verdict is not None:
+            self._phase = CLOSING
+            exchange.close = exchange.unread = True
+            self.deadline = self._clients.now + limits.STALLED_ANSWER_SECONDS_MAX
+            exchange.respond(exchange.verdict)
+
+    def _refuse(self, code: str, unread: bool = True) -> None:
+        if self._phase == CLOSING:
+            return
+        exchange = self._exchange
+        if exchange is None:
+            exchange = Exchange(self, b"", b"", b"", {})
+            self._queue.append(exchange)
+        self._exchange = None
+        self._phase = CLOSING
+        self._release_body()
+        exchange.close = True
+        exchange.unread = unread
+        self.deadline = self._clients.now + limits.STALLED_ANSWER_SECONDS_MAX
+        exchange.respond(exchange.verdict or BY_CODE[code])
+
+    def _hold_to_bounds(self) -> None:
+        if self._phase == HEAD:
+            if self._fed_bytes > limits.HEAD_BYTES_MAX:
+                self._refuse("headers_too_large")
+            return
+        framing = self._fed_bytes - self._size - self._chunks * limits.CHUNK_FRAME_BYTES
+        if framing > limits.CHUNK_OVERHEAD_BYTES_MAX + limits.HEAD_BYTES_MAX:
+            self._refuse("malformed_request")
+            return
+        grown = len(self._body) - self._reserved_bytes
+        self._reserved_bytes += grown
+        if not self._clients.buffer(grown):
+            self._refuse("overloaded")
+
+    def _release_body(self) -> None:
+        self._body = b""
+        if self._reserved_bytes:
+            self._clients.buffer(-self._reserved_bytes)
+            self._reserved_bytes = 0

@@ -1,0 +1,219 @@
+"""What becomes of a request: its route, its source, its events' records, and the answer once they are durable."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from hookline.collect import answers
+from hookline.collect.answers import BY_CODE, REJECTIONS
+from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
+from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
+from hookline.collect.cors import ANSWER_HEADERS, PREFLIGHT
+from hookline.collect.counters import Counters
+from hookline.collect.decode import BadBody, TooLarge, inflate, load
+from hookline.collect.exchange import Exchange
+from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
+from hookline.collect.item import Arrival, record_of, unreadable
+from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
+from hookline.collect.router import ROUTES, Kind, Route
+from hookline.connections.model import Snapshot, Source
+from hookline.journal.port import JournalError, JournalFailed, JournalFull
+from hookline.journal.record import Record
+from hookline.telemetry.log import logger
+
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_BATCH_LEVELS = 2
+"""How deep an event of a batch lies already."""
+_CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: POST, OPTIONS\r\n" + ANSWER_HEADERS)
+_PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
+
+
+class Appends(Protocol):
+    """The journal's appender, as far as the hot path needs it."""
+
+    def append_soon(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
+        """Store the records; call ``done`` once they are durable, or with what went wrong."""
+
+
+class Intake:
+    """Judges requests: ``screen`` when the head is read, ``take`` when the body is."""
+
+    def __init__(self, appender: Appends, counters: Counters, clock: Callable[[], float]) -> None:
+        self._appender = appender
+        self._counters = counters
+        self._clock = clock
+        self._keys: WriteKeys | None = None
+        self._failed = False
+        self._full_until = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether a snapshot is loaded and the journal takes records, as far as is known."""
+        return self._keys is not None and not self._failed and self._clock() >= self._full_until
+
+    def set_snapshot(self, snapshot: Snapshot) -> None:
+        """Use these sources from now on."""
+        self._keys = WriteKeys(snapshot)
+
+    def screen(self, exchange: Exchange) -> None:
+        """Find the route and the header's source; settle the answer when the head alone decides it."""
+        route = ROUTES.get(exchange.path)
+        if route is None:
+            exchange.verdict = answers.NOT_FOUND
+            return
+        exchange.route = route
+        if route.collects:
+            exchange.body_bytes_max = route.body_bytes_max
+            exchange.verdict = self._screen_call(exchange, route)
+        elif exchange.method not in (b"GET", b"HEAD"):
+            exchange.verdict = _PROBE_NOT_ALLOWED
+        elif route.kind is Kind.ALIVE:
+            exchange.verdict = answers.ALIVE
+        else:
+            exchange.verdict = answers.READY if self.ready else answers.NOT_READY
+
+    def take(self, exchange: Exchange, body: bytes) -> None:
+        """Answer a whole request of a collection path, at once or when its events are durable."""
+        route, keys = exchange.route, self._keys
+        assert route is not None, "a request without a route has a verdict"
+        assert keys is not None, "a request that came before the first snapshot has a verdict"
+        try:
+            if exchange.gzipped:
+                body = inflate(body, route.body_bytes_max)
+            if route.kind is Kind.SINGLE:
+                self._take_single(exchange, route, keys, body)
+            else:
+                self._take_batch(exchange, keys, body)
+        except TooLarge:
+            exchange.respond(BY_CODE[route.code_too_large])
+        except BadBody as bad:
+            if exchange.source is not None and bad.code in REJECTIONS:
+                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, bad.code))
+            exchange.respond(BY_CODE[bad.code])
+        except WriteKeyRefused as refused:
+            exchange.respond(BY_CODE[refused.code])
+        except Exception as error:  # noqa: BLE001 - one request's fault must not end the connection or the others
+            logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
+            exchange.respond(BY_CODE["internal_error"])
+
+    def _screen_call(self, exchange: Exchange, route: Route) -> bytes | None:
+        if exchange.method == b"OPTIONS":
+            return PREFLIGHT
+        if exchange.method != b"POST":
+            return _CALL_NOT_ALLOWED
+        if route.kind is Kind.TELEMETRY:
+            self._counters.dropped_telemetry += 1
+            return answers.DROPPED
+        if self._keys is None or self._failed:
+            return BY_CODE["not_ready"]
+        authorization = exchange.headers.get(b"authorization")
+        if authorization is not None:
+            try:
+                exchange.source = self._keys.of_header(authorization)
+            except WriteKeyRefused as refused:
+                return BY_CODE[refused.code]
+        encoding = exchange.headers.get(b"content-encoding")
+        if encoding is not None:
+            encoding = encoding.lower()
+            if encoding in (b"gzip", b"x-gzip"):
+                exchange.gzipped = True
+                exchange.body_bytes_max += GZIP_OVERHEAD_BYTES
+            elif encoding not in (b"identity", b""):
+                return BY_CODE["unsupported_encoding"]
+        return None
+
+    def _take_single(self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes) -> None:
+        head, body, refused = self._read_single(body)
+        source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
+        exchange.source = source
+        record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
+        if record.rejection is None:
+            self._append(exchange, [record], answers.accepted(record.message_id), ())
+        else:
+            self._keep(record)
+            exchange.respond(BY_CODE[record.rejection.code])
+
+    def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None]:
+        body = body.strip(b" \t\r\n")
+        try:
+            head, body, repaired = load(body, HEAD, NESTING_LEVELS_MAX)
+            refused = None
+        except msgspec.ValidationError:
+            try:
+                raw, body, repaired = load(body, RAW_HEAD, NESTING_LEVELS_MAX)
+            except msgspec.ValidationError:
+                raise BadBody("invalid_body") from None
+            head, refused = read_leniently(raw)
+        self._counters.repaired_surrogates += repaired
+        return head, body, refused
+
+    def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> None:
+        try:
+            batch, body, repaired = load(body, BATCH, NESTING_LEVELS_MAX + _BATCH_LEVELS)
+        except msgspec.ValidationError:
+            raise BadBody("invalid_body") from None
+        self._counters.repaired_surrogates += repaired
+        source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
+        exchange.source = source
+        records, rejected = records_of(batch, self._arrival(exchange, source))
+        answer = answers.batch_accepted(len(records) - len(rejected), rejected)
+        if records:
+            self._append(exchange, records, answer, [item.code for item in rejected])
+        else:
+            exchange.respond(answer)
+
+    @staticmethod
+    def _batch_key(exchange: Exchange, batch: Batch) -> object:
+        return write_key_of(batch) or query_key(exchange.query)
+
+    @staticmethod
+    def _arrival(exchange: Exchange, source: Source) -> Arrival:
+        trace = exchange.headers.get(b"traceparent")
+        known = trace is not None and _TRACEPARENT.fullmatch(trace) is not None
+        return Arrival(source.id, int(time.time() * 1000), trace.decode() if trace is not None and known else None)
+
+    def _append(self, exchange: Exchange, records: list[Record], answer: bytes, rejected: Sequence[str]) -> None:
+        done = partial(self._stored, exchange, answer, len(records) - len(rejected), rejected)
+        try:
+            self._appender.append_soon(records, done)
+        except JournalError as error:
+            done(error)
+
+    def _stored(
+        self, exchange: Exchange, answer: bytes, accepted: int, rejected: Sequence[str], error: BaseException | None
+    ) -> None:
+        if error is not None:
+            exchange.respond(BY_CODE[self._note_failure(error)])
+            return
+        self._counters.accepted += accepted
+        for code in rejected:
+            self._counters.rejected[code] += 1
+        exchange.respond(answer)
+
+    def _note_failure(self, error: BaseException) -> str:
+        if isinstance(error, JournalFull):
+            # Not longer than a client is told to wait: a load balancer must find us ready again without our traffic.
+            self._full_until = self._clock() + RETRY_AFTER_SECONDS
+            return "journal_full"
+        self._failed = self._failed or isinstance(error, JournalFailed)
+        return "journal_failed"
+
+    def _keep(self, record: Record) -> None:
+        # For inspection only: the client is not made to wait for it, and it is not worth a 503.
+        rejection = record.rejection
+        if rejection is not None:
+            self._counters.rejected[rejection.code] += 1
+        try:
+            self._appender.append_soon([record], self._kept)
+        except JournalError as error:
+            self._note_failure(error)
+
+    def _kept(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._note_failure(error)

@@ -1,0 +1,63 @@
+"""Every bound of the collection edge, with its unit and its source. Nothing here is a setting."""
+
+from __future__ import annotations
+
+# SPEC.md section 8 and DESIGN 6.1.
+EVENT_BYTES_MAX = 32_768
+"""A single call, and one event of a batch with what the envelope adds to it."""
+BATCH_BYTES_MAX = 512_000
+"""A batch after inflation."""
+BATCH_EVENTS_MAX = 2_500
+
+# What the fields of an event may hold.
+MESSAGE_ID_CHARACTERS_MAX = 512
+USER_KEY_CHARACTERS_MAX = 512
+"""Of a rejected event only; an accepted one is bounded by EVENT_BYTES_MAX."""
+TYPE_CHARACTERS_MAX = 64
+"""Of a rejected event only: what the caller wrote as its type."""
+NESTING_LEVELS_MAX = 128
+REJECTED_BODY_BYTES_MAX = 4_096
+"""How much of a rejected event is kept for inspection."""
+MERGED_BYTES_MAX = 4 * 1024 * 1024
+"""Events of one batch with the envelope repeated for each, as they are stored."""
+
+# One request's head.
+HEAD_BYTES_MAX = 64 * 1024
+HEADERS_MAX = 100
+TARGET_BYTES_MAX = 8 * 1024
+WRITE_KEY_CHARACTERS_MAX = 200
+QUERY_FIELDS_MAX = 20
+
+# One request's body on the wire.
+GZIP_OVERHEAD_BYTES = 1_024
+"""What gzip may add to a body that does not compress."""
+GZIP_MEMBERS_MAX = 16
+DRAIN_BYTES_MAX = 64 * 1024
+"""Read past a body's limit before the connection is closed; within it, the connection lives on."""
+CHUNK_OVERHEAD_BYTES_MAX = 64 * 1024
+"""Chunk extensions and trailers of one body."""
+CHUNK_FRAME_BYTES = 24
+"""What one honest chunk costs: its size in hex and two line ends."""
+
+# Time.
+HEADERS_SECONDS_MAX = 10.0
+BODY_SECONDS_MAX = 30.0
+IDLE_SECONDS_MAX = 75.0
+STALLED_ANSWER_SECONDS_MAX = 30.0
+"""How long a client may leave its answers unread."""
+LINGER_SECONDS_MAX = 2.0
+"""How long what a refused client still sends is read and dropped, so that it can see its answer."""
+LINGER_BYTES_MAX = 1024 * 1024
+SWEEP_SECONDS = 0.5
+DRAIN_SECONDS_MAX = 5.0
+
+# All connections together.
+CONNECTIONS_MAX = 20_000
+BUFFERED_BYTES_MAX = 128 * 1024 * 1024
+"""Unfinished bodies of all connections."""
+PIPELINED_MAX = 32
+"""Unanswered requests of one connection before it is read no further."""
+BACKLOG_CONNECTIONS = 1_024
+
+RETRY_AFTER_SECONDS = 5
+"""What a 503 tells the client."""

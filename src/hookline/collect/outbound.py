@@ -1,0 +1,152 @@
+"""The writing half of a connection: answers in the order of the requests, and an end that loses none of them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from typing import cast
+
+from hookline.collect.answers import CONTINUE
+from hookline.collect.clients import Clients
+from hookline.collect.exchange import Exchange
+from hookline.collect.limits import (
+    HEADERS_SECONDS_MAX,
+    IDLE_SECONDS_MAX,
+    LINGER_BYTES_MAX,
+    LINGER_SECONDS_MAX,
+    PIPELINED_MAX,
+    STALLED_ANSWER_SECONDS_MAX,
+)
+
+# Where the connection is in what it reads.
+IDLE, HEAD, BODY, CLOSING = range(4)
+
+
+class Outbound(asyncio.Protocol):
+    """Holds the transport, the exchanges that await their turn, and the deadline on the clients' clock."""
+
+    __slots__ = (
+        "_clients",
+        "_discarded_bytes",
+        "_phase",
+        "_queue",
+        "_reading_paused",
+        "_transport",
+        "_writing_paused",
+        "deadline",
+    )
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._transport: asyncio.Transport | None = None
+        self._queue: deque[Exchange] = deque()
+        self._phase = IDLE
+        self._reading_paused = self._writing_paused = False
+        self._discarded_bytes = 0
+        self.deadline = clients.now + HEADERS_SECONDS_MAX
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hold the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget everything; answers that come later go nowhere."""
+        self._transport = None
+        self._phase = CLOSING
+        self._queue.clear()
+        self._clients.leave(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: read no more of its requests, and not for long."""
+        self._writing_paused = True
+        self.deadline = self._clients.now + STALLED_ANSWER_SECONDS_MAX
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._writing_paused = False
+        if self._phase == IDLE:
+            self.deadline = math.inf
+        self._rest()
+        self._resume_reading()
+
+    def flush(self) -> None:
+        """Write every answer whose turn has come."""
+        transport, queue = self._transport, self._queue
+        if transport is None or transport.is_closing():
+            return
+        while queue:
+            exchange = queue[0]
+            answer = exchange.answer
+            if answer is None:
+                if exchange.continue_due:
+                    exchange.continue_due = False
+                    transport.write(CONTINUE)
+                return
+            queue.popleft()
+            self._clients.counters.requests[answer[9:12]] += 1
+            transport.write(exchange.wire(answer))
+            if exchange.close:
+                queue.clear()
+                self._finish(exchange.unread)
+                return
+        self._rest()
+        if self._reading_paused:
+            self._resume_reading()
+
+    def drain(self) -> None:
+        """Close after the answers that are owed; a request being read is still answered."""
+        if self._phase == IDLE:
+            if self._queue:
+                self._phase = CLOSING
+                self._queue[-1].close = True
+            else:
+                self._finish(unread=False)
+
+    def expire(self) -> None:
+        """Close what is idle, or already closing and late."""
+        if self._phase == IDLE and not self._writing_paused:
+            self._finish(unread=False)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _rest(self) -> None:
+        # Nothing is owed: from now on the client may be idle.
+        if self._phase == IDLE and not self._queue and not self._writing_paused:
+            self.deadline = self._clients.now + IDLE_SECONDS_MAX
+
+    def _finish(self, unread: bool) -> None:
+        transport = self._transport
+        self._phase = CLOSING
+        if transport is None:
+            return
+        if unread and transport.can_write_eof():
+            # Closing on unread data would reset the connection and could take the answer with it.
+            self.deadline = self._clients.now + LINGER_SECONDS_MAX
+            transport.write_eof()
+            self._resume_reading()
+        else:
+            self.deadline = self._clients.now + STALLED_ANSWER_SECONDS_MAX
+            transport.close()
+
+    def _discard(self, data_bytes: int) -> None:
+        self._discarded_bytes += data_bytes
+        if self._discarded_bytes > LINGER_BYTES_MAX:
+            self.abort()
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        ready = not self._writing_paused and len(self._queue) < PIPELINED_MAX // 2
+        if self._reading_paused and ready and self._transport is not None and not self._transport.is_closing():
+            self._reading_paused = False
+            self._transport.resume_reading()

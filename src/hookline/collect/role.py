@@ -1,0 +1,108 @@
+"""The collect role: the journal's one appender behind the public edge, following the connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from hookline.collect.server import Edge
+from hookline.connections.feed import Feed
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.port import JournalFailed
+from hookline.journal.remote import serve_append
+from hookline.settings import Settings
+from hookline.telemetry import metrics
+from hookline.telemetry.log import logger
+
+CONNECTIONS_SECONDS = 0.25
+PUBLISH_SECONDS = 1.0
+RETENTION_SECONDS = 30.0
+CONTROL_WAIT_SECONDS = 10.0
+"""How long to wait for control to load the connections file before going on with the last known connections."""
+
+
+class CollectRole:
+    """Everything of one collect process."""
+
+    def __init__(self, settings: Settings, boot_id: str | None) -> None:
+        data = settings.data_path
+        self._log = logger()
+        self._boot_id = boot_id
+        self._run_folder = data / "run"
+        self.failed = asyncio.Event()
+        self.appender = LocalAppender(
+            data / "journal",
+            settings.journal.partitions,
+            retention_seconds=settings.retention.events,
+            retention_bytes=settings.retention.bytes,
+            wake_path=self._run_folder / "deliver.wake",
+            on_failed=self._on_failed,
+        )
+        for recovery in self.appender.recovered:
+            self._log.warning("journal_recovered", detail=str(recovery))
+        self.edge = Edge(self.appender, settings)
+        self.feed = Feed(data / "control.db", kinds=("source",))
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Collect until told to stop or until the disk fails; return the exit code."""
+        inner = await serve_append(self._run_folder / "collect.sock", self.appender)
+        host, port = await self.edge.serve()
+        self._log.info("collecting", address=f"{host}:{port}")
+        loop = asyncio.get_running_loop()
+        beats = [
+            loop.create_task(self._follow_connections()),
+            loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
+            loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
+        ]
+        ends = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
+        done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        for task in [*beats, *ends]:
+            task.cancel()
+        await asyncio.gather(*beats, *ends, return_exceptions=True)
+        await self.edge.stop()
+        inner.close()
+        await self.appender.close()
+        self.feed.close()
+        return 1 if self.failed.is_set() else 0
+
+    def _on_failed(self, error: JournalFailed) -> None:
+        self._log.error("journal_failed", error=str(error), next_step="nothing is acknowledged any more; exiting")
+        self.failed.set()
+
+    async def _follow_connections(self) -> None:
+        patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
+        while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:
+            await asyncio.sleep(0.02)
+        while True:
+            snapshot = self.feed.poll()
+            if snapshot is not None:
+                self.edge.set_snapshot(snapshot)
+            await asyncio.sleep(CONNECTIONS_SECONDS)
+
+    async def _every(self, seconds: float, beat: Any) -> None:
+        while True:
+            beat()
+            await asyncio.sleep(seconds)
+
+    def _retain(self) -> None:
+        freed = self.appender.retain(int(time.time() * 1000))
+        if freed:
+            self._log.info("retention_dropped", bytes=freed)
+
+    def _publish(self) -> None:
+        counters = self.edge.counters
+        values: dict[str, Any] = {
+            "hookline_collect_requests_total": {
+                "status": {status.decode(): count for status, count in counters.requests.items()}
+            },
+            "hookline_collect_accepted_total": counters.accepted,
+            "hookline_collect_rejected_total": {"code": dict(counters.rejected)},
+            "hookline_collect_body_bytes_total": counters.body_bytes,
+            "hookline_collect_repaired_total": counters.repaired_surrogates,
+            "hookline_collect_connections": counters.open_connections,
+            "hookline_journal_end_offset": sum(self.appender.ends().values()),
+        }
+        metrics.publish(self._run_folder, "collect", values)

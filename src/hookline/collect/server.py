@@ -1,0 +1,97 @@
+"""The collection edge as one object: listening, the snapshot in force, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+from hookline.collect.clients import Clients
+from hookline.collect.counters import Counters
+from hookline.collect.http import Connection
+from hookline.collect.intake import Appends, Intake
+from hookline.collect.limits import (
+    BACKLOG_CONNECTIONS,
+    BUFFERED_BYTES_MAX,
+    CONNECTIONS_MAX,
+    DRAIN_SECONDS_MAX,
+    SWEEP_SECONDS,
+)
+from hookline.connections.model import Snapshot
+from hookline.settings import Settings, parse_listen
+
+
+class Edge:
+    """The public collection API on one or more listening sockets; not ready before the first ``set_snapshot``."""
+
+    def __init__(
+        self,
+        appender: Appends,
+        settings: Settings,
+        counters: Counters | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        connections_max: int = CONNECTIONS_MAX,
+        buffered_bytes_max: int = BUFFERED_BYTES_MAX,
+    ) -> None:
+        self.counters = counters or Counters()
+        self._settings = settings
+        self._intake = Intake(appender, self.counters, clock)
+        self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max)
+        self._servers: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def ready(self) -> bool:
+        """What ``/readyz`` answers."""
+        return self._intake.ready
+
+    def set_snapshot(self, snapshot: Snapshot) -> None:
+        """Use these sources and write keys from the next request on."""
+        self._intake.set_snapshot(snapshot)
+
+    async def serve(self, host: str | None = None, port: int | None = None) -> tuple[str, int]:
+        """Listen on an address, by default that of the settings; return the one bound (port 0 takes a free one)."""
+        default_host, default_port = parse_listen(self._settings.collect.listen)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            self._connect,
+            host if host is not None else default_host,
+            port if port is not None else default_port,
+            backlog=BACKLOG_CONNECTIONS,
+        )
+        return self._add(server)
+
+    async def start(self, sock: socket.socket) -> tuple[str, int]:
+        """Listen on a socket that is already bound."""
+        loop = asyncio.get_running_loop()
+        return self._add(await loop.create_server(self._connect, sock=sock, backlog=BACKLOG_CONNECTIONS))
+
+    async def stop(self) -> None:
+        """Accept no more, answer what has been asked, close; at most 5 s. Idempotent."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        await self._clients.drain(DRAIN_SECONDS_MAX)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def sweep(self) -> None:
+        """Close what is past its deadline; called twice a second while the edge is up."""
+        self._clients.sweep()
+
+    def _connect(self) -> Connection:
+        return Connection(self._clients, self._intake)
+
+    def _add(self, server: asyncio.Server) -> tuple[str, int]:
+        self._servers.append(server)
+        if self._timer is None:
+            self._tick()
+        host, port = server.sockets[0].getsockname()[:2]
+        return host, port
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._tick)
+        self._clients.sweep()

@@ -1,0 +1,143 @@
+"""What makes configured objects right or wrong, beyond their shape: used by the file and the API alike.
+
+Owns the problems' codes and the rules between objects (unique keys, existing sources). URLs, headers and secrets are
+judged by their own modules; what a change may do to stored objects is the store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from hookline.connections.headers import check_static_headers
+from hookline.connections.model import Destination, Source
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.connections.secrets import check_secret, is_reference
+
+SOURCES_MAX = 10_000
+DESTINATIONS_MAX = 20_000
+
+ProblemCode = Literal[
+    "file_unreadable",
+    "invalid_yaml",
+    "extra_document",
+    "duplicate_key",
+    "unknown_key",
+    "not_supported",
+    "invalid_value",
+    "duplicate_id",
+    "duplicate_write_key",
+    "unknown_source",
+    "source_in_use",
+    "invalid_url",
+    "invalid_headers",
+    "invalid_secret",
+    "nothing_to_keep",
+    "made_elsewhere",
+    "not_found",
+    "too_many",
+]
+PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something wrong in a configuration: where (``destinations[0].settings.webhooks[1].url``, and in a file the
+    line, from 1) and a sentence that says what to do."""
+
+    code: ProblemCode
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = [f"line {self.line}" if self.line else "", self.path]
+        return ": ".join([", ".join(filter(None, place)), self.message]).removeprefix(": ")
+
+
+def check_all(sources: Iterable[tuple[str, Source]], destinations: Iterable[tuple[str, Destination]]) -> list[Problem]:
+    """The problems of a whole configuration; each object comes with its path."""
+    problems: list[Problem] = []
+    known: dict[str, Source] = {}
+    write_keys: dict[str, str] = {}
+    for path, source in sources:
+        if source.id in known:
+            problems.append(_duplicate_id(path, source.id, "source"))
+        known[source.id] = source
+        problems += check_write_keys(path, source, write_keys)
+        write_keys.update(dict.fromkeys(source.write_keys, source.id))
+    seen: set[str] = set()
+    for path, destination in destinations:
+        if destination.id in seen:
+            problems.append(_duplicate_id(path, destination.id, "destination"))
+        seen.add(destination.id)
+        problems += check_destination(path, destination)
+        problems += check_sources(path, destination, known)
+    return problems + check_counts(len(known), len(seen))
+
+
+def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> list[Problem]:
+    """A write key names one source; ``owners`` maps the keys of all sources to their ids."""
+    problems: list[Problem] = []
+    for index, key in enumerate(source.write_keys):
+        owner = owners.get(key, source.id)
+        if owner != source.id or key in source.write_keys[:index]:
+            message = f"write key {key!r} is already used by source {owner!r}; each key names one source"
+            problems.append(Problem("duplicate_write_key", join(path, f"writeKeys[{index}]"), message))
+    return problems
+
+
+def check_destination(path: str, destination: Destination) -> list[Problem]:
+    """The problems of a destination by itself: URLs, headers, secrets."""
+    problems: list[Problem] = []
+    for index, webhook in enumerate(destination.settings.webhooks):
+        place = join(path, f"settings.webhooks[{index}]")
+        problems += _judge("invalid_url", f"{place}.url", parse_receiver_url, webhook.url)
+        problems += _judge("invalid_headers", f"{place}.headers", check_static_headers, webhook.headers)
+        for name, value in webhook.headers.items():
+            if is_reference(value):
+                problems += _judge("invalid_secret", f"{place}.headers.{name}", check_secret, value)
+    secret = destination.settings.shared_secret
+    if secret is not None:
+        problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, secret)
+    return problems
+
+
+def check_sources(path: str, destination: Destination, known: Mapping[str, object]) -> list[Problem]:
+    """The sources that a destination names exist, and each is named once."""
+    problems: list[Problem] = []
+    for index, id in enumerate(destination.sources):
+        place = join(path, f"sources[{index}]")
+        if id not in known:
+            message = f"there is no source {id!r}; add it, or take it out of destination {destination.id!r}"
+            problems.append(Problem("unknown_source", place, message))
+        elif id in destination.sources[:index]:
+            problems.append(Problem("duplicate_id", place, f"source {id!r} is named twice; name it once"))
+    return problems
+
+
+def check_counts(sources: int, destinations: int) -> list[Problem]:
+    """One installation holds so many objects."""
+    problems: list[Problem] = []
+    for name, count, most in (("sources", sources, SOURCES_MAX), ("destinations", destinations, DESTINATIONS_MAX)):
+        if count > most:
+            problems.append(Problem("too_many", name, f"there are {count} {name}, at most {most} are allowed"))
+    return problems
+
+
+def join(path: str, inner: str) -> str:
+    """The path of something inside of what is at ``path``."""
+    return path + inner if inner.startswith("[") or not path or not inner else f"{path}.{inner}"
+
+
+def _duplicate_id(path: str, id: str, kind: str) -> Problem:
+    return Problem("duplicate_id", join(path, "id"), f"another {kind} has the id {id!r}; ids are unique")
+
+
+def _judge(code: ProblemCode, path: str, rule: Callable[[Any], object], value: object) -> list[Problem]:
+    try:
+        rule(value)
+    except ValueError as error:
+        return [Problem(code, path, str(error))]
+    return []

@@ -1,0 +1,139 @@
+"""The edits a change is made of, and what is wrong with them against the objects in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline.connections.check import (
+    Problem,
+    check_counts,
+    check_destination,
+    check_sources,
+    check_write_keys,
+    join,
+)
+from hookline.connections.history import Kind
+from hookline.connections.model import Destination, Source
+from hookline.connections.redaction import NothingToKeep, restore
+from hookline.connections.state import Object, State
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Create or replace an object; ``path`` is where its problems are said to be."""
+
+    object: Object
+    path: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the object."""
+        return "source" if isinstance(self.object, Source) else "destination"
+
+    @property
+    def id(self) -> str:
+        """The id of the object."""
+        return self.object.id
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object."""
+
+    kind: Kind
+    id: str
+    path: str = ""
+
+
+Edit = Put | Delete
+
+
+def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], list[Problem]]:
+    """The edits with every ``keep`` and mask replaced by the stored secret, and where there was none."""
+    restored: list[Edit] = []
+    problems: list[Problem] = []
+    for edit in edits:
+        if isinstance(edit, Put) and isinstance(edit.object, Destination):
+            stored = state.destinations.get(edit.id)
+            try:
+                edit = Put(restore(edit.object, None if stored is None else stored.object), edit.path)
+            except NothingToKeep as error:
+                problems.append(Problem("nothing_to_keep", join(edit.path, error.path), str(error)))
+        restored.append(edit)
+    return restored, problems
+
+
+def check_edits(state: State, edits: Sequence[Edit]) -> list[Problem]:
+    """The problems that the objects would have after the edits, each at the edit that brings it."""
+    gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
+    put = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Put)}
+    sources = (set(state.sources) | _ids(put, "source")) - _ids(gone, "source")
+    destinations = (set(state.destinations) | _ids(put, "destination")) - _ids(gone, "destination")
+    problems = [*_check_ids(state, edits), *_check_write_keys(state, edits)]
+    known = dict.fromkeys(sources)
+    for edit in edits:
+        if isinstance(edit, Delete):
+            problems += _check_unused(state, edit, gone | put)
+            continue
+        problems += _check_shape(edit)
+        if isinstance(edit.object, Destination):
+            problems += check_destination(edit.path, edit.object)
+            problems += check_sources(edit.path, edit.object, known)
+    return problems + check_counts(len(sources), len(destinations))
+
+
+def _ids(keys: set[tuple[Kind, str]], kind: Kind) -> set[str]:
+    return {id for found, id in keys if found == kind}
+
+
+def _check_ids(state: State, edits: Sequence[Edit]) -> Iterator[Problem]:
+    seen: set[tuple[Kind, str]] = set()
+    for edit in edits:
+        place = join(edit.path, "id")
+        if (edit.kind, edit.id) in seen:
+            yield Problem("duplicate_id", place, f"another {edit.kind} has the id {edit.id!r}; ids are unique")
+        seen.add((edit.kind, edit.id))
+        stored = state.sources if edit.kind == "source" else state.destinations
+        if isinstance(edit, Delete) and edit.id not in stored:
+            yield Problem("not_found", place, f"there is no {edit.kind} {edit.id!r}; it may be deleted already")
+
+
+def _check_write_keys(state: State, edits: Sequence[Edit]) -> list[Problem]:
+    changed = {edit.id for edit in edits if edit.kind == "source"}
+    puts = [(edit.path, edit.object) for edit in edits if isinstance(edit, Put) and isinstance(edit.object, Source)]
+    problems: list[Problem] = []
+    if not puts:
+        return problems
+    stored = (entry.object for id, entry in state.sources.items() if id not in changed)
+    owners = {key: source.id for source in stored for key in source.write_keys}
+    for path, source in puts:
+        problems += check_write_keys(path, source, owners)
+        owners.update(dict.fromkeys(source.write_keys, source.id))
+    return problems
+
+
+def _check_unused(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> list[Problem]:
+    if edit.kind != "source":
+        return []
+    users = [
+        id
+        for id, stored in state.destinations.items()
+        if edit.id in stored.object.sources and ("destination", id) not in edited
+    ]
+    if not users:
+        return []
+    message = f"source {edit.id!r} still feeds destination {users[0]!r}"
+    message += f" and {len(users) - 1} more" if len(users) > 1 else ""
+    return [Problem("source_in_use", edit.path, f"{message}; take it out of there first")]
+
+
+def _check_shape(edit: Put) -> list[Problem]:
+    """What a struct made by a program may hold and the database would never decode again."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(edit.object), type=type(edit.object))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        return [Problem("invalid_value", edit.path, str(error))]
+    return []

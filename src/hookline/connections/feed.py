@@ -1,0 +1,87 @@
+"""The connections as the other roles follow them: loaded once, then only what changed.
+
+Reads ``control.db`` without SQLAlchemy and never writes it. Start-up order does not matter: as long as the file is
+missing, or not yet of this version, the feed is empty and not ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hookline.connections.history import KINDS, Kind
+from hookline.connections.model import Snapshot
+from hookline.connections.state import State
+from hookline.database.open import is_current
+from hookline.database.sqlite import Connection, OperationalError, connect
+
+
+class Feed:
+    """A view of the configured objects; for one thread. ``kinds`` leaves out what a role has no use for."""
+
+    def __init__(self, path: Path, kinds: Sequence[Kind] = KINDS) -> None:
+        self._path = path
+        self._kinds = tuple(kinds)
+        self._connection: Connection | None = None
+        self._state = State(kinds)
+        self._seen: int | None = None
+
+    def load(self) -> Snapshot:
+        """Everything in force now, read anew."""
+        self._state = State(self._kinds)
+        self._seen = None
+        return self.poll() or self._state.snapshot()
+
+    def poll(self) -> Snapshot | None:
+        """Everything in force if it changed since the last answer, else None. Costs next to nothing if it did not."""
+        connection = self._open()
+        if connection is None:
+            return None
+        # Before the version is read: a commit between the two is then seen by the next poll.
+        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        if seen == self._seen:
+            return None
+        changed = self._state.refresh(connection)
+        self._seen = seen
+        return self._state.snapshot() if changed else None
+
+    def at(self, version: int) -> Snapshot:
+        """Everything as it was in force at ``version``."""
+        state = State(self._kinds)
+        connection = self._open()
+        if connection is not None:
+            state.load(connection, version)
+        return state.snapshot()
+
+    def ready(self, boot_id: str | None = None) -> bool:
+        """Whether control has finished start-up, the ``--connections`` file included.
+
+        With ``boot_id``: in this boot; a marker that an earlier one left does not count.
+        """
+        connection = self._open()
+        if connection is None:
+            return False
+        row = connection.execute("SELECT boot_id FROM control_ready").fetchone()
+        return row is not None and (boot_id is None or row[0] == boot_id)
+
+    def close(self) -> None:
+        """Let go of the file; idempotent, and a later call opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._seen = None
+
+    def _open(self) -> Connection | None:
+        if self._connection is not None:
+            return self._connection
+        if not self._path.exists():
+            return None
+        try:
+            connection = connect(self._path, read_only=True)
+        except OperationalError:
+            return None
+        if not is_current(connection, "control"):
+            connection.close()
+            return None
+        self._connection = connection
+        return connection

@@ -1,0 +1,184 @@
+"""Connections as a file: reading and checking ``connections.yaml``, comparing, applying and exporting it.
+
+Owns the file's shape and what belongs to it (``OWNER``); the rules for what it says are ``check``'s and the store's.
+Never touches what was made through the API, unless the file says exactly the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from hookline.connections.changes import Change, compare
+from hookline.connections.check import Problem, check_all
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.file_shape import Configuration, read_configuration
+from hookline.connections.model import Destination, Offsets, Snapshot
+from hookline.connections.redaction import NothingToKeep, redact, restore
+from hookline.connections.state import Object, Stored
+from hookline.connections.store import ChangeRefused, Store, VersionConflict
+from hookline.connections.yaml_tree import YamlTree
+
+OWNER = "file"
+FILE_BYTES_MAX = 16 * 1024 * 1024
+_APPLY_TRIES = 3
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What ``apply`` did, or would do: nothing at all if there are problems."""
+
+    version: int
+    changes: tuple[Change, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def load(path: Path) -> tuple[str, list[Problem]]:
+    """The text of the file, or why it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        return "", [Problem("file_unreadable", "", f"cannot read {path}: {error.strerror}")]
+    if len(content) > FILE_BYTES_MAX:
+        return "", [Problem("file_unreadable", "", f"{path} is larger than {FILE_BYTES_MAX} bytes")]
+    try:
+        return content.decode("utf-8-sig"), []
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return "", [Problem("file_unreadable", "", f"{path} is not UTF-8 text; save it as UTF-8", line)]
+
+
+def read(text: str) -> tuple[Configuration, list[Problem]]:
+    """The objects that a file's text describes, and what is wrong with its shape."""
+    tree = YamlTree(text)
+    configuration, problems = read_configuration(tree)
+    return configuration, sorted([*tree.problems, *problems], key=lambda problem: problem.line or 0)
+
+
+def check(path: Path) -> list[Problem]:
+    """Everything wrong with the file by itself: a destination's sources must be in it too."""
+    text, problems = load(path)
+    return problems or check_text(text)
+
+
+def check_text(text: str) -> list[Problem]:
+    """As ``check``, for text that is already at hand."""
+    configuration, problems = read(text)
+    if not problems:
+        problems = configuration.placed(check_all(configuration.sources, configuration.destinations))
+    return problems
+
+
+def diff(store: Store, text: str, prune: bool = False) -> Applied:
+    """What ``apply`` would do."""
+    return apply(store, text, author="", ends=dict, prune=prune, dry_run=True)
+
+
+def apply(
+    store: Store, text: str, author: str, ends: Callable[[], Offsets], prune: bool = False, dry_run: bool = False
+) -> Applied:
+    """Make what the file owns be as it says, in one change; with ``prune`` delete what it owns and no longer has.
+
+    Unchanged objects and their lanes are not touched. With problems nothing is changed.
+    """
+    configuration, problems = read(text)
+    if problems:
+        return Applied(store.version, problems=tuple(problems))
+    for _ in range(_APPLY_TRIES):
+        version = store.version
+        changes, edits, problems = _plan(store, configuration, prune)
+        if dry_run and not problems:
+            problems = store.check(edits)
+        if dry_run or problems:
+            return Applied(version, tuple(changes), tuple(configuration.placed(problems)))
+        try:
+            version = store.change(edits, author, OWNER, ends, expected_version=version)
+        except VersionConflict:
+            continue
+        except ChangeRefused as refused:
+            return Applied(version, problems=tuple(configuration.placed(refused.problems)))
+        return Applied(version, tuple(changes))
+    raise VersionConflict(store.version)
+
+
+def export(snapshot: Snapshot) -> str:
+    """The connections as a file that ``apply`` reads back; ``keep`` stands for the stored secrets."""
+    document = {
+        "sources": [_document(source) for source in snapshot.sources],
+        "destinations": [_document(redact(destination, keep=True)) for destination in snapshot.destinations],
+    }
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list[Change], list[Edit], list[Problem]]:
+    changes: list[Change] = []
+    edits: list[Edit] = []
+    problems: list[Problem] = []
+    for path, object in configuration.objects():
+        put = Put(object, path)
+        stored = _stored(store, put)
+        after = _restored(object, stored)
+        if stored is not None and stored.owner != OWNER and stored.object != after:
+            message = (
+                f"{put.kind} {put.id!r} was made through the API and differs from the file; choose another id, "
+                "delete it there, or write it here as `hookline export` shows it"
+            )
+            problems.append(Problem("made_elsewhere", path, message))
+        edits.append(put)
+        changes.append(_change(put, stored, after))
+    named = {(edit.kind, edit.id) for edit in edits}
+    for left in _owned(store):
+        if (left.kind, left.id) in named:
+            continue
+        if prune:
+            edits.append(left)
+            changes.append(Change("delete", left.kind, left.id))
+        else:
+            note = "no longer in the file; deleted only with --prune"
+            changes.append(Change("keep", left.kind, left.id, note=note))
+    return changes, edits, problems
+
+
+def _change(put: Put, stored: Stored[Any] | None, after: Object) -> Change:
+    if stored is None:
+        return Change("create", put.kind, put.id, compare(None, after))
+    if stored.object != after:
+        return Change("change", put.kind, put.id, compare(stored.object, after))
+    note = None if stored.owner == OWNER else "was made through the API and is the file's from now on"
+    return Change("keep", put.kind, put.id, note=note)
+
+
+def _stored(store: Store, put: Put) -> Stored[Any] | None:
+    return store.source(put.id) if put.kind == "source" else store.destination(put.id)
+
+
+def _restored(object: Object, stored: Stored[Any] | None) -> Object:
+    if not isinstance(object, Destination):
+        return object
+    try:
+        return restore(object, None if stored is None else stored.object)
+    except NothingToKeep:
+        return object  # the store's own check says where
+
+
+def _owned(store: Store) -> Sequence[Delete]:
+    """Everything the file owns, destinations before the sources that feed them."""
+    destinations = [Delete("destination", stored.object.id) for stored in store.destinations() if stored.owner == OWNER]
+    return destinations + [Delete("source", stored.object.id) for stored in store.sources() if stored.owner == OWNER]
+
+
+def _document(object: Object) -> dict[str, Any]:
+    """The object without what is as good as absent."""
+    built: dict[str, Any] = msgspec.to_builtins(object)
+    for webhook in built.get("settings", {}).get("webhooks", ()):
+        if not webhook["headers"]:
+            del webhook["headers"]
+    if "settings" in built and built["settings"]["sharedSecret"] is None:
+        del built["settings"]["sharedSecret"]
+    return built

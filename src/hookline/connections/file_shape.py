@@ -1,0 +1,144 @@
+"""The shape of ``connections.yaml``: its sections and keys, and the objects that its values become."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.connections.check import Problem, join
+from hookline.connections.model import Destination, Source
+from hookline.connections.state import Object
+from hookline.connections.yaml_tree import YamlTree
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+SECTIONS = ("sources", "destinations")
+LATER_SECTIONS = ("audiences", "computedTraits")
+LATER_KEYS: dict[type[msgspec.Struct], tuple[str, ...]] = {Destination: ("filters",)}
+CHOICES = {"type": get_args(get_type_hints(Source)["type"]), "kind": get_args(get_type_hints(Destination)["kind"])}
+
+
+class Configuration:
+    """The objects of one file, each with its path; problems found later get their lines from here."""
+
+    def __init__(self, tree: YamlTree) -> None:
+        self._tree = tree
+        self.sources: list[tuple[str, Source]] = []
+        self.destinations: list[tuple[str, Destination]] = []
+
+    def objects(self) -> Iterator[tuple[str, Object]]:
+        """Every object with its path, sources first."""
+        yield from self.sources
+        yield from self.destinations
+
+    def placed(self, problems: Iterable[Problem]) -> list[Problem]:
+        """The problems with their lines, in the order of the file."""
+        found = [problem if problem.line else replace(problem, line=self._line_of(problem)) for problem in problems]
+        return sorted(found, key=lambda problem: problem.line or 0)
+
+    def _line_of(self, problem: Problem) -> int | None:
+        return self._tree.line_of(problem.path) if problem.path else None
+
+
+def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
+    """What the document says, as far as it can be understood, and every problem of its shape."""
+    configuration = Configuration(tree)
+    problems: list[Problem] = []
+    document = {} if tree.value is None else tree.value
+    if not isinstance(document, dict):
+        problem = Problem("invalid_value", "", "the file must be a mapping with the keys sources and destinations", 1)
+        return configuration, [problem]
+    for name, value in document.items():
+        if name in LATER_SECTIONS:
+            problems += _later(name, value)
+        elif name not in SECTIONS:
+            problems.append(_unknown(name, name, SECTIONS))
+    configuration.sources = list(_read_section(document, "sources", Source, problems))
+    configuration.destinations = list(_read_section(document, "destinations", Destination, problems))
+    return configuration, configuration.placed(problems)
+
+
+def _read_section(
+    document: dict[str, Any], name: str, type: type[StructT], problems: list[Problem]
+) -> Iterator[tuple[str, StructT]]:
+    items = document.get(name)
+    if items is None:
+        return
+    if not isinstance(items, list):
+        problems.append(Problem("invalid_value", name, f"write {name} as a list, each item beginning with a hyphen"))
+        return
+    for index, item in enumerate(items):
+        path = f"{name}[{index}]"
+        known = _without_unknown(item, type, path, problems)
+        try:
+            yield path, msgspec.convert(known, type)
+        except msgspec.ValidationError as error:
+            problems.append(_invalid(path, str(error)))
+
+
+def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) -> Any:
+    """The value without keys that its type does not have, each of which is a problem; the rest is checked all the
+    same, so that one wrong key does not hide another mistake."""
+    if get_origin(type) is Annotated:
+        type = get_args(type)[0]
+    if get_origin(type) is tuple and isinstance(value, list):
+        inner = get_args(type)[0]
+        return [_without_unknown(item, inner, f"{path}[{index}]", problems) for index, item in enumerate(value)]
+    if not (isinstance(type, _StructMeta) and isinstance(value, dict)):
+        return value
+    known = _keys(type)
+    kept: dict[str, Any] = {}
+    for name, inner_value in value.items():
+        if name in known:
+            kept[name] = _without_unknown(inner_value, known[name], join(path, name), problems)
+        elif name in LATER_KEYS.get(type, ()):
+            problems += _later(join(path, name), inner_value)
+        else:
+            problems.append(_unknown(join(path, name), name, tuple(known)))
+    return kept
+
+
+_StructMeta = type(msgspec.Struct)
+
+
+@cache
+def _keys(type: type[msgspec.Struct]) -> dict[str, Any]:
+    """The keys of a struct as they are written, with their types."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(type)}
+
+
+def _later(path: str, value: Any) -> list[Problem]:
+    # An empty section asks for nothing, so nothing is missing.
+    if not value:
+        return []
+    name = path.rpartition(".")[2]
+    return [Problem("not_supported", path, f"{name} are not supported by this version; take them out")]
+
+
+def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"known keys are {', '.join(known)}"
+    return Problem("unknown_key", path, f"unknown key {name!r}; {hint}")
+
+
+def _invalid(path: str, text: str) -> Problem:
+    """msgspec's sentence, with the place in our notation and what to write for the commonest mistakes."""
+    sentence, _, place = text.partition(" - at `$")
+    place = place.rstrip("`").replace("[...]", "").removeprefix(".")
+    field = place.rpartition(".")[2]
+    if sentence.startswith("Object missing required field"):
+        sentence += "; add it"
+    elif sentence.startswith("Invalid enum value") and field in CHOICES:
+        sentence += f"; write {' or '.join(CHOICES[field])}"
+    elif "matching regex" in sentence and field in ("id", "sources"):
+        sentence = (
+            "an id is made of letters, digits, '_', '.' and '-', begins with a letter or digit, and is at most 64"
+        )
+    elif sentence.startswith("Expected `str`, got") and "null" not in sentence:
+        sentence += "; write the value in quotes"
+    return Problem("invalid_value", join(path, place), sentence)

@@ -1,0 +1,20 @@
+"""When a destination's lane begins: the rules by which enabling and connecting miss no event (DESIGN 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hookline.connections.model import Destination, Lane, Offsets
+
+
+def next_lane(lane: Lane | None, destination: Destination, ends: Offsets, new_number: Callable[[], int]) -> Lane | None:
+    """The destination's lane after a change: ``lane`` is the one before it, ``ends`` the journal's ends within it.
+
+    A disabled destination has none. An enabled one keeps the number and the begin of each source it already had;
+    what it is connected to anew begins at ``ends``. A number is drawn only for a new lane.
+    """
+    if not destination.enabled:
+        return None
+    number = new_number() if lane is None else lane.number
+    before = {} if lane is None else lane.sources
+    return Lane(number=number, sources={id: before[id] if id in before else dict(ends) for id in destination.sources})

@@ -1,0 +1,204 @@
+"""The configured objects of one installation: read at any version, changed all or nothing.
+
+Control is the only writer. A change makes one new version; it closes the rows of the objects it touches and opens
+their successors, and gives enabled destinations their lanes in the same transaction. Rules are ``check``'s and
+``lanes``'.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from hookline.connections.check import Problem
+from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
+from hookline.connections.history import Kind
+from hookline.connections.lanes import next_lane
+from hookline.connections.model import Destination, Lane, Offsets, Snapshot, Source
+from hookline.connections.state import State, Stored
+from hookline.database.open import open_control
+
+
+class ChangeRefused(Exception):
+    """The change would leave something wrong behind; nothing was changed."""
+
+    code = "invalid_connections"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+class VersionConflict(Exception):
+    """Somebody else changed the connections in between; nothing was changed."""
+
+    code = "version_conflict"
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"the connections were changed meanwhile and are at version {version}; read them again")
+        self.version = version
+
+
+class Store:
+    """The connections in ``control.db`` at ``path``; safe to share between threads."""
+
+    def __init__(self, path: Path, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._connection = open_control(path)
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._state = State()
+        self._snapshot: Snapshot | None = None
+        with self._lock:
+            self._refresh()
+
+    @property
+    def version(self) -> int:
+        """The version in force; 0 before the first change."""
+        return self._state.version
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """Everything in force now, or as it was at ``version``; secrets are in it as they are stored."""
+        with self._lock:
+            if version is None or version == self._state.version:
+                if self._snapshot is None:
+                    self._snapshot = self._state.snapshot()
+                return self._snapshot
+            past = State()
+            past.load(self._connection, version)
+            return past.snapshot()
+
+    def source(self, id: str) -> Stored[Source] | None:
+        """A source in force, None when there is none of this id."""
+        with self._lock:
+            return self._state.sources.get(id)
+
+    def destination(self, id: str) -> Stored[Destination] | None:
+        """A destination in force, None when there is none of this id."""
+        with self._lock:
+            return self._state.destinations.get(id)
+
+    def sources(self) -> list[Stored[Source]]:
+        """The sources in force, in the order of their ids."""
+        with self._lock:
+            return [self._state.sources[id] for id in sorted(self._state.sources)]
+
+    def destinations(self) -> list[Stored[Destination]]:
+        """The destinations in force, in the order of their ids."""
+        with self._lock:
+            return [self._state.destinations[id] for id in sorted(self._state.destinations)]
+
+    def change(
+        self,
+        edits: Sequence[Edit],
+        author: str,
+        owner: str | None,
+        ends: Callable[[], Offsets],
+        expected_version: int | None = None,
+    ) -> int:
+        """Make the edits in one transaction and return the version then in force, unchanged if nothing changed.
+
+        ``owner`` becomes the owner of what is put; None leaves the owner as it is. ``ends`` is asked for the
+        journal's ends inside the transaction. ``keep`` and masks in a destination stand for its stored secrets.
+        Raise ChangeRefused for anything wrong, VersionConflict when ``expected_version`` is no longer in force.
+        """
+        with self._lock:
+            with self._transaction():
+                self._refresh()
+                if expected_version is not None and expected_version != self._state.version:
+                    raise VersionConflict(self._state.version)
+                restored, problems = restore_secrets(self._state, edits)
+                if problems := problems or check_edits(self._state, restored):
+                    raise ChangeRefused(problems)
+                changes = [edit for edit in restored if self._changes_something(edit, owner)]
+                if changes:
+                    self._write(changes, author, owner, dict(ends()))
+            self._refresh()
+            return self._state.version
+
+    def check(self, edits: Sequence[Edit]) -> list[Problem]:
+        """What ``change`` would refuse, without changing anything."""
+        with self._lock:
+            restored, problems = restore_secrets(self._state, edits)
+            return problems or check_edits(self._state, restored)
+
+    def mark_ready(self, boot_id: str) -> None:
+        """Say that control has finished start-up in this boot, the ``--connections`` file included."""
+        with self._lock:
+            self._connection.execute(
+                "INSERT INTO control_ready (id, boot_id, at) VALUES (1, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET boot_id = excluded.boot_id, at = excluded.at",
+                (boot_id, self._now_ms()),
+            )
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        with self._lock:
+            self._connection.close()
+
+    def _changes_something(self, edit: Edit, owner: str | None) -> bool:
+        if isinstance(edit, Delete):
+            return True
+        stored = self._stored(edit)
+        return stored is None or stored.object != edit.object or owner not in (None, stored.owner)
+
+    def _write(self, changes: Sequence[Edit], author: str, owner: str | None, ends: Offsets) -> None:
+        version = self._state.version + 1
+        self._connection.execute(
+            "INSERT INTO versions (version, at, author, ends) VALUES (?, ?, ?, ?)",
+            (version, self._now_ms(), author, _json(ends)),
+        )
+        self._connection.executemany(
+            "UPDATE objects SET until = ? WHERE kind = ? AND id = ? AND until IS NULL",
+            [(version, edit.kind, edit.id) for edit in changes],
+        )
+        self._connection.executemany(
+            "INSERT INTO objects (kind, id, since, document, owner, lane) VALUES (?, ?, ?, ?, ?, ?)",
+            [self._row(edit, version, owner, ends) for edit in changes if isinstance(edit, Put)],
+        )
+
+    def _row(
+        self, edit: Put, version: int, owner: str | None, ends: Offsets
+    ) -> tuple[Kind, str, int, str, str | None, str | None]:
+        stored = self._stored(edit)
+        if owner is None and stored is not None:
+            owner = stored.owner
+        lane: Lane | None = None
+        if isinstance(edit.object, Destination):
+            lane = next_lane(None if stored is None else stored.lane, edit.object, ends, self._new_lane_number)
+        return edit.kind, edit.id, version, _json(edit.object), owner, None if lane is None else _json(lane)
+
+    def _new_lane_number(self) -> int:
+        ((number,),) = self._connection.execute(
+            "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
+            " ON CONFLICT (id) DO UPDATE SET next = next + 1 RETURNING next - 1"
+        ).fetchall()
+        return int(number)
+
+    def _stored(self, edit: Edit) -> Stored[Source] | Stored[Destination] | None:
+        if edit.kind == "source":
+            return self._state.sources.get(edit.id)
+        return self._state.destinations.get(edit.id)
+
+    def _refresh(self) -> None:
+        if self._state.refresh(self._connection):
+            self._snapshot = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

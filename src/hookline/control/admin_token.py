@@ -1,0 +1,75 @@
+"""The admin token: from the settings, else made up once and kept in the data folder.
+
+Only a digest of it is held; what is presented is compared in constant time.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+
+from hookline.settings import Settings
+
+FILE_NAME = "admin-token"
+PREFIX = "hk_admin_"
+TOKEN_CHARACTERS_MIN = 16
+TOKEN_CHARACTERS_MAX = 512
+_TOKEN_BYTES = 32
+
+
+class AdminTokenError(ValueError):
+    """The token that is configured or stored cannot be used; the message says what to do."""
+
+    code = "invalid_admin_token"
+
+
+class AdminToken:
+    """Answers whether a presented token is the right one."""
+
+    def __init__(self, token: str) -> None:
+        if not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX or not token.isascii():
+            raise AdminTokenError(
+                f"the admin token must have {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} ASCII characters; "
+                "set control.admin_token to a longer one, or leave it out to have one made up"
+            )
+        self._digest = sha256(token.encode()).digest()
+
+    def matches(self, presented: str) -> bool:
+        """Whether this is the token; takes the same time whatever is presented."""
+        return compare_digest(sha256(presented.encode("utf-8", "surrogatepass")).digest(), self._digest)
+
+
+def load(settings: Settings) -> AdminToken:
+    """The token of the settings, else that of the data folder, made up at the first start."""
+    if settings.control.admin_token:
+        return AdminToken(settings.control.admin_token)
+    path = settings.data_path / FILE_NAME
+    try:
+        token = path.read_text().strip()
+    except FileNotFoundError:
+        return AdminToken(_make(path))
+    if len(token) < TOKEN_CHARACTERS_MIN:
+        raise AdminTokenError(f"{path} holds no usable token; delete it and a new one is made up at the next start")
+    path.chmod(0o600)
+    return AdminToken(token)
+
+
+def _make(path: Path) -> str:
+    token = PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+    # Written beside and linked in place: a crash leaves no half a token, and two starts agree on one.
+    beside = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(descriptor)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        token = path.read_text().strip()
+    finally:
+        beside.unlink()
+    return token

@@ -1,0 +1,84 @@
+"""``/api/v1/connections``: the connections as one file, applied and exported; what the command line talks to."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from litestar import Controller, Response, get, post
+
+from hookline.connections import check
+from hookline.connections.changes import Change
+from hookline.control.journal_ends import journal_ends
+from hookline.control.objects import refused_as_problem
+from hookline.control.problem import FieldError, Problem, invalid_body, pointer_of
+from hookline.control.services import Services
+
+YAML = "application/yaml"
+APPLY_BODY_BYTES_MAX = 18 * 1024 * 1024
+"""A connections file may have 16 MB (``connections.file``); the rest is for its JSON quoting."""
+
+
+class ApplyRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The text of a connections file, whether to delete what it no longer has, and whether only to look."""
+
+    document: str
+    prune: bool = False
+    dry_run: bool = False
+
+
+class ApplyResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What was changed, or would be, and the version then in force."""
+
+    version: int
+    changes: tuple[Change, ...]
+
+
+class Connections(Controller):
+    """Files in, files out."""
+
+    path = "/connections"
+
+    @post("/apply", status_code=200, request_max_body_size=APPLY_BODY_BYTES_MAX)
+    async def apply(self, services: Services, body: bytes) -> ApplyResult:
+        """Bring the connections to what the file says; with problems nothing is changed."""
+        try:
+            wanted = msgspec.json.decode(body, type=ApplyRequest)
+        except msgspec.DecodeError as error:
+            raise invalid_body(error) from None
+        # In a thread: reading a large file takes seconds, and the store may be shared between threads.
+        return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, wanted, "api"))
+
+    @get("/export")
+    async def export(self, services: Services) -> Response[str]:
+        """Return all connections as a file, `keep` in place of stored secrets."""
+        from hookline.connections import file  # here: YAML is wanted rarely
+
+        return Response(file.export(services.store.snapshot()), media_type=YAML)
+
+
+def apply_document(services: Services, wanted: ApplyRequest, author: str) -> ApplyResult:
+    """Apply a file's text; raise Problem naming everything wrong with it."""
+    from hookline.connections import file
+
+    applied = file.apply(
+        services.store,
+        wanted.document,
+        author=author,
+        ends=lambda: journal_ends(services.settings),
+        prune=wanted.prune,
+        dry_run=wanted.dry_run,
+    )
+    if applied.problems:
+        raise _refused(applied.problems)
+    return ApplyResult(applied.version, applied.changes)
+
+
+def _refused(problems: tuple[check.Problem, ...]) -> Problem:
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    errors = [
+        FieldError(pointer_of(each.path), f"line {each.line}: {each.message}" if each.line else each.message)
+        for each in problems
+    ]
+    return Problem(422, first.code, f"{first}{more}.", errors)

@@ -1,0 +1,85 @@
+"""How each destination is doing, from what deliver wrote down; read-only, deliver is its one writer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.control.dead_letter_log import iso
+from hookline.database.sqlite import Connection, OperationalError, connect
+
+RECENT_ATTEMPTS_MAX = 500
+"""Failed attempts looked at for each destination's latest one."""
+
+
+class Failure(NamedTuple):
+    """A destination's latest failed attempt."""
+
+    outcome: str
+    status: int | None
+    error: str | None
+    at: str
+
+
+class Health(NamedTuple):
+    """What waits for a destination and what it did not get; ``detached`` lanes stand apart from the live stream."""
+
+    detached: bool = False
+    retrying: int = 0
+    dead_letters: int = 0
+    failure: Failure | None = None
+
+
+class DestinationHealth:
+    """Reads deliver's database; before deliver's first start every destination is simply well."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._path = data_path / "deliver.db"
+        self._connection: Connection | None = None
+
+    def of_lanes(self, lanes: dict[str, int]) -> dict[str, Health]:
+        """The health of destinations, given the lane number of each that is enabled."""
+        connection = self._open()
+        if connection is None:
+            return dict.fromkeys(lanes, Health())
+        detached = {lane for (lane,) in connection.execute("SELECT DISTINCT lane FROM lanes")}
+        failures = _latest_failures(connection)
+        return {
+            destination: Health(
+                detached=lane in detached,
+                retrying=_count(connection, "SELECT count(*) FROM retries WHERE lane = ?", lane),
+                dead_letters=_count(connection, "SELECT count(*) FROM dead_letters WHERE destination = ?", destination),
+                failure=failures.get(lane),
+            )
+            for destination, lane in lanes.items()
+        }
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection | None:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._path, read_only=True)
+            except OperationalError:
+                return None
+        return self._connection
+
+
+def _count(connection: Connection, query: str, value: int | str) -> int:
+    ((count,),) = connection.execute(query, (value,)).fetchall()
+    return int(count)
+
+
+def _latest_failures(connection: Connection) -> dict[int, Failure]:
+    rows = connection.execute(
+        "SELECT lane, outcome, status, error, at FROM attempts ORDER BY id DESC LIMIT ?", (RECENT_ATTEMPTS_MAX,)
+    ).fetchall()
+    latest: dict[int, Failure] = {}
+    for lane, outcome, status, error, at in rows:
+        if outcome != "success":
+            latest.setdefault(lane, Failure(outcome, status, error, iso(at)))
+    return latest

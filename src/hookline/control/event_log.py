@@ -1,0 +1,247 @@
+"""The stored events, newest first, with their fates: what the events list and the event pages read.
+
+Reading happens in one thread of its own, so that a long search never holds up the server, and is bounded by time:
+a search that found little so far returns where to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from hookline.control.problem import Problem
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.record import Record
+from hookline.outcomes.fate import EventFate, Fates
+
+Fate = Literal[
+    "waiting",
+    "retrying",
+    "parked",
+    "delivered",
+    "filtered",
+    "not_routed",
+    "duplicate",
+    "suppressed",
+    "rejected",
+    "failed",
+    "expired",
+    "expired_by_retention",
+    "discarded",
+    "erased",
+]
+"""The closed set of DESIGN 6.7."""
+FATES: tuple[str, ...] = get_args(Fate)
+
+SEARCH_SECONDS_MAX = 1.0
+TAIL_EVENTS_MAX = 20
+PARTITIONS_PER_CURSOR_MAX = 1_024
+
+T = TypeVar("T")
+
+
+class EventFilter(NamedTuple):
+    """What a search asks for; None asks for nothing."""
+
+    source: str | None = None
+    type: str | None = None
+    event: str | None = None
+    user_id: str | None = None
+    message_id: str | None = None
+    fate: str | None = None
+
+
+class LoggedEvent(NamedTuple):
+    """One stored event and where it lies."""
+
+    partition: int
+    offset: int
+    record: Record
+    fate: EventFate
+
+    @property
+    def cursor(self) -> str:
+        """Where it lies, as the API writes it."""
+        return f"{self.partition}:{self.offset}"
+
+
+class Page(NamedTuple):
+    """Events found, and the cursor from which the next search goes on (None: there are no older ones)."""
+
+    events: list[LoggedEvent]
+    after: str | None
+
+
+class EventLog:
+    """Reads journal and outcomes; opened at the first use, because a new data folder has no journal yet."""
+
+    def __init__(self, data_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._data_path = data_path
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
+        self._reader: LocalReader | None = None
+        self._fates: Fates | None = None
+
+    async def newest(self, wanted: EventFilter, limit: int, after: str | None = None) -> Page:
+        """The newest events that match, at most ``limit``, older than the cursor ``after``."""
+        before = parse_cursor(after) if after else None
+        return await self._run(lambda: self._newest(wanted, limit, before))
+
+    async def of_message(self, message_id: str, source: str | None) -> EventFate | None:
+        """The fate of a message, None when it is unknown (or no longer kept)."""
+        return await self._run(lambda: self._fate_reader().of_message(message_id, source))
+
+    async def ends(self) -> dict[int, int]:
+        """One past the newest durable offset of each partition."""
+        return await self._run(self._ends)
+
+    async def since(self, starts: dict[int, int]) -> tuple[list[LoggedEvent], int, dict[int, int]]:
+        """The newest few events from these offsets on, how many were left out, and the offsets to go on from."""
+        return await self._run(lambda: self._since(starts))
+
+    async def fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        """The events at these places with their fates as they are now; those no longer kept are missing."""
+        return await self._run(lambda: self._fates_at(places))
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _journal(self) -> LocalReader:
+        if self._reader is None:
+            self._reader = LocalReader(self._data_path / "journal")
+        return self._reader
+
+    def _fate_reader(self) -> Fates:
+        if self._fates is None:
+            self._fates = Fates(self._data_path)
+        return self._fates
+
+    def _ends(self) -> dict[int, int]:
+        journal = self._journal()
+        return {partition: journal.end(partition) for partition in journal.partitions()}
+
+    def _newest(self, wanted: EventFilter, limit: int, before: dict[int, int] | None) -> Page:
+        # A cursor names the partitions that still have older events; the first search begins at every end.
+        positions = self._ends() if before is None else before
+        matches = _matcher(wanted)
+        deadline = self._clock() + SEARCH_SECONDS_MAX
+        found: list[LoggedEvent] = []
+        for _, partition, offset, record in self._backwards(positions):
+            positions[partition] = offset
+            if matches(record):
+                logged = LoggedEvent(
+                    partition, offset, record, self._fate_reader().of_record(partition, offset, record)
+                )
+                if wanted.fate is None or wanted.fate in fates_of(logged.fate):
+                    found.append(logged)
+            if len(found) >= limit or self._clock() > deadline:
+                return Page(found, self._cursor(positions))
+        return Page(found, None)
+
+    def _backwards(self, positions: dict[int, int]) -> Iterator[tuple[int, int, int, Record]]:
+        streams = [self._partition_backwards(partition, before) for partition, before in positions.items()]
+        # Newest first over all partitions; the first element of the key is the negated time.
+        return heapq.merge(*streams, key=lambda item: item[0]) if len(streams) > 1 else iter(_chain(streams))
+
+    def _partition_backwards(self, partition: int, before: int) -> Iterator[tuple[int, int, int, Record]]:
+        for group in self._journal().read_backwards(partition, before):
+            for index in range(len(group.records) - 1, -1, -1):
+                offset = group.first_offset + index
+                if offset < before:
+                    yield -group.records[index].received_at, partition, offset, group.records[index]
+
+    def _cursor(self, positions: dict[int, int]) -> str | None:
+        journal = self._journal()
+        older = [
+            f"{partition}:{offset}" for partition, offset in positions.items() if offset > journal.start(partition)
+        ]
+        return ",".join(older) or None
+
+    def _since(self, starts: dict[int, int]) -> tuple[list[LoggedEvent], int, dict[int, int]]:
+        ends = self._ends()
+        places: list[tuple[int, int]] = []
+        skipped = 0
+        for partition, end in ends.items():
+            first = max(starts.get(partition, end), end - TAIL_EVENTS_MAX)
+            skipped += max(0, first - starts.get(partition, end))
+            places.extend((partition, offset) for offset in range(first, end))
+        return self._fates_at(places), skipped, ends
+
+    def _fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        logged = []
+        for partition, offset in places:
+            record = self._journal().get(partition, offset)
+            if record is not None:
+                fate = self._fate_reader().of_record(partition, offset, record)
+                logged.append(LoggedEvent(partition, offset, record, fate))
+        return logged
+
+
+def fates_of(event: EventFate) -> set[str]:
+    """Every fate the event has, over its destinations."""
+    return {destination.fate for destination in event.destinations}
+
+
+def event_name(record: Record) -> str:
+    """What a person calls the event: a track call's event, a page's or screen's name; empty for other types."""
+    return name_in(record.type, record.body)
+
+
+def name_in(message_type: str, body: bytes) -> str:
+    """The name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
+    try:
+        named = _named.decode(body)
+    except msgspec.MsgspecError:
+        return ""
+    name = named.event if message_type == "track" else named.name
+    return name if isinstance(name, str) else ""
+
+
+def parse_cursor(text: str) -> dict[int, int]:
+    """``partition:offset[,partition:offset…]`` as offsets; raise Problem for anything else."""
+    positions: dict[int, int] = {}
+    parts = text.split(",")
+    for part in parts[:PARTITIONS_PER_CURSOR_MAX]:
+        partition, _, offset = part.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 6 and len(offset) < 20):
+            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        positions[int(partition)] = int(offset)
+    return positions
+
+
+class _Named(msgspec.Struct):
+    event: object = None
+    name: object = None
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _matcher(wanted: EventFilter) -> Callable[[Record], bool]:
+    def matches(record: Record) -> bool:
+        return (
+            (wanted.source is None or record.source == wanted.source)
+            and (wanted.type is None or record.type == wanted.type)
+            and (wanted.user_id is None or record.user_key == wanted.user_id)
+            and (wanted.message_id is None or record.message_id == wanted.message_id)
+            and (wanted.fate != "rejected" or record.rejection is not None)
+            and (wanted.event is None or event_name(record) == wanted.event)
+        )
+
+    return matches
+
+
+def _chain(streams: list[Iterator[tuple[int, int, int, Record]]]) -> Iterator[tuple[int, int, int, Record]]:
+    for stream in streams:
+        yield from stream

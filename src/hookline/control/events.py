@@ -1,0 +1,76 @@
+"""``/api/v1/events``: the stored events newest first, one event's fate, and the live stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from litestar import Controller, Request, get
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from hookline.control.event_log import EventFilter, Fate
+from hookline.control.listing import After, Limit, Listing
+from hookline.control.problem import Problem
+from hookline.control.services import Services
+from hookline.outcomes.fate import EventFate
+
+Text = Annotated[str | None, Parameter(max_length=1_000)]
+
+
+class Events(Controller):
+    """Reading only; events come in through the collection API."""
+
+    path = "/events"
+
+    @get()
+    async def list_events(
+        self,
+        services: Services,
+        limit: Limit = 50,
+        after: After = None,
+        source: Text = None,
+        type_: Annotated[str | None, Parameter(query="type", max_length=1_000)] = None,
+        event: Text = None,
+        user_id: Annotated[str | None, Parameter(query="userId", max_length=1_000)] = None,
+        message_id: Annotated[str | None, Parameter(query="messageId", max_length=1_000)] = None,
+        fate: Fate | None = None,
+    ) -> Listing[EventFate]:
+        """Return the newest events that match; a page may be short when the search took long, `after` goes on."""
+        wanted = EventFilter(source, type_, event, user_id, message_id, fate)
+        page = await services.events.newest(wanted, limit, after)
+        return Listing([logged.fate for logged in page.events], page.after)
+
+    @get("/stream")
+    async def stream_events(self, services: Services) -> Stream:
+        """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
+        messages: AsyncIterator[bytes] = services.live.watch()
+        return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    @get("/{message_id:path}")
+    async def get_event(
+        self, services: Services, request: Request[Any, Any, Any], message_id: str, source: Text = None
+    ) -> EventFate:
+        """Return what became of one message: its acceptance, each routing decision, each attempt."""
+        wanted = id_in_path(request, "/events/")
+        fate = await services.events.of_message(wanted, source)
+        if fate is None:
+            raise unknown_event(wanted)
+        return fate
+
+
+def id_in_path(request: Request[Any, Any, Any], prefix: str) -> str:
+    """The message id as it was sent: it may hold slashes, which the decoded path cannot tell from separators."""
+    raw = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+    return unquote(raw.partition(prefix)[2], errors="replace")
+
+
+def unknown_event(message_id: str) -> Problem:
+    """The problem of a message that nothing is known about."""
+    shown = message_id if len(message_id) <= 100 else message_id[:100] + "…"
+    return Problem(
+        404,
+        "unknown_event",
+        f"There is no event with the message id {shown!r}: it was never accepted, or is older than what is kept.",
+    )

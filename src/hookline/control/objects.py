@@ -1,0 +1,208 @@
+"""``/api/v1/sources`` and ``/api/v1/destinations``: the same seven calls for every kind of configured object.
+
+Bodies are decoded into the structs of ``connections.model``; rules between objects are the store's. Secrets never
+leave: what goes out is redacted, and a mask or ``keep`` that comes back stands for what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Controller, Response, delete, get, patch, post, put
+
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.history import Kind
+from hookline.connections.model import Destination, Source
+from hookline.connections.redaction import redact
+from hookline.connections.store import ChangeRefused, VersionConflict
+from hookline.connections.write_key import new_write_key
+from hookline.control.journal_ends import journal_ends
+from hookline.control.listing import After, Limit, Listing, by_id
+from hookline.control.merge_patch import merged
+from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
+from hookline.control.services import Services
+
+Object = Source | Destination
+ObjectT = TypeVar("ObjectT", Source, Destination)
+
+AUTHOR = "api"
+STATUS_OF_CODE = {"not_found": 404, "source_in_use": 409, "duplicate_id": 409}
+"""Every other problem of an object is 422."""
+
+
+class Sources(Controller):
+    """The websites, apps and servers that send events."""
+
+    path = "/sources"
+
+    @get()
+    async def list_sources(self, services: Services, limit: Limit = 50, after: After = None) -> Listing[Source]:
+        """Return the sources by id."""
+        sources = [stored.object for stored in services.store.sources()]
+        return by_id(sources, [source.id for source in sources], limit, after)
+
+    @post()
+    async def create_source(self, services: Services, body: bytes) -> Response[Source]:
+        """Create a source; one that names no write keys is given one."""
+        fields = _decode(body, dict[str, Any])
+        if isinstance(fields, dict) and "writeKeys" not in fields:
+            fields = {**fields, "writeKeys": [new_write_key()]}
+        return _created(_create(services, _convert(fields, Source)), "sources")
+
+    @get("/{object_id:str}")
+    async def get_source(self, services: Services, object_id: str) -> Source:
+        """Return one source."""
+        return _source(services, object_id)
+
+    @put("/{object_id:str}")
+    async def put_source(self, services: Services, object_id: str, body: bytes) -> Response[Source]:
+        """Create or replace a source."""
+        existed = services.store.source(object_id) is not None
+        source = _replace(services, object_id, _decode(body, Source))
+        return Response(source) if existed else _created(source, "sources")
+
+    @patch("/{object_id:str}")
+    async def patch_source(self, services: Services, object_id: str, body: bytes) -> Source:
+        """Change some fields of a source."""
+        return _patch(services, _source(services, object_id), body)
+
+    @delete("/{object_id:str}")
+    async def delete_source(self, services: Services, object_id: str) -> None:
+        """Delete a source that feeds no destination."""
+        _delete(services, "source", object_id)
+
+
+class Destinations(Controller):
+    """Where events go."""
+
+    path = "/destinations"
+
+    @get()
+    async def list_destinations(
+        self, services: Services, limit: Limit = 50, after: After = None
+    ) -> Listing[Destination]:
+        """Return the destinations by id."""
+        destinations = [redact(stored.object) for stored in services.store.destinations()]
+        return by_id(destinations, [each.id for each in destinations], limit, after)
+
+    @post()
+    async def create_destination(self, services: Services, body: bytes) -> Response[Destination]:
+        """Create a destination; events acknowledged from now on are sent to it."""
+        return _created(redact(_create(services, _decode(body, Destination))), "destinations")
+
+    @get("/{object_id:str}")
+    async def get_destination(self, services: Services, object_id: str) -> Destination:
+        """Return one destination, secrets masked."""
+        return redact(_destination(services, object_id))
+
+    @put("/{object_id:str}")
+    async def put_destination(self, services: Services, object_id: str, body: bytes) -> Response[Destination]:
+        """Create or replace a destination; its lane goes on where it is."""
+        existed = services.store.destination(object_id) is not None
+        destination = redact(_replace(services, object_id, _decode(body, Destination)))
+        return Response(destination) if existed else _created(destination, "destinations")
+
+    @patch("/{object_id:str}")
+    async def patch_destination(self, services: Services, object_id: str, body: bytes) -> Destination:
+        """Change some fields of a destination."""
+        return redact(_patch(services, _destination(services, object_id), body))
+
+    @delete("/{object_id:str}")
+    async def delete_destination(self, services: Services, object_id: str) -> None:
+        """Delete a destination; events that wait for it are not sent any more."""
+        _delete(services, "destination", object_id)
+
+
+def change(services: Services, edits: Sequence[Edit], owner: str | None = None, author: str = AUTHOR) -> int:
+    """Make the edits and return the version in force; what is wrong with them becomes a problem."""
+    return refused_as_problem(
+        lambda: services.store.change(edits, author, owner, lambda: journal_ends(services.settings))
+    )
+
+
+ResultT = TypeVar("ResultT")
+
+
+def refused_as_problem(work: Callable[[], ResultT]) -> ResultT:
+    """Run a change of connections; its refusal becomes a problem with a pointer for each thing wrong."""
+    try:
+        return work()
+    except VersionConflict as error:
+        raise Problem(409, error.code, f"{error}.") from None
+    except ChangeRefused as error:
+        first = error.problems[0]
+        errors = [FieldError(pointer_of(each.path), each.message) for each in error.problems]
+        raise Problem(STATUS_OF_CODE.get(first.code, 422), first.code, f"{error}.", errors) from None
+
+
+def _source(services: Services, object_id: str) -> Source:
+    stored = services.store.source(object_id)
+    if stored is None:
+        raise not_found("source", object_id)
+    return stored.object
+
+
+def _destination(services: Services, object_id: str) -> Destination:
+    stored = services.store.destination(object_id)
+    if stored is None:
+        raise not_found("destination", object_id)
+    return stored.object
+
+
+def _stored(services: Services, wanted: ObjectT) -> ObjectT:
+    """The object as the store now has it: with secrets in place of masks."""
+    if isinstance(wanted, Source):
+        return _source(services, wanted.id)
+    return _destination(services, wanted.id)
+
+
+def _create(services: Services, wanted: ObjectT) -> ObjectT:
+    store = services.store
+    taken = store.source(wanted.id) if isinstance(wanted, Source) else store.destination(wanted.id)
+    if taken is not None:
+        detail = f"The id {wanted.id!r} is taken; choose another, or PUT to replace the object."
+        raise Problem(409, "already_exists", detail, [FieldError("/id", "taken")])
+    change(services, [Put(wanted)])
+    return _stored(services, wanted)
+
+
+def _replace(services: Services, object_id: str, wanted: ObjectT) -> ObjectT:
+    if wanted.id != object_id:
+        detail = f"The body's id is {wanted.id!r} but the address names {object_id!r}; an id never changes."
+        raise Problem(422, "id_mismatch", detail, [FieldError("/id", f"must be {object_id!r}")])
+    change(services, [Put(wanted)])
+    return _stored(services, wanted)
+
+
+def _patch(services: Services, stored: ObjectT, body: bytes) -> ObjectT:
+    fields = merged(msgspec.to_builtins(stored), _decode(body, dict[str, Any]))
+    return _replace(services, stored.id, _convert(fields, type(stored)))
+
+
+def _delete(services: Services, kind: Kind, object_id: str) -> None:
+    change(services, [Delete(kind, object_id)])
+
+
+def _created(made: ObjectT, collection: str) -> Response[ObjectT]:
+    return Response(made, status_code=201, headers={"Location": f"/api/v1/{collection}/{made.id}"})
+
+
+DecodedT = TypeVar("DecodedT")
+
+
+def _decode(body: bytes, kind: type[DecodedT]) -> DecodedT:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise invalid_body(error) from None
+    except RecursionError:
+        raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
+
+
+def _convert(fields: dict[str, Any], kind: type[ObjectT]) -> ObjectT:
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise invalid_body(error) from None

@@ -1,0 +1,216 @@
+"""The description of the admin API (OpenAPI 3.1), served at ``/api/openapi.json``.
+
+Objects come from the very structs that requests are decoded with; the operations are the table below, which a test
+holds against the routes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Response, get
+
+import hookline
+from hookline.connections.model import Destination, Source
+from hookline.control.apply import ApplyRequest, ApplyResult
+from hookline.control.catalog import CatalogKind
+from hookline.control.dead_letter_log import DeadLetter
+from hookline.control.event_log import FATES
+from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
+from hookline.control.problem import MEDIA_TYPE, ProblemBody
+from hookline.outcomes.fate import EventFate
+
+PATH = "/api/openapi.json"
+_JSON = "application/json"
+
+
+class Operation(NamedTuple):
+    """One method of one path. ``problems`` are the statuses besides those that any call may get."""
+
+    method: str
+    path: str
+    id: str
+    summary: str
+    answer: Any
+    status: int = 200
+    body: Any = None
+    body_type: str = _JSON
+    answer_type: str = _JSON
+    query: tuple[str, ...] = ()
+    problems: tuple[int, ...] = ()
+
+
+_PAGE = ("limit", "after")
+_EVENTS = ("source", "type", "event", "userId", "messageId", "fate")
+_WRITE = (409, 413, 422)
+
+
+def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, ...]:
+    one = path + "/{id}"
+    title = noun.title()
+    return (
+        Operation("get", path, f"list{title}s", f"List the {noun}s by id.", listing, query=_PAGE),
+        Operation("post", path, f"create{title}", f"Create a {noun}.", kind, 201, kind, problems=_WRITE),
+        Operation("get", one, f"get{title}", f"Return one {noun}.", kind, problems=(404,)),
+        Operation("put", one, f"put{title}", f"Create or replace a {noun}.", kind, body=kind, problems=_WRITE),
+        Operation(
+            "patch",
+            one,
+            f"patch{title}",
+            f"Change some fields of a {noun} (JSON Merge Patch, RFC 7396: null removes).",
+            kind,
+            body=dict[str, Any],
+            body_type="application/merge-patch+json",
+            problems=(404, *_WRITE),
+        ),
+        Operation("delete", one, f"delete{title}", f"Delete a {noun}.", None, 204, problems=(404, 409)),
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *_objects("/api/v1/sources", "source", Source, Listing[Source]),
+    *_objects("/api/v1/destinations", "destination", Destination, Listing[Destination]),
+    Operation("get", "/api/v1/catalog", "listCatalog", "List the kinds of destination.", Listing[CatalogKind]),
+    Operation(
+        "get",
+        "/api/v1/dead-letters",
+        "listDeadLetters",
+        "List the newest dead letters.",
+        Listing[DeadLetter],
+        query=(*_PAGE, "destination"),
+    ),
+    Operation(
+        "get", "/api/v1/dead-letters/{id}", "getDeadLetter", "Return one dead letter.", DeadLetter, problems=(404,)
+    ),
+    Operation(
+        "get",
+        "/api/v1/events",
+        "listEvents",
+        "List the newest events with their fates. A page may be short when the search took long; `after` goes on.",
+        Listing[EventFate],
+        query=(*_PAGE, *_EVENTS),
+    ),
+    Operation(
+        "get",
+        "/api/v1/events/stream",
+        "streamEvents",
+        "Server-sent events: `event` (a new event), `fate` (its fate changed), `skipped` (how many were left out).",
+        str,
+        answer_type="text/event-stream",
+        problems=(503,),
+    ),
+    Operation(
+        "get",
+        "/api/v1/events/{messageId}",
+        "getEvent",
+        "Return what became of one message.",
+        EventFate,
+        query=("source",),
+        problems=(404,),
+    ),
+    Operation(
+        "post",
+        "/api/v1/connections/apply",
+        "applyConnections",
+        "Bring the connections to what a connections file says, or say what that would change.",
+        ApplyResult,
+        body=ApplyRequest,
+        problems=_WRITE,
+    ),
+    Operation(
+        "get",
+        "/api/v1/connections/export",
+        "exportConnections",
+        "Return all connections as a connections file; stored secrets are written as `keep`.",
+        str,
+        answer_type="application/yaml",
+    ),
+)
+
+_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "limit": (
+        "How many items to return at most.",
+        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
+    ),
+    "after": ("The `after` of the last answer.", {"type": "string"}),
+    "source": ("Only this source (its id).", {"type": "string"}),
+    "destination": ("Only this destination (its id).", {"type": "string"}),
+    "type": ("Only this message type.", {"type": "string"}),
+    "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
+    "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
+    "messageId": ("Only this message id.", {"type": "string"}),
+    "fate": ("Only events that have this fate at some destination.", {"type": "string", "enum": list(FATES)}),
+}
+
+
+@get(PATH, opt={"open": True}, sync_to_thread=False)
+def get_openapi() -> Response[bytes]:
+    """Return the description; it holds nothing secret and needs no token."""
+    return Response(msgspec.json.encode(description()), media_type=_JSON)
+
+
+@cache
+def description() -> dict[str, Any]:
+    """The whole document."""
+    structs = [each for operation in OPERATIONS for each in (operation.answer, operation.body) if _is_struct(each)]
+    unique = list({str(each): each for each in [*structs, ProblemBody]}.values())
+    schemas, components = msgspec.json.schema_components(unique, ref_template="#/components/schemas/{name}")
+    reference = dict(zip(map(str, unique), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, reference)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hookline admin API",
+            "version": hookline.__version__,
+            "description": "Errors are RFC 9457 problem details with a stable `code`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"adminToken": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"adminToken": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
+    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    for name in operation.query:
+        text, schema = _PARAMETERS[name]
+        parameters.append({"name": name, "in": "query", "description": text, "schema": schema})
+    made: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.path.split("/")[3]],
+        "parameters": parameters,
+        "responses": _responses(operation, reference),
+    }
+    if operation.body is not None:
+        schema = reference.get(str(operation.body), {"type": "object"})
+        made["requestBody"] = {"required": True, "content": {operation.body_type: {"schema": schema}}}
+    return made
+
+
+def _responses(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": "Done."}
+    if operation.answer is not None:
+        schema = reference.get(str(operation.answer), {"type": "string"})
+        answer["content"] = {operation.answer_type: {"schema": schema}}
+    responses = {str(operation.status): answer}
+    if operation.method == "put":
+        responses["201"] = {**answer, "description": "Created."}
+    problem = {"description": "A problem.", "content": {MEDIA_TYPE: {"schema": reference[str(ProblemBody)]}}}
+    for status in sorted({400, 401, 403, *operation.problems}):
+        responses[str(status)] = problem
+    return {**responses, "default": problem}
+
+
+def _is_struct(kind: Any) -> bool:
+    return kind is not None and kind is not str and kind != dict[str, Any]

@@ -1,0 +1,68 @@
+"""What control itself counts, and its report beside those of the other roles."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from hookline.control.role_metrics import MEMORY, STARTED
+from hookline.telemetry.metrics import publish
+
+REPORT_SECONDS = 1.0
+_PAGE_BYTES = 4096
+
+
+class OwnMetrics:
+    """Counts answers by status; ``report_forever`` writes them down once a second."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[int] = Counter()
+        self._started = time.time()
+
+    def values(self) -> dict[str, Any]:
+        """The report as it is written."""
+        return {
+            "hookline_control_requests_total": {
+                "status": {str(status): count for status, count in self.answers.items()}
+            },
+            STARTED: round(self._started, 3),
+            MEMORY: _resident_bytes(),
+        }
+
+    async def report_forever(self, run_folder: Path) -> None:
+        """Write the report once a second until cancelled."""
+        while True:
+            publish(run_folder, "control", self.values())
+            await asyncio.sleep(REPORT_SECONDS)
+
+
+class CountAnswers:
+    """ASGI wrapper that counts every answer by its status."""
+
+    def __init__(self, app: ASGIApp, metrics: OwnMetrics) -> None:
+        self._app = app
+        self._answers = metrics.answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request and count its answer."""
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answers[message["status"]] += 1
+            await send(message)
+
+        await self._app(scope, receive, counting)
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+    except (OSError, ValueError, IndexError):  # not Linux
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,29 @@
+"""``/healthz``, ``/readyz`` and ``/metrics`` at the root of the control port, for probes and scrapers."""
+
+from __future__ import annotations
+
+from litestar import Response, get
+
+from hookline.control.services import Services
+
+
+@get("/healthz", sync_to_thread=False)
+def get_healthz() -> Response[bytes]:
+    """Say that the process is alive."""
+    return Response(b'{"status":"ok"}', media_type="application/json")
+
+
+@get("/readyz", sync_to_thread=False)
+def get_readyz(services: Services) -> Response[bytes]:
+    """Say whether start-up is finished, the connections file included, and no stop has begun."""
+    if services.ready:
+        return Response(b'{"status":"ready"}', media_type="application/json")
+    return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")
+
+
+@get("/metrics")
+async def get_metrics(services: Services) -> Response[bytes]:
+    """Return the counters of all roles in Prometheus' text format."""
+    from hookline.control.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it
+
+    return Response(exposition(services.metrics.reports()), media_type=CONTENT_TYPE)

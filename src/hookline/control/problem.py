@@ -1,0 +1,144 @@
+"""Errors of the admin API as RFC 9457 problem details, whatever raised them.
+
+A ``Problem`` is raised by handlers; ``respond`` turns it, and everything the framework raises (no such path, wrong
+method, body too large, a bug of ours), into one shape with a stable ``code``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:hookline:problem:"
+
+logger = logging.getLogger("hookline.control")
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One thing wrong with a request: where (JSON pointer into the body, or ``?name`` for a parameter) and what."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of every error (RFC 9457): ``code`` is stable, ``detail`` says what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    errors: tuple[FieldError, ...] = ()
+
+
+class Problem(Exception):
+    """A request that cannot be served, with everything its answer needs."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+
+CODES: dict[int, tuple[str, str]] = {
+    400: ("invalid_request", "The request cannot be read; see the API description at /api/openapi.json."),
+    401: ("unauthorized", "Send the admin token: Authorization: Bearer TOKEN."),
+    403: ("forbidden", "This request is not allowed."),
+    404: ("not_found", "There is nothing at this address; see the API description at /api/openapi.json."),
+    405: ("method_not_allowed", "This address does not take that method; the Allow header lists those it takes."),
+    413: ("body_too_large", "The body is too large; send at most 4 MB."),
+    415: ("unsupported_media_type", "Send a JSON body."),
+    429: ("too_many_requests", "Too many requests; wait and try again."),
+    500: ("internal_error", "Hookline failed to serve this; the log has the details under the instance named here."),
+    503: ("unavailable", "Hookline cannot serve this right now; try again in a moment."),
+}
+"""What the framework's own errors are called, by status."""
+
+
+def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Answer any exception as a problem document; log those that are our own fault."""
+    problem = _problem_of(error)
+    instance = request.scope["path"]
+    if problem.status >= 500 and not isinstance(error, Problem):
+        instance = f"urn:uuid:{uuid4()}"
+        logger.error(
+            "internal_error instance=%s %s %s", instance, request.method, request.scope["path"], exc_info=error
+        )
+    return Response(
+        render(problem, instance), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
+    )
+
+
+def render(problem: Problem, instance: str) -> bytes:
+    """The document itself, for the places that answer before the framework does."""
+    body = ProblemBody(
+        type=TYPE_PREFIX + problem.code,
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance=instance,
+        code=problem.code,
+        errors=problem.errors,
+    )
+    return msgspec.json.encode(body)
+
+
+def not_found(what: str, object_id: str) -> Problem:
+    """The problem of an id that names nothing."""
+    return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
+
+
+def invalid_body(error: msgspec.DecodeError) -> Problem:
+    """The problem of a body that is not JSON, or not of the right shape."""
+    if not isinstance(error, msgspec.ValidationError):
+        return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
+    message, _, place = str(error).partition(" - at ")
+    field = FieldError(pointer=_pointer(place), detail=message)
+    where = f" at {field.pointer}" if field.pointer else ""
+    return Problem(422, "invalid_object", f"{message}{where}.", [field])
+
+
+def pointer_of(path: str) -> str:
+    """``settings.webhooks[0].url`` as the JSON pointer ``/settings/webhooks/0/url``."""
+    parts = re.findall(r"[^.\[\]]+", path)
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _pointer(place: str) -> str:
+    # msgspec writes "`$.settings.webhooks[0].url`", or "`key` in `$.settings`" for the key of a map.
+    quoted = re.findall(r"`([^`]*)`", place)
+    return pointer_of(quoted[-1].removeprefix("$")) if quoted else ""
+
+
+def _problem_of(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
+        names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
+        return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, detail = CODES.get(status) or CODES[400 if status < 500 else 500]
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return Problem(status, code, detail, headers=headers)

@@ -1,0 +1,179 @@
+"""The control role as a process: opens its database, applies the connections file, serves, and stops quickly."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import uvicorn
+import uvloop
+from litestar.types import ASGIApp
+
+from hookline.connections.store import Store
+from hookline.control import admin_token
+from hookline.control.admin_token import AdminTokenError
+from hookline.control.app import Extension, build
+from hookline.control.apply import ApplyRequest, apply_document
+from hookline.control.objects import refused_as_problem
+from hookline.control.problem import Problem
+from hookline.control.services import Services
+from hookline.database.open import DatabaseError
+from hookline.settings import Settings, parse_listen
+from hookline.telemetry.log import logger
+
+EXIT_UNUSABLE = 2
+"""Starting again would not help: the settings, the connections file, the address or the database must change."""
+
+BACKLOG = 128
+CONNECTIONS_MAX = 512
+GRACE_SECONDS = 1
+"""For requests being answered when a stop begins; streams are ended at once."""
+
+
+class CannotStart(Exception):
+    """Control cannot start; the message says why and what to do."""
+
+
+def run(
+    settings: Settings,
+    connections_file: Path | None = None,
+    one_time_link: bool = False,
+    *,
+    extensions: Sequence[Extension] = (),
+    boot_id: str | None = None,
+    stop_descriptor: int | None = None,
+) -> int:
+    """Serve until SIGTERM, SIGINT, or until ``stop_descriptor`` closes; return the exit code.
+
+    ``boot_id`` is what control says to be ready in, so that the other roles know that it is this start.
+    """
+    try:
+        services, listening = start(settings, connections_file)
+    except (CannotStart, AdminTokenError, DatabaseError) as error:
+        logger().error("control_cannot_start", reason=str(error))
+        print(f"hookline control: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it
+        return EXIT_UNUSABLE
+    if one_time_link:
+        services.link.make(base_url(settings, listening))
+    try:
+        uvloop.run(_serve(services, listening, extensions, boot_id or uuid4().hex, stop_descriptor))
+    finally:
+        services.close()
+        services.store.close()
+    return 0
+
+
+def start(settings: Settings, connections_file: Path | None) -> tuple[Services, socket.socket]:
+    """Do everything that can fail before serving; raise CannotStart with what to do."""
+    listening = _listen(settings.control.listen)
+    settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
+    token = admin_token.load(settings)
+    services = Services(settings, Store(settings.data_path / "control.db"), token)
+    if connections_file is not None:
+        _apply(services, connections_file)
+    return services, listening
+
+
+async def _serve(
+    services: Services,
+    listening: socket.socket,
+    extensions: Sequence[Extension],
+    boot_id: str,
+    stop_descriptor: int | None,
+) -> None:
+    server = Server(services, extensions)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    if stop_descriptor is not None:
+        loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)
+    services.store.mark_ready(boot_id)
+    services.ready = True
+    logger().info("control_ready", address=services.settings.control.listen)
+    reporting = loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run"))
+    await server.serve(sockets=[listening])
+    reporting.cancel()
+    logger().info("control_stopped")
+
+
+def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server) -> None:
+    loop.remove_reader(descriptor)  # a closed pipe stays readable
+    server.stop()
+
+
+class Server(uvicorn.Server):
+    """uvicorn that ends the event streams when a stop begins, which it would otherwise wait for."""
+
+    def __init__(self, services: Services, extensions: Sequence[Extension] = ()) -> None:
+        super().__init__(_config(build(services, extensions)))
+        self._services = services
+
+    def stop(self) -> None:
+        """Begin to stop; called again, stop without waiting."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._services.stop_streams()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: uvicorn would raise them again once it has stopped, and the exit code is 0."""
+        yield
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        backlog=BACKLOG,
+    )
+
+
+def base_url(settings: Settings, listening: socket.socket) -> str:
+    """Where a browser on this machine finds the pages."""
+    if settings.control.public_url:
+        return settings.control.public_url
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listen(address: str) -> socket.socket:
+    host, port = parse_listen(address)
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"
+        ) from None
+    return listening
+
+
+def _apply(services: Services, connections_file: Path) -> None:
+    from hookline.connections import file  # here: YAML is only read where there is a file
+
+    document, problems = file.load(connections_file)
+    if problems:
+        raise CannotStart(str(problems[0]))
+    try:
+        refused_as_problem(lambda: apply_document(services, ApplyRequest(document), "file"))
+    except Problem as problem:
+        lines = [problem.detail, *(f"{error.pointer}: {error.detail}" for error in problem.errors[1:20])]
+        raise CannotStart(f"{connections_file}: " + "\n  ".join(lines)) from None

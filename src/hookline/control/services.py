@@ -1,0 +1,48 @@
+"""What the handlers of the admin API and of the pages work with; made once per process by ``app.build``."""
+
+from __future__ import annotations
+
+from hookline.connections.store import Store
+from hookline.control.admin_token import AdminToken
+from hookline.control.dead_letter_log import DeadLetterLog
+from hookline.control.destination_health import DestinationHealth
+from hookline.control.event_log import EventLog
+from hookline.control.live import LiveEvents
+from hookline.control.login_throttle import LoginThrottle
+from hookline.control.one_time_link import OneTimeLink
+from hookline.control.own_metrics import OwnMetrics
+from hookline.control.role_metrics import RoleMetrics
+from hookline.control.sessions import Sessions
+from hookline.settings import Settings
+
+
+class Services:
+    """The parts, and the order in which they are put away."""
+
+    def __init__(self, settings: Settings, store: Store, token: AdminToken) -> None:
+        self.settings = settings
+        self.store = store
+        self.token = token
+        self.sessions = Sessions(secure=(settings.control.public_url or "").startswith("https://"))
+        self.throttle = LoginThrottle()
+        self.link = OneTimeLink(settings.data_path)
+        self.events = EventLog(settings.data_path)
+        self.live = LiveEvents(self.events)
+        self.dead_letters = DeadLetterLog(settings.data_path)
+        self.health = DestinationHealth(settings.data_path)
+        self.metrics = RoleMetrics(settings.data_path)
+        self.own_metrics = OwnMetrics()
+        self.ready = False
+
+    def stop_streams(self) -> None:
+        """End what would keep the server from stopping; requests go on being served."""
+        self.ready = False
+        self.live.close()
+
+    def close(self) -> None:
+        """Give everything back; idempotent."""
+        self.stop_streams()
+        self.link.discard()
+        self.events.close()
+        self.dead_letters.close()
+        self.health.close()

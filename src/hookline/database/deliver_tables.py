@@ -1,0 +1,125 @@
+"""The tables of ``deliver.db``: how far delivery has come and what became of each event. Written by deliver only.
+
+Nothing here grows with the stream: an event has a row only while it waits for a retry or after it failed; successes
+are packed into blocks. Times are milliseconds since the epoch. Read by migrations and their tests; the roles write
+plain SQL and never import this module.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+
+metadata = MetaData()
+
+# SQLite makes a key the row id only if its type is spelled INTEGER.
+big_key = BigInteger().with_variant(Integer, "sqlite")
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("version", BigInteger),
+    Column("blob", LargeBinary),
+)
+
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("lane", BigInteger, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("blob", LargeBinary),
+)
+
+retries = Table(
+    "retries",
+    metadata,
+    Column("lane", BigInteger, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("offset", BigInteger, primary_key=True),
+    Column("attempt", Integer, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    Column("urls", Integer),
+    sqlite_with_rowid=False,
+)
+Index("retries_due", retries.c.lane, retries.c.due)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("lane", BigInteger, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("message_id", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("fate", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("outcome", Text),
+    Column("status", Integer),
+    Column("error", Text),
+    # ids are in people's hands (links, cursors), so the id of a row that left is never given again
+    sqlite_autoincrement=True,
+)
+Index("dead_letters_destination", dead_letters.c.destination, dead_letters.c.id)
+Index("dead_letters_offset", dead_letters.c.partition, dead_letters.c.offset)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("lane", BigInteger, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("url", Text),
+    Column("at", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("status", Integer),
+    Column("error", Text),
+    Column("milliseconds", Integer),
+    Column("next_at", BigInteger),
+)
+Index("attempts_offset", attempts.c.partition, attempts.c.offset)
+
+outcome_blocks = Table(
+    "outcome_blocks",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("partition", Integer, nullable=False),
+    Column("first_offset", BigInteger, nullable=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("entries", LargeBinary, nullable=False),
+)
+Index("outcome_blocks_offset", outcome_blocks.c.partition, outcome_blocks.c.first_offset)
+
+ranges = Table(
+    "ranges",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("lane", BigInteger, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("first_offset", BigInteger, nullable=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("fate", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text),
+)
+Index("ranges_offset", ranges.c.partition, ranges.c.first_offset)
+
+versions_in_force = Table(
+    "versions_in_force",
+    metadata,
+    Column("partition", Integer, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("offset", BigInteger, nullable=False),
+)

@@ -1,0 +1,88 @@
+"""``python -m hookline.database.migrate WHICH PATH``: bring one database file to the newest schema.
+
+The only module that imports Alembic and SQLAlchemy; the roles start it as a process of its own. With
+``--write-schema`` it writes the shipped ``schema_<which>.sql`` anew from the migrations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import get_args
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from hookline.database.open import FILE_MODE, Which, schema_path
+from hookline.database.sqlite import connect, engine
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+def upgrade(path: Path, which: Which) -> None:
+    """Apply what is missing, in one transaction: after a failure the file is as it was."""
+    database = create_engine("sqlite://", creator=lambda: connect(path), module=engine, poolclass=NullPool)
+    # The driver would begin a transaction only before INSERT and the like, leaving CREATE and ALTER outside of it.
+    event.listen(database, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    try:
+        with database.begin() as connection:
+            command.upgrade(config(which, connection), "head")
+    finally:
+        database.dispose()
+
+
+def config(which: Which, connection: Connection | None = None) -> Config:
+    """Alembic's configuration for one database; ``env.py`` runs on ``connection``."""
+    made = Config(attributes={"which": which, "connection": connection})
+    made.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    made.set_main_option("version_locations", str(MIGRATIONS / which).replace("%", "%%"))
+    made.set_main_option("path_separator", "newline")
+    return made
+
+
+def schema_of(which: Which) -> str:
+    """The SQL text that makes a new file equal to one that went through every migration."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "new.db"
+        path.touch(FILE_MODE)
+        upgrade(path, which)
+        connection = connect(path)
+        statements = connection.execute(
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+        ).fetchall()
+        ((version,),) = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        connection.close()
+    lines = ["-- Written by `python -m hookline.database.migrate --write-schema`; change the migrations instead."]
+    lines += [f"{statement.strip()};" for (statement,) in statements]
+    lines.append(f"INSERT INTO alembic_version (version_num) VALUES ('{version}');")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; 0 done, 1 failed with the reason as the last line of standard error."""
+    parser = argparse.ArgumentParser(prog="python -m hookline.database.migrate", description=__doc__)
+    parser.add_argument("which", nargs="?", choices=get_args(Which))
+    parser.add_argument("path", nargs="?", type=Path)
+    parser.add_argument("--write-schema", action="store_true", help="write schema_<which>.sql from the migrations")
+    given = parser.parse_args(arguments)
+    if given.write_schema:
+        for which in get_args(Which):
+            schema_path(which).write_text(schema_of(which))
+        return 0
+    if given.which is None or given.path is None:
+        parser.error("give WHICH and PATH, or --write-schema")
+    try:
+        upgrade(given.path, given.which)
+    except DBAPIError as error:
+        sys.stderr.write(f"{error.orig}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What a checkpoint will write besides the places: collected in memory, committed in one transaction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RetryRow(NamedTuple):
+    """A delivery that failed and is to be tried again; it refers to the journal, the body is not copied."""
+
+    lane: int
+    partition: int
+    offset: int
+    attempt: int
+    first_at_ms: int
+    due_ms: int
+    urls: int
+    """Bit i set: URL i is to be tried again."""
+
+
+class AttemptRow(NamedTuple):
+    """One attempt that did not succeed."""
+
+    partition: int
+    offset: int
+    lane: int
+    destination: str
+    number: int
+    url: str
+    at_ms: int
+    outcome: str
+    status: int | None
+    error: str
+    milliseconds: int
+    next_at_ms: int | None
+
+
+class DeadLetterRow(NamedTuple):
+    """A delivery that was given up."""
+
+    lane: int
+    destination: str
+    partition: int
+    offset: int
+    message_id: str
+    source: str
+    type: str
+    fate: str
+    attempts: int
+    at_ms: int
+    outcome: str | None
+    status: int | None
+    error: str | None
+
+
+class RangeRow(NamedTuple):
+    """One fate for every event of a lane in ``[first_offset, last_offset]`` that has none of its own."""
+
+    lane: int
+    destination: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    fate: str
+    at_ms: int
+    reason: str
+
+
+class LaneRow(NamedTuple):
+    """Where a lane stands that is not simply at the shared reader's place."""
+
+    lane: int
+    partition: int
+    next_offset: int
+    state: str
+    blob: bytes
+
+
+class CheckpointRow(NamedTuple):
+    """Where a partition's shared reader stands, and what is open in the lanes attached to it."""
+
+    partition: int
+    next_offset: int
+    version: int
+    blob: bytes
+
+
+class BlockRow(NamedTuple):
+    """The results since the last checkpoint (``progress.py`` has the format)."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    at_ms: int
+    entries: bytes
+
+
+class Batch:
+    """Everything the next checkpoint writes."""
+
+    def __init__(self) -> None:
+        self.attempts: list[AttemptRow] = []
+        self.retries: dict[tuple[int, int, int], RetryRow] = {}
+        self.settled: set[tuple[int, int, int]] = set()
+        """Retry rows to delete, as (lane, partition, offset)."""
+        self.dead_letters: list[DeadLetterRow] = []
+        self.recalls: list[tuple[int, int]] = []
+        """(lane, since ms): dead letters of a run of failures that opened the breaker go back to waiting."""
+        self.ranges: list[RangeRow] = []
+        self.lanes: dict[tuple[int, int], LaneRow] = {}
+        self.lanes_gone: set[tuple[int, int]] = set()
+        self.lanes_ended: set[int] = set()
+        self.checkpoints: list[CheckpointRow] = []
+        self.blocks: list[BlockRow] = []
+        self.versions: list[tuple[int, int, int]] = []
+        """(partition, version, offset): connections version in force from this offset on."""
+
+    def retry(self, row: RetryRow) -> None:
+        """Keep or move a retry row."""
+        key = row[:3]
+        self.settled.discard(key)
+        self.retries[key] = row
+
+    def settle(self, lane: int, partition: int, offset: int) -> None:
+        """The delivery needs no retry row any more."""
+        key = (lane, partition, offset)
+        self.retries.pop(key, None)
+        self.settled.add(key)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not any(vars(self).values())

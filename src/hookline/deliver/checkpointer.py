@@ -1,0 +1,157 @@
+"""Saves where every lane stands, about ten times a second, in one transaction with retries and outcomes.
+
+The state is gathered on the event loop in one go, so that it is of one moment, and committed in a thread. If a commit
+fails (the disk is full), the same batch is tried again before anything newer; meanwhile the progress ring fills and
+sending stops: nothing is forgotten and memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from hookline.database.sqlite import engine as sqlite
+from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder, SharedReader
+from hookline.deliver.lane import Lane
+from hookline.deliver.store import DeliverStore
+from hookline.outcomes import places
+from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+
+class Checkpointer:
+    """Gathers and commits checkpoints."""
+
+    def __init__(self, engine: Engine, feeder: Feeder, store: DeliverStore) -> None:
+        self.version = 0
+        """The connections version in force."""
+        self._engine = engine
+        self._feeder = feeder
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._saved: dict[int, int] = {}
+        self._committing: Batch | None = None
+        self._ring_position = 0
+        self._log = logger()
+        self._failing = False
+
+    async def tick(self) -> None:
+        """Save if anything changed; return when it is saved or has failed."""
+        if self._committing is None:
+            if not self._is_dirty():
+                return
+            self._committing = self._gather()
+        batch = self._committing
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._commit, batch)
+        except sqlite.Error as error:
+            if not self._failing:
+                self._log.error("checkpoint_failed", error=str(error), next_step="free disk space; it is tried again")
+            self._failing = True
+            return
+        self._failing = False
+        self._committing = None
+        self._committed(batch)
+
+    async def forget_below(self, partition: int, offset: int) -> None:
+        """Drop outcomes of events that the journal no longer keeps."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._store.forget_below, partition, offset)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._thread.shutdown()
+
+    def _commit(self, batch: Batch) -> None:
+        crash_point("deliver.before_checkpoint")
+        self._store.commit(batch)
+        crash_point("deliver.after_checkpoint")
+
+    def _is_dirty(self) -> bool:
+        engine = self._engine
+        return bool(
+            engine.ring.uncheckpointed
+            or engine.open_lanes
+            or not engine.batch.empty
+            or any(self._saved.get(s.partition) != s.next_offset for s in self._feeder.shared.values())
+        )
+
+    def _gather(self) -> Batch:
+        engine = self._engine
+        batch, engine.batch = engine.batch, Batch()
+        self._ring_position = engine.ring.position
+        self._add_blocks(batch, engine.ring.since_checkpoint(), engine.clock.now_ms())
+        for shared in self._feeder.shared.values():
+            self._add_places(batch, shared)
+        engine.open_lanes = {lane for lane in engine.open_lanes if lane.busy and not lane.closed}
+        return batch
+
+    def _add_places(self, batch: Batch, shared: SharedReader) -> None:
+        partition, open_places = shared.partition, {}
+        for lane in self._engine.open_lanes:
+            if lane.closed:
+                continue
+            undone = places.to_ranges(lane.undone(partition))
+            if lane.intakes[partition].attached and not lane.sides:
+                if undone:
+                    open_places[lane.number] = undone
+                if partition in lane.rows:
+                    lane.rows.discard(partition)
+                    batch.lanes_gone.add((lane.number, partition))
+            else:
+                lane.rows.add(partition)
+                batch.lanes[lane.number, partition] = _lane_row(lane, partition, undone)
+        blob = places.encode(places.SavedPlaces(open_places))
+        batch.checkpoints.append(CheckpointRow(partition, shared.next_offset, self.version, blob))
+        self._saved[partition] = shared.next_offset
+
+    def _add_blocks(self, batch: Batch, entries: bytes, now_ms: int) -> None:
+        """One block of results per bucket of offsets; nearly always there is just one."""
+        if not entries:
+            return
+        found = memoryview(entries).cast("Q")[::3].tolist()
+        first, last = min(found), max(found)
+        if first >> BUCKET_SHIFT == last >> BUCKET_SHIFT:
+            batch.blocks.append(_block(found, now_ms, entries))
+            return
+        buckets: dict[int, list[int]] = {}
+        for index, place in enumerate(found):
+            buckets.setdefault(place >> BUCKET_SHIFT, []).append(index)
+        for indexes in buckets.values():
+            block = b"".join([entries[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES] for at in indexes])
+            batch.blocks.append(_block([found[at] for at in indexes], now_ms, block))
+
+    def _committed(self, batch: Batch) -> None:
+        engine = self._engine
+        engine.ring.checkpointed = self._ring_position
+        engine.counters.checkpoints += 1
+        for number, partition, offset in [*batch.retries, *batch.settled]:
+            key = (number, partition, offset)
+            lane = engine.lanes.get(number)
+            if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
+                lane.settling.discard(partition << PLACE_SHIFT | offset)
+        if batch.recalls:
+            backlogs = self._store.backlogs()
+            for number in {number for number, _ in batch.recalls}:
+                lane, backlog = engine.lanes.get(number), backlogs.get(number)
+                if lane is not None and backlog is not None:
+                    lane.retry_count, lane.next_retry_ms = backlog
+        engine.wake_starved()
+
+
+def _block(found: list[int], now_ms: int, entries: bytes) -> BlockRow:
+    first, last = min(found), max(found)
+    return BlockRow(first >> PLACE_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, now_ms, entries)
+
+
+def _lane_row(lane: Lane, partition: int, undone: places.Ranges) -> LaneRow:
+    intake = lane.intakes[partition]
+    sides = tuple(
+        places.SavedSide(side.next_offset, side.end or 0, side.source or "")
+        for side in lane.sides
+        if side.partition == partition
+    )
+    blob = places.encode(places.SavedIntake(intake.attached, undone, sides))
+    return LaneRow(lane.number, partition, intake.next_offset, lane.breaker.state, blob)

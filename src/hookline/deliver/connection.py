@@ -1,0 +1,269 @@
+"""One HTTP/1.1 connection to a receiver: a request out, an answer in, bounded in time and size (DESIGN 6.2).
+
+Callbacks only: no task, future or timer per request; the sender's sweep ends what takes too long. The status line
+decides the outcome; the body is read to its end only so that the connection can be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, cast
+
+import httptools
+
+from hookline.deliver.guard import same_address
+from hookline.outcomes.outcome import Outcome, of_status, to_number
+
+if TYPE_CHECKING:
+    from hookline.deliver.pool import Pool
+    from hookline.deliver.target import Target
+
+HEAD_BYTES_MAX = 32 * 1024
+BODY_BYTES_MAX = 64 * 1024
+ANSWER_KEPT_BYTES = 2 * 1024
+INTERIM_ANSWERS_MAX = 10
+END_OF_HEAD = b"\r\n\r\n"
+REUSE_SECONDS_MAX = 4.0
+"""Idle connections older than this are not used again: common servers close at 5 s, and a request that crosses the
+close would have to be sent twice."""
+
+_RETRY_AFTER = re.compile(rb"\r\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
+
+
+class Failure:
+    """What is known of an attempt that did not succeed."""
+
+    __slots__ = ("error", "outcome", "retry_after", "status")
+
+    def __init__(self, outcome: Outcome, status: int | None, error: str, retry_after: bytes | None = None) -> None:
+        self.outcome = outcome
+        self.status = status
+        self.error = error
+        self.retry_after = retry_after
+
+
+class Sink(Protocol):
+    """Who is told the result of a request; ``token`` is what it gave when sending."""
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection and at most one request on it."""
+
+    __slots__ = (
+        "_answer",
+        "_complete",
+        "_first",
+        "_head_done",
+        "_interim",
+        "_keep_alive",
+        "_parser",
+        "_received",
+        "_reused",
+        "_status",
+        "checked_address",
+        "idle_since",
+        "pool",
+        "request",
+        "started",
+        "target",
+        "task",
+        "token",
+        "transport",
+    )
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.transport: asyncio.Transport | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.token: object | None = None
+        self.target: Target | None = None
+        self.request = b""
+        self.started = 0.0
+        self.idle_since = 0.0
+        self.checked_address = ""
+        self._reused = False
+        self._begin_answer()
+
+    def begin(self, token: object, target: Target, request: bytes) -> None:
+        """Take a request; it is written at once, or when the connection is made."""
+        self.token = token
+        self.target = target
+        self.request = request
+        self.started = monotonic()
+        transport = self.transport
+        if transport is not None:
+            self._reused = True
+            self._begin_answer()
+            transport.write(request)
+
+    def _begin_answer(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._status = 0
+        self._head_done = self._complete = self._keep_alive = False
+        self._received = self._interim = 0
+        self._answer = b""
+        self._first = b""
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the request that waited, but only if the socket really leads to the address that was checked."""
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if self.token is None or peer is None or not same_address(peer[0], self.checked_address):
+            self.transport.abort()
+        else:
+            self.transport.write(self.request)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a piece of the answer."""
+        if self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
+            self.close()
+            return
+        head_room_bytes = HEAD_BYTES_MAX - self._received
+        self._received += len(data)
+        if not self._first:
+            self._first = data
+        if (
+            len(data) > head_room_bytes
+            and not self._head_done
+            and data.find(END_OF_HEAD, 0, max(0, head_room_bytes)) < 0
+        ):
+            self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._broken(error)
+            return
+        if self._complete:
+            self._answered(reusable=self._keep_alive)
+        elif self._head_done:
+            if self._received > HEAD_BYTES_MAX + BODY_BYTES_MAX:
+                self._answered(reusable=False)
+            elif self.token is not None and 200 <= self._status < 300:
+                self._report()  # the outcome is known; the rest of the body only frees the connection
+        elif self._received > HEAD_BYTES_MAX or self._interim > INTERIM_ANSWERS_MAX:
+            self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The receiver closed: the end of an answer, a request to send again, or a failure."""
+        self.pool.forget(self)
+        self.transport = None
+        if self.token is None:
+            return
+        if self._head_done:
+            self._report()
+        elif self._reused and not self._received:
+            # It closed an idle connection while our request was on its way: it cannot have been answered there.
+            token, target, request = self._release()
+            self.pool.send_afresh(token, target, request)
+        else:
+            # TLS 1.3 says only now that a client certificate is wanted.
+            outcome = Outcome.TLS_REFUSED if isinstance(error, ssl.SSLError) else Outcome.CONNECTION_FAILED
+            self._fail(outcome, f"connection closed before an answer ({error or 'end of stream'})")
+
+    # httptools callbacks
+
+    def on_headers_complete(self) -> None:
+        """Note the status; interim answers are only counted."""
+        self._status = self._parser.get_status_code()
+        if self._status < 200:
+            self._interim += 1
+        else:
+            self._head_done = True
+
+    def on_body(self, body: bytes) -> None:
+        """Keep the beginning of a failure's answer."""
+        if not 200 <= self._status < 300 and len(self._answer) < ANSWER_KEPT_BYTES:
+            self._answer += body[: ANSWER_KEPT_BYTES - len(self._answer)]
+
+    def on_message_begin(self) -> None:
+        """A second answer to one request means that the connection is out of step; the first one stands."""
+        if self._complete:
+            raise ValueError("more than one answer")
+
+    def on_message_complete(self) -> None:
+        """The answer's body has ended too."""
+        if self._head_done:
+            self._complete = True
+            self._keep_alive = self._parser.should_keep_alive()  # here only: the parser forgets it on return
+
+    # results
+
+    def expire(self) -> None:
+        """The time for the exchange is over: report what is known and close."""
+        if self.token is not None:
+            if self._head_done:
+                self._report()
+            else:
+                self._fail(Outcome.TIMED_OUT, "no answer within the time limit")
+        self.close()
+
+    def refuse(self, outcome: Outcome, error: str) -> None:
+        """The connection could not be made."""
+        self._fail(outcome, error)
+
+    def close(self) -> None:
+        """Drop the connection, whatever state it is in."""
+        self.started = 0.0
+        self.pool.forget(self)
+        if self.task is not None:
+            self.task.cancel()
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _answered(self, *, reusable: bool) -> None:
+        token, target, status = self.token, self.target, self._status
+        milliseconds = int((monotonic() - self.started) * 1000)
+        failure = None if 200 <= status < 300 else self._failure()
+        self.token = None
+        if reusable and self.transport is not None and not self.transport.is_closing():
+            self.started = 0.0
+            self.pool.keep(self)
+        else:
+            self.close()
+        if token is not None and target is not None:
+            self.pool.sink.answered(token, target, status, milliseconds, failure)
+
+    def _report(self) -> None:
+        token, target, _ = self._release()
+        failure = None if 200 <= self._status < 300 else self._failure()
+        milliseconds = int((monotonic() - self.started) * 1000)
+        self.pool.sink.answered(token, target, self._status, milliseconds, failure)
+
+    def _failure(self) -> Failure:
+        found = _RETRY_AFTER.search(self._first[:HEAD_BYTES_MAX])
+        answer = self._answer.decode("utf-8", "replace")
+        return Failure(of_status(self._status), self._status, answer, found[1] if found else None)
+
+    def _broken(self, error: Exception) -> None:
+        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD in self._first:
+            # Such as two lengths that differ: what was answered is plain, only where it ends is not.
+            self._status = self._parser.get_status_code()
+            self._head_done = True
+        if self._head_done and self.token is not None:
+            self._report()
+        if self.token is not None:
+            self._fail(Outcome.BAD_RESPONSE, f"not a valid HTTP answer ({type(error).__name__})")
+        self.close()
+
+    def _fail(self, outcome: Outcome, error: str) -> None:
+        milliseconds = int((monotonic() - self.started) * 1000)
+        token, target, _ = self._release()
+        self.close()
+        self.pool.sink.answered(token, target, to_number(outcome, None), milliseconds, Failure(outcome, None, error))
+
+    def _release(self) -> tuple[object, Target, bytes]:
+        token, target, request = self.token, self.target, self.request
+        assert token is not None
+        assert target is not None
+        self.token = None
+        self.request = b""
+        return token, target, request

@@ -1,0 +1,373 @@
+"""Readers that fill the lanes: one shared reader per partition, and catch-up reading for detached lanes.
+
+The shared reader goes on as long as one attached lane is hungry; a lane that would hold it up is detached instead.
+When every attached lane has enough, it waits: the journal is the buffer. Catch-up takes one group at a time, in turn
+for the lanes that want it; lanes at the same place share the read. Both work in small steps on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from hookline.deliver.batch import RangeRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.event import Event
+from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Intake, Lane
+from hookline.index.duplicates import Duplicates
+from hookline.journal.port import Group, OffsetExpired, Reader
+from hookline.journal.record import Record
+from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+CURSORS_MAX = 8
+"""Open catch-up reads kept from one turn to the next."""
+
+
+class SharedReader:
+    """The one reader of a partition that all attached lanes follow, and the place duplicates are recognised."""
+
+    def __init__(self, partition: int, journal: Reader, duplicates: Duplicates, next_offset: int) -> None:
+        self.partition = partition
+        self.duplicates = duplicates
+        self.next_offset = next_offset
+        self.by_source: dict[str, dict[Lane, int]] = {}
+        """Attached lanes of each source, with the offset at which the source belongs to them."""
+        self.by_destination: dict[str, Lane] = {}
+        self.attached: set[Lane] = set()
+        self.full: set[Lane] = set()
+        self._journal = journal
+        self._groups: Iterator[Group] = iter(())
+
+    @property
+    def should_read(self) -> bool:
+        """Whether some attached lane is hungry; without lanes there is still the index to keep up."""
+        return not self.attached or len(self.full) < len(self.attached)
+
+    def next_group(self) -> Group | None:
+        """The next group, or None at the journal's end."""
+        group = next(self._groups, None)
+        if group is None and self._journal.end(self.partition) > self.next_offset:
+            self._groups = self._journal.read(self.partition, self.next_offset)
+            group = next(self._groups, None)
+        return group
+
+    def attach(self, lane: Lane) -> None:
+        """Let a lane follow from the next group on."""
+        lane.intakes[self.partition].attached = True
+        self.attached.add(lane)
+        if lane.full:
+            self.full.add(lane)
+        for source, starts in lane.starts.items():
+            self.by_source.setdefault(source, {})[lane] = starts.get(self.partition, 0)
+        self.by_destination[lane.destination.id] = lane
+
+    def leave(self, lane: Lane) -> None:
+        """Take a lane out; it is remembered at the next group."""
+        intake = lane.intakes[self.partition]
+        intake.attached = False
+        intake.next_offset = self.next_offset
+        self.attached.discard(lane)
+        self.full.discard(lane)
+        for source in list(self.by_source):
+            lanes = self.by_source[source]
+            lanes.pop(lane, None)
+            if not lanes:
+                del self.by_source[source]
+        if self.by_destination.get(lane.destination.id) is lane:
+            del self.by_destination[lane.destination.id]
+
+
+class Feeder:
+    """Runs the readers in turns of one group each."""
+
+    def __init__(self, engine: Engine, journal: Reader, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self.engine = engine
+        self.shared: dict[int, SharedReader] = {}
+        self._journal = journal
+        self._call_soon = call_soon
+        self._scheduled = False
+        self._hungry: deque[Lane] = deque()
+        self._waiting: set[Lane] = set()
+        self._cursors: dict[tuple[int, int], Iterator[Group]] = {}
+        self._log = logger()
+        engine.on_room = self.room
+        engine.on_open = self.detach
+        engine.on_recovered = self.room
+
+    def wake(self) -> None:
+        """Something may be there to read: take a turn soon."""
+        if not self._scheduled and not self.engine.stopping:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def room(self, lane: Lane) -> None:
+        """A lane can take events again."""
+        if lane.closed:
+            return
+        for shared in self.shared.values():
+            shared.full.discard(lane)
+        if lane.detached and lane not in self._waiting:
+            self._waiting.add(lane)
+            self._hungry.append(lane)
+        self.wake()
+
+    def detach(self, lane: Lane) -> None:
+        """Stop a lane's intake everywhere and give back what it has queued but not tried."""
+        for partition, shared in self.shared.items():
+            if lane.intakes[partition].attached:
+                self._leave(shared, lane)
+        self._give_back(lane)
+
+    def take_one(self, lane: Lane) -> Event | None:
+        """The next event of a detached lane alone, for a probe."""
+        for intake in lane.detached:
+            for _ in range(1 + QUEUE_HIGH):
+                group = self._read(intake)
+                if group is None:
+                    break
+                repeated = self._repeated(group, intake.partition)
+                for index, record in enumerate(group.records):
+                    offset = group.first_offset + index
+                    intake.next_offset = offset + 1
+                    self.engine.open_lanes.add(lane)
+                    if (
+                        not _is_deliverable(record)
+                        or offset in repeated
+                        or not self._wants(lane, intake, record, offset)
+                    ):
+                        continue
+                    return Event(intake.partition << PLACE_SHIFT | offset, record)
+                self._after_catch_up(lane, intake)
+        return None
+
+    # one turn
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self.engine.stopping:
+            return
+        more = False
+        for shared in self.shared.values():
+            more |= self._shared_turn(shared)
+        more |= self._catch_up_turn()
+        if more:
+            self.wake()
+
+    def _shared_turn(self, shared: SharedReader) -> bool:
+        if not shared.should_read:
+            return False
+        try:
+            group = shared.next_group()
+        except OffsetExpired as expired:
+            shared.next_offset = expired.start
+            return True
+        if group is None:
+            return False
+        for lane in [lane for lane in shared.full if len(lane.queue) >= QUEUE_HIGH]:
+            self._leave(shared, lane)
+        self._take(shared, group)
+        shared.duplicates.work()
+        return True
+
+    def _take(self, shared: SharedReader, group: Group) -> None:
+        """Give each record of a group to the attached lanes whose stream it is part of."""
+        engine = self.engine
+        first, base = group.first_offset, shared.partition << PLACE_SHIFT
+        repeated = dict(shared.duplicates.check(group.records, first))
+        touched: set[Lane] = set()
+        lanes: dict[Lane, int] = {}
+        source = ""
+        for index, record in enumerate(group.records):
+            if record.source != source:
+                source = record.source
+                lanes = shared.by_source.get(source, {})
+                touched.update(lanes)
+            if record.rejection is not None or record.erased:
+                continue
+            if repeated and index in repeated:
+                self._note_duplicate(base | repeated[index], base | (first + index))
+                continue
+            offset = first + index
+            if record.to is not None:
+                self._take_aimed(shared, record.to, Event(base | offset, record), touched)
+                continue
+            if not lanes:
+                continue
+            event = Event(base | offset, record)
+            selection = record.selection
+            for lane, start in lanes.items():
+                if offset >= start and (selection is None or lane.takes(record, shared.partition, offset)):
+                    if lane.skip and event.place in lane.skip:
+                        lane.skip.discard(event.place)
+                    else:
+                        lane.queue.append(event)
+        shared.next_offset = group.next_offset
+        engine.counters.read += len(group.records)
+        for lane in touched:
+            self._fed(lane, shared)
+
+    def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:
+        for destination in to:
+            lane = shared.by_destination.get(destination)
+            if lane is not None and event.place not in lane.skip:
+                lane.queue.append(event)
+                touched.add(lane)
+
+    def _fed(self, lane: Lane, shared: SharedReader | None) -> None:
+        if not lane.queue:
+            return
+        self.engine.open_lanes.add(lane)
+        lane.full = len(lane.queue) >= QUEUE_LOW
+        if lane.full and shared is not None:
+            shared.full.add(lane)
+        self.engine.dispatch(lane)
+
+    def _note_duplicate(self, first_place: int, place: int) -> None:
+        engine = self.engine
+        engine.counters.duplicates += 1
+        if not engine.ring.full:
+            engine.ring.add(first_place, place, DUPLICATE_TAG, 0, 0)
+
+    # detaching and catching up
+
+    def _leave(self, shared: SharedReader, lane: Lane) -> None:
+        shared.leave(lane)
+        self.engine.open_lanes.add(lane)
+        self.engine.counters.detached += 1
+        crash_point("deliver.detached")
+
+    def _give_back(self, lane: Lane) -> None:
+        """Queued events are in the journal: remember where the first of them stands and let go of them."""
+        for event in lane.queue:
+            partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
+            intake = lane.intakes[partition]
+            if event.place in lane.loose:
+                self.engine.retry_never_tried(lane, event.place)
+            else:
+                intake.next_offset = min(intake.next_offset, offset)
+        lane.queue.clear()
+        lane.full = False
+        self.engine.open_lanes.add(lane)
+
+    def _catch_up_turn(self) -> bool:
+        if not self._hungry:
+            return False
+        lane = self._hungry.popleft()
+        self._waiting.discard(lane)
+        if lane.closed or lane.full or lane.breaker.allowance == 0 or not lane.detached:
+            return bool(self._hungry)
+        intake = min(lane.detached, key=lambda intake: intake.next_offset)
+        group = self._read(intake)
+        if group is not None:
+            companions = [lane, *self._companions(lane, intake)]
+            repeated = self._repeated(group, intake.partition)
+            for each in companions:
+                its = intake if each is lane else each.intakes[intake.partition]
+                self._catch_up(each, its, group, repeated)
+        self._after_catch_up(lane, intake)
+        if lane.detached and not lane.full:
+            self.room(lane)
+        return bool(self._hungry)
+
+    def _companions(self, lane: Lane, intake: Intake) -> list[Lane]:
+        """Other hungry lanes at the very same place."""
+        if intake.source is not None:
+            return []
+        return [
+            other
+            for other in self._hungry
+            if other is not lane
+            and not other.full
+            and other.breaker.allowance
+            and not other.intakes[intake.partition].attached
+            and other.intakes[intake.partition].next_offset == intake.next_offset
+        ]
+
+    def _read(self, intake: Intake) -> Group | None:
+        """The group at an intake's place, never past the shared reader's."""
+        shared = self.shared[intake.partition]
+        offset = intake.next_offset
+        if offset >= shared.next_offset or (intake.end is not None and offset >= intake.end):
+            return None
+        cursor = self._cursors.pop((intake.partition, offset), None)
+        try:
+            group = next(cursor, None) if cursor is not None else None
+            if group is None:
+                cursor = self._journal.read(intake.partition, offset)
+                group = next(cursor, None)
+        except OffsetExpired as expired:
+            self._skip_expired(intake, expired.start)
+            return self._read(intake)
+        if group is None or cursor is None:
+            return None
+        if len(self._cursors) >= CURSORS_MAX:
+            self._cursors.pop(next(iter(self._cursors)))
+        self._cursors[intake.partition, group.next_offset] = cursor
+        self.engine.counters.read_again += len(group.records)
+        return group
+
+    def _catch_up(self, lane: Lane, intake: Intake, group: Group, repeated: set[int]) -> None:
+        base = intake.partition << PLACE_SHIFT
+        for index, record in enumerate(group.records):
+            offset = group.first_offset + index
+            if not _is_deliverable(record) or offset in repeated or not self._wants(lane, intake, record, offset):
+                continue
+            place = base | offset
+            if place in lane.skip:
+                lane.skip.discard(place)
+                continue
+            if intake.source is not None:
+                lane.loose.add(place)
+            lane.queue.append(Event(place, record))
+        intake.next_offset = group.next_offset
+        self._fed(lane, None)
+        self.engine.open_lanes.add(lane)
+        crash_point("deliver.catching_up")
+
+    def _after_catch_up(self, lane: Lane, intake: Intake) -> None:
+        """Bring a lane back that has reached the shared reader, or end a side intake that is done."""
+        shared = self.shared[intake.partition]
+        if intake.source is not None:
+            if intake.end is not None and intake.next_offset >= intake.end and intake in lane.sides:
+                lane.sides.remove(intake)
+                self.engine.open_lanes.add(lane)
+        elif not intake.attached and intake.next_offset >= shared.next_offset and lane.breaker.allowance:
+            shared.attach(lane)
+            self.engine.counters.attached_again += 1
+            self.engine.open_lanes.add(lane)
+            crash_point("deliver.attached_again")
+
+    def _wants(self, lane: Lane, intake: Intake, record: Record, offset: int) -> bool:
+        if intake.source is not None and (record.source != intake.source or offset >= (intake.end or 0)):
+            return False
+        return lane.takes(record, intake.partition, offset)
+
+    def _repeated(self, group: Group, partition: int) -> set[int]:
+        first = group.first_offset
+        return {first + index for index, _ in self.shared[partition].duplicates.check(group.records, first)}
+
+    def _skip_expired(self, intake: Intake, start: int) -> None:
+        """Retention wins over lag, never silently: one range record says what was dropped."""
+        lane = next(lane for lane in self.engine.lanes.values() if intake in lane.detached)
+        self._log.error(
+            "events_expired_by_retention", destination=lane.destination.id, events=start - intake.next_offset
+        )
+        self.engine.batch.ranges.append(
+            RangeRow(
+                lane.number,
+                lane.destination.id,
+                intake.partition,
+                intake.next_offset,
+                start - 1,
+                "expired_by_retention",
+                self.engine.clock.now_ms(),
+                "the journal's retention passed the lane",
+            )
+        )
+        intake.next_offset = start
+
+
+def _is_deliverable(record: Record) -> bool:
+    return record.rejection is None and not record.erased

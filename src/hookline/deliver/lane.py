@@ -1,0 +1,188 @@
+"""A lane: the stream of one destination, with its own queue, place, breaker and retries.
+
+A lane is **attached** in a partition while it takes events from the shared reader. When it fills, or its breaker
+opens, it is **detached**: intake stops, the first event never tried is remembered as its place, and a catch-up reader
+brings it back. So a lane holds a bounded number of events, whatever its receiver does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from hookline.connections.model import PUBLISHED_NAMES, Destination
+from hookline.connections.model import Lane as LaneStart
+from hookline.deliver.breaker import Breaker
+from hookline.deliver.connection import Failure
+from hookline.deliver.event import Event
+from hookline.deliver.target import Target
+from hookline.journal.record import Record
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.route.selection import refusal
+
+QUEUE_LOW = 512
+"""Below this a lane is hungry: its reader goes on."""
+QUEUE_HIGH = 2_048
+"""At this a lane that holds others up is detached. A group may be added above QUEUE_LOW, so a lane holds at most
+this plus one group of the journal."""
+RETRY_ROWS_MAX = 100_000
+
+
+class Delivery:
+    """One event on its way to one destination: at most one request per URL at a time."""
+
+    __slots__ = (
+        "attempt",
+        "done",
+        "event",
+        "failures",
+        "first_at_ms",
+        "from_row",
+        "lane",
+        "outstanding",
+        "sick",
+        "targets",
+        "urls",
+    )
+
+    def __init__(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
+        self.lane = lane
+        self.event = event
+        self.attempt = attempt
+        self.first_at_ms = first_at_ms
+        self.urls = urls
+        self.from_row = from_row
+        self.targets: Sequence[Target] = ()
+        self.outstanding = 0
+        self.done = False
+        self.sick = False
+        self.failures: list[FailedTry] | None = None
+
+
+class FailedTry:
+    """The failure of one URL within a delivery."""
+
+    __slots__ = ("at_ms", "failure", "milliseconds", "result", "target")
+
+    def __init__(self, target: Target, failure: Failure, result: int, at_ms: int, milliseconds: int) -> None:
+        self.target = target
+        self.failure = failure
+        self.result = result
+        self.at_ms = at_ms
+        self.milliseconds = milliseconds
+
+
+class Intake:
+    """Where a lane stands in one partition: with the shared reader, or at a place of its own.
+
+    ``end`` and ``source`` are set for a side intake: the part of the stream that a source connected a moment ago had
+    before the shared reader knew of it.
+    """
+
+    __slots__ = ("attached", "end", "next_offset", "partition", "source")
+
+    def __init__(
+        self, partition: int, next_offset: int, attached: bool, end: int | None = None, source: str | None = None
+    ) -> None:
+        self.partition = partition
+        self.next_offset = next_offset
+        self.attached = attached
+        self.end = end
+        self.source = source
+
+
+class Lane:
+    """The stream of one destination."""
+
+    __slots__ = (
+        "breaker",
+        "closed",
+        "delivered",
+        "destination",
+        "full",
+        "in_flight",
+        "intakes",
+        "loose",
+        "name",
+        "next_retry_ms",
+        "number",
+        "probe_at_seconds",
+        "probes",
+        "queue",
+        "retry_count",
+        "rows",
+        "run_started_ms",
+        "settling",
+        "sides",
+        "skip",
+        "starts",
+        "starved",
+        "targets",
+        "timeouts",
+        "timeouts_logged_seconds",
+    )
+
+    def __init__(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
+        self.number = start.number
+        self.breaker = Breaker()
+        self.queue: deque[Event] = deque()
+        self.in_flight: dict[int, Delivery] = {}
+        self.intakes: dict[int, Intake] = {}
+        self.sides: list[Intake] = []
+        self.retry_count = 0
+        self.next_retry_ms = 0
+        self.settling: set[int] = set()
+        """Places whose retry row the database shows as it was before the next checkpoint."""
+        self.skip: set[int] = set()
+        """Places done before a crash that the last checkpoint did not know of."""
+        self.loose: set[int] = set()
+        """Places in the queue out of the order of the main intake: if given back, they become retry rows."""
+        self.rows: set[int] = set()
+        """Partitions in which the lane has a row of its own."""
+        self.full = False
+        self.starved = False
+        self.closed = False
+        self.probes = 0
+        self.probe_at_seconds = 0.0
+        self.run_started_ms = 0
+        self.delivered = 0
+        self.timeouts = 0
+        self.timeouts_logged_seconds = 0.0
+        self.configure(destination, start, targets)
+
+    def configure(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
+        """Take new settings; they hold for what the lane takes from now on."""
+        self.destination = destination
+        self.name = PUBLISHED_NAMES[destination.kind]
+        self.starts = start.sources
+        self.targets = targets
+
+    def takes(self, record: Record, partition: int, offset: int) -> bool:
+        """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""
+        if record.to is not None:
+            chosen = self.destination.id in record.to
+        else:
+            start = self.starts.get(record.source)
+            chosen = start is not None and offset >= start.get(partition, 0)
+        return chosen and (record.selection is None or refusal(record.selection, self.name) is None)
+
+    @property
+    def detached(self) -> list[Intake]:
+        """The intakes that a catch-up reader serves."""
+        return [intake for intake in self.intakes.values() if not intake.attached] + self.sides
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is queued or in flight."""
+        return bool(self.queue or self.in_flight)
+
+    def undone(self, partition: int) -> list[int]:
+        """Offsets taken and not yet done that have no retry row, ascending."""
+        offsets = [e.place & OFFSET_MASK for e in self.queue if e.place >> PLACE_SHIFT == partition]
+        offsets += [
+            place & OFFSET_MASK
+            for place, delivery in self.in_flight.items()
+            if not delivery.from_row and place >> PLACE_SHIFT == partition
+        ]
+        offsets.sort()
+        return offsets

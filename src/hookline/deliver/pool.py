@@ -1,0 +1,165 @@
+"""Keep-alive connections per origin, and how a new one is made: resolve, check, connect to the checked address.
+
+Pools put no limit on requests; lanes do. So two destinations on one host cannot take each other's places.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Iterator
+from time import monotonic
+
+from hookline.connections.receiver_url import ReceiverUrl
+from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection, Sink
+from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
+from hookline.deliver.target import Target
+from hookline.outcomes.outcome import Outcome
+
+ADDRESSES_TRIED_MAX = 4
+FIRST_ADDRESSES_SECONDS = 1.5
+"""Time for each address but the last, so that one dead address of several does not use up the whole exchange."""
+
+
+class Pool:
+    """The connections to one origin."""
+
+    def __init__(self, url: ReceiverUrl, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
+        self.sink = sink
+        self._host = url.host
+        self._port = url.port
+        self._tls = tls if url.scheme == "https" else None
+        self._resolver = resolver
+        self._idle: deque[Connection] = deque()
+        self._connections: set[Connection] = set()
+
+    def send(self, token: object, target: Target, request: bytes) -> None:
+        """Send a request on an idle connection, else on a new one; the sink is told the result."""
+        while self._idle:
+            connection = self._idle.pop()
+            if monotonic() - connection.idle_since <= REUSE_SECONDS_MAX:
+                connection.begin(token, target, request)
+                return
+            connection.close()
+        self.send_afresh(token, target, request)
+
+    def send_afresh(self, token: object, target: Target, request: bytes) -> None:
+        """Send a request on a new connection."""
+        connection = Connection(self)
+        self._connections.add(connection)
+        connection.begin(token, target, request)
+        connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection whose answer has been read to its end."""
+        connection.idle_since = monotonic()
+        self._idle.append(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection was closed."""
+        self._connections.discard(connection)
+        if connection.started == 0.0 and connection in self._idle:
+            self._idle.remove(connection)
+
+    def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
+        """End exchanges that take too long and close connections that were idle too long."""
+        overdue = now_seconds - timeout_seconds
+        for connection in [c for c in self._connections if c.started and c.started <= overdue]:
+            connection.expire()
+        while self._idle and now_seconds - self._idle[0].idle_since > REUSE_SECONDS_MAX:
+            self._idle.popleft().close()
+
+    def close(self) -> None:
+        """Drop every connection."""
+        for connection in list(self._connections):
+            connection.close()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    async def _connect(self, connection: Connection) -> None:
+        try:
+            addresses = (await self._resolver.resolve(self._host, self._port))[:ADDRESSES_TRIED_MAX]
+            for index, address in enumerate(addresses):
+                last = index == len(addresses) - 1
+                try:
+                    async with asyncio.timeout(None if last else FIRST_ADDRESSES_SECONDS):
+                        await self._connect_to(connection, address)
+                    break
+                except (OSError, TimeoutError) as error:
+                    if last or isinstance(error, ssl.SSLError):
+                        raise
+            connection.task = None
+        except BlockedAddress as error:
+            self._refused(connection, Outcome.BLOCKED_ADDRESS, str(error))
+        except NameNotResolved as error:
+            self._refused(connection, Outcome.NAME_NOT_RESOLVED, str(error))
+        except ssl.SSLError as error:
+            self._refused(connection, Outcome.TLS_REFUSED, _tls_reason(error))
+        except OSError as error:
+            self._refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
+
+    async def _connect_to(self, connection: Connection, address: str) -> None:
+        connection.checked_address = address
+        host = self._host if self._tls is not None else None
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: connection, address, self._port, ssl=self._tls, server_hostname=host)
+
+    def _refused(self, connection: Connection, outcome: Outcome, error: str) -> None:
+        connection.task = None
+        if connection.token is not None:
+            connection.refuse(outcome, error)
+        else:
+            connection.close()
+
+
+class Pools:
+    """All pools of a process, by origin."""
+
+    def __init__(self, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
+        self._sink = sink
+        self._resolver = resolver
+        self._tls = tls
+        self._pools: dict[tuple[str, str, int], Pool] = {}
+
+    def of(self, url: ReceiverUrl) -> Pool:
+        """The pool of a URL's origin."""
+        pool = self._pools.get(url.origin)
+        if pool is None:
+            pool = self._pools[url.origin] = Pool(url, self._sink, self._resolver, self._tls)
+        return pool
+
+    def __iter__(self) -> Iterator[Pool]:
+        return iter(self._pools.values())
+
+    def sweep(self, timeout_seconds: float) -> int:
+        """Sweep every pool that has connections; return how many connections are left."""
+        now = monotonic()
+        left = 0
+        for pool in self._pools.values():
+            if len(pool):
+                pool.sweep(now, timeout_seconds)
+                left += len(pool)
+        return left
+
+    def close(self) -> None:
+        """Drop every connection."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    """What is wrong with the certificate where it is the certificate, else OpenSSL's name for the failure."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused: {error.verify_message}"
+    return error.reason or str(error)
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Verify certificates and host names always; ``ca_file`` adds authorities to those of the system."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,136 @@
+"""Bringing the lanes back after a restart: the last checkpoint, plus what the progress ring knows since.
+
+What the ring says was done is not sent again; what was queued or in flight is read from the journal and sent.
+"""
+
+from __future__ import annotations
+
+from hookline.connections.model import Snapshot
+from hookline.deliver.engine import Engine
+from hookline.deliver.event import Event
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.registry import Registry
+from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
+from hookline.journal.port import Reader
+from hookline.outcomes import places
+from hookline.outcomes.progress import (
+    CAPACITY,
+    DUPLICATE_TAG,
+    ENTRY,
+    OFFSET_MASK,
+    PLACE_SHIFT,
+    URL_BITS,
+    newest_position,
+)
+from hookline.telemetry.log import logger
+
+
+class Recovery:
+    """Restores the lanes of the version that was in force at the last checkpoint."""
+
+    def __init__(
+        self, engine: Engine, feeder: Feeder, registry: Registry, store: DeliverStore, journal: Reader
+    ) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._registry = registry
+        self._store = store
+        self._journal = journal
+        self._entries: dict[int, dict[int, bytes]] = {}
+        self._recovered: dict[int, list[bytes]] = {}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Open every lane that existed then, where it stood. The shared readers are at their saved places."""
+        self._read_ring()
+        rows = {(row.lane, row.partition): row for row in self._store.lanes()}
+        backlogs = self._store.backlogs()
+        open_places: dict[int, dict[int, places.Ranges]] = {}
+        for partition in self._feeder.shared:
+            saved = self._store.checkpoint(partition)
+            open_places[partition] = places.decode_places(saved.blob).lanes if saved else {}
+        for destination in snapshot.destinations:
+            start = snapshot.lanes.get(destination.id)
+            if start is None:
+                continue
+            mine = {p: rows.get((start.number, p)) for p in self._feeder.shared}
+            lane = self._registry.open(destination, start, [self._intake(p, row) for p, row in mine.items()])
+            for partition, row in mine.items():
+                undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
+                self._restore(lane, partition, row, undone)
+            self._restore_retries(lane, backlogs.get(lane.number))
+        self._add_blocks()
+
+    def _intake(self, partition: int, row: SavedLane | None) -> Intake:
+        if row is None:
+            return Intake(partition, self._feeder.shared[partition].next_offset, attached=True)
+        return Intake(partition, row.next_offset, places.decode_intake(row.blob).attached)
+
+    def _restore(self, lane: Lane, partition: int, row: SavedLane | None, undone: places.Ranges) -> None:
+        shared = self._feeder.shared[partition]
+        intake = lane.intakes[partition]
+        done = self._entries.get(lane.number, {})
+        if row is not None:
+            lane.rows.add(partition)
+            for side in places.decode_intake(row.blob).sides:
+                lane.sides.append(Intake(partition, side.next_offset, False, side.end, side.source))
+            if row.state == "open":
+                lane.breaker.open("open before the restart")
+                self._engine.probing.add(lane)
+                self._feeder.detach(lane)
+        first = shared.next_offset if intake.attached else intake.next_offset
+        ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
+        lane.skip |= ahead
+        self._recovered.setdefault(partition, []).extend(done[place] for place in ahead)
+        for offset in places.to_offsets(undone):
+            self._restore_undone(lane, partition, offset, done)
+        lane.full = len(lane.queue) >= QUEUE_LOW
+        if lane.full and intake.attached:
+            shared.full.add(lane)
+
+    def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> None:
+        place = partition << PLACE_SHIFT | offset
+        if place in done:
+            self._recovered.setdefault(partition, []).append(done[place])
+            return
+        record = self._journal.get(partition, offset)
+        if record is None or record.erased:
+            return
+        if lane.breaker.allowance == 0:
+            self._engine.retry_never_tried(lane, place)
+        else:
+            lane.loose.add(place)
+            lane.queue.append(Event(place, record))
+
+    def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:
+        if backlog is None:
+            return
+        lane.retry_count += backlog.rows
+        lane.next_retry_ms = backlog.due_ms
+        done = self._entries.get(lane.number, {})
+        for row in self._store.oldest(lane.number, backlog.rows) if done else ():
+            place = row.partition << PLACE_SHIFT | row.offset
+            if place in done:
+                lane.retry_count -= 1
+                lane.settling.add(place)
+                self._engine.batch.settle(lane.number, row.partition, row.offset)
+                self._recovered.setdefault(row.partition, []).append(done[place])
+
+    def _read_ring(self) -> None:
+        ring = self._engine.ring
+        everything = ring.everything()
+        for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(everything)):
+            if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
+                entry = everything[at * ENTRY.size : (at + 1) * ENTRY.size]
+                self._entries.setdefault(tag >> URL_BITS, {})[place] = entry
+        ring.resume_after(newest_position(everything))
+
+    def _add_blocks(self) -> None:
+        """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
+        ring, total = self._engine.ring, 0
+        for found in self._recovered.values():
+            for entry in found[: CAPACITY // 2]:
+                ring.add(*ENTRY.unpack(entry))
+                total += 1
+        if total:
+            logger().info("progress_recovered", deliveries=total)

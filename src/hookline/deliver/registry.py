@@ -1,0 +1,138 @@
+"""Which lanes exist: follows the connections from version to version, and brings lanes back after a restart.
+
+A lane exists exactly while its destination is enabled. Its first offset was written when it was enabled, so whenever
+this role learns of it, it starts there: behind the shared reader it first catches up, and nothing is missed or
+repeated (DESIGN 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hookline.connections.model import Destination, Snapshot
+from hookline.connections.model import Lane as LaneStart
+from hookline.connections.secrets import SecretMissing, resolve_all
+from hookline.deliver.batch import RangeRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import Intake, Lane
+from hookline.deliver.pool import Pools
+from hookline.deliver.target import Target, targets_of
+from hookline.outcomes.progress import OFFSET_MASK
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+
+class Registry:
+    """Opens, changes and ends lanes."""
+
+    def __init__(self, engine: Engine, feeder: Feeder, pools: Pools, settings: Settings) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._pools = pools
+        self._settings = settings
+        self._log = logger()
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Bring the lanes in line with a version of the connections."""
+        engine = self._engine
+        wanted = {
+            snapshot.lanes[d.id].number: (d, snapshot.lanes[d.id])
+            for d in snapshot.destinations
+            if d.id in snapshot.lanes
+        }
+        for number in [number for number in engine.lanes if number not in wanted]:
+            self._end(engine.lanes[number])
+        for number, (destination, start) in wanted.items():
+            lane = engine.lanes.get(number)
+            if lane is None:
+                self.open(destination, start)
+            elif lane.destination != destination or lane.starts != start.sources:
+                self._change(lane, destination, start)
+        for partition, shared in self._feeder.shared.items():
+            engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
+        self._feeder.wake()
+
+    def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
+        """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
+        lane = Lane(destination, start, self._targets(destination, start))
+        known = {intake.partition: intake for intake in intakes}
+        for partition, shared in self._feeder.shared.items():
+            first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
+            fresh = Intake(partition, first, attached=first >= shared.next_offset)
+            lane.intakes[partition] = known.get(partition, fresh)
+        self._engine.lanes[lane.number] = lane
+        self._join(lane)
+        self._engine.open_lanes.add(lane)
+        return lane
+
+    def _join(self, lane: Lane) -> None:
+        for partition, shared in self._feeder.shared.items():
+            if lane.intakes[partition].attached:
+                shared.attach(lane)
+        if not lane.targets:
+            lane.breaker.open("its settings cannot be used; see the log")
+            self._feeder.detach(lane)
+        elif lane.detached:
+            self._feeder.room(lane)
+
+    def _change(self, lane: Lane, destination: Destination, start: LaneStart) -> None:
+        for partition, shared in self._feeder.shared.items():
+            intake = lane.intakes[partition]
+            place = shared.next_offset if intake.attached else intake.next_offset
+            for source in start.sources.keys() - lane.starts.keys():
+                first = start.sources[source].get(partition, 0)
+                if first < place:
+                    lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
+            if intake.attached:
+                shared.leave(lane)
+                intake.attached = True
+        was_unusable = not lane.targets
+        lane.configure(destination, start, self._targets(destination, start))
+        self._join(lane)
+        self._engine.open_lanes.add(lane)
+        if was_unusable and lane.targets:
+            self._engine.probing.add(lane)
+        self._log.info("destination_changed", destination=destination.id)
+
+    def _end(self, lane: Lane) -> None:
+        """The destination was disabled or deleted: what still waits is discarded, on the record."""
+        engine = self._engine
+        for partition, shared in self._feeder.shared.items():
+            intake = lane.intakes[partition]
+            waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
+            if not intake.attached:
+                waiting.append(intake.next_offset)
+            if intake.attached:
+                shared.leave(lane)
+            if waiting or lane.retry_count:
+                first = 0 if lane.retry_count else min(waiting)
+                if first < shared.next_offset:
+                    engine.batch.ranges.append(
+                        RangeRow(
+                            lane.number,
+                            lane.destination.id,
+                            partition,
+                            first,
+                            shared.next_offset - 1,
+                            "discarded",
+                            engine.clock.now_ms(),
+                            "the destination was disabled or deleted",
+                        )
+                    )
+        lane.closed = True
+        lane.queue.clear()
+        engine.lanes.pop(lane.number)
+        engine.probing.discard(lane)
+        engine.open_lanes.discard(lane)
+        engine.batch.lanes_ended.add(lane.number)
+        self._log.info("destination_ended", destination=lane.destination.id)
+
+    def _targets(self, destination: Destination, start: LaneStart) -> tuple[Target, ...]:
+        try:
+            resolved = resolve_all(destination, self._settings)
+            secret = resolved.settings.shared_secret
+            return targets_of(resolved, start.number, secret, self._settings.service_name, self._pools)
+        except (SecretMissing, ValueError) as error:
+            self._log.error("destination_unusable", destination=destination.id, error=str(error))
+            return ()

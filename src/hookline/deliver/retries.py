@@ -1,0 +1,134 @@
+"""Brings failed deliveries back when they are due, and sends the probes of lanes whose breaker is not closed.
+
+Works from the rows of deliver.db, a few at a time per lane; only lanes that have retry rows or are probing cost
+anything.
+"""
+
+from __future__ import annotations
+
+from hookline.deliver.batch import RetryRow
+from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
+from hookline.deliver.engine import ALL_URLS, Engine
+from hookline.deliver.event import Event
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import Delivery, Lane
+from hookline.deliver.store import DeliverStore
+from hookline.journal.port import Reader
+from hookline.outcomes.progress import PLACE_SHIFT
+
+ROWS_PER_TURN_MAX = 256
+PROBE_ROWS = 16
+"""A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
+PROBE_SPACING_SECONDS_MIN = 0.25
+RECHECK_MS = 1_000
+
+
+class Retries:
+    """The retry rows of all lanes."""
+
+    def __init__(self, engine: Engine, feeder: Feeder, store: DeliverStore, journal: Reader) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._store = store
+        self._journal = journal
+
+    def tick(self) -> None:
+        """Start what is due now; called several times a second."""
+        if self._engine.stopping:
+            return
+        now_ms = self._engine.clock.now_ms()
+        for lane in [lane for lane in self._engine.lanes.values() if lane.retry_count and lane.next_retry_ms <= now_ms]:
+            if lane.breaker.allowance:
+                self._start_due(lane, now_ms)
+        for lane in list(self._engine.probing):
+            self._probe(lane, now_ms)
+
+    def _start_due(self, lane: Lane, now_ms: int) -> None:
+        room = min(lane.breaker.allowance - len(lane.in_flight), ROWS_PER_TURN_MAX)
+        if room <= 0:
+            return
+        unsettled = len(lane.settling) + len(lane.in_flight)
+        rows = self._store.due(lane.number, now_ms, room + unsettled)
+        started = 0
+        for row in rows:
+            if started == room:
+                return
+            started += self._start(lane, row, now_ms)
+        next_due_ms = self._store.next_due_ms(lane.number)
+        if next_due_ms is None:
+            lane.next_retry_ms = now_ms + RECHECK_MS
+        else:
+            # Rows in flight still show their old time: look again a moment later, not in every turn.
+            lane.next_retry_ms = max(next_due_ms, now_ms + 50)
+
+    def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
+        """Try a row again, or close it when its time is over; return whether a request went out."""
+        place = row.partition << PLACE_SHIFT | row.offset
+        if place in lane.in_flight or place in lane.settling:
+            return False
+        record = self._journal.get(row.partition, row.offset)
+        if record is None or record.erased:
+            self._close(lane, row, place)
+            return False
+        event = Event(place, record)
+        first_at_ms = row.first_at_ms if row.attempt else now_ms
+        if self._engine.schedule.expired(now_ms, first_at_ms):
+            expired = Delivery(lane, event, row.attempt, first_at_ms, row.urls, True)
+            self._engine.bury(expired, "expired", None, now_ms)
+            return False
+        self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)
+        return True
+
+    def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
+        lane.retry_count -= 1
+        lane.settling.add(place)
+        self._engine.batch.settle(lane.number, row.partition, row.offset)
+
+    # probes
+
+    def _probe(self, lane: Lane, now_ms: int) -> None:
+        engine = self._engine
+        now = engine.clock.monotonic()
+        if lane.closed:
+            engine.probing.discard(lane)
+            return
+        if now < lane.probe_at_seconds or lane.in_flight:
+            return
+        is_open = lane.breaker.state == "open"
+        if is_open:
+            self._expire_overdue(lane, now_ms)
+            wait_ms = engine.schedule.backoff_ms(lane.probes)
+            lane.probe_at_seconds = now + max(PROBE_SPACING_SECONDS_MIN, wait_ms / 1000)
+        else:
+            lane.probe_at_seconds = now + SUSPECT_SPACING_SECONDS
+        lane.probes += 1
+        if not is_open and self._probe_with_queue(lane, now_ms):
+            return
+        if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
+            return
+        event = self._feeder.take_one(lane)
+        if event is not None:
+            engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+
+    def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
+        if not lane.queue:
+            return False
+        event = lane.queue.popleft()
+        lane.loose.discard(event.place)
+        self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+        return True
+
+    def _probe_with_row(self, lane: Lane, now_ms: int) -> bool:
+        rows = self._store.oldest(lane.number, PROBE_ROWS + len(lane.settling))
+        rows = [row for row in rows if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
+        if not rows:
+            return False
+        row = rows[(lane.probes - 1) // 2 % min(len(rows), PROBE_ROWS)]
+        return self._start(lane, row, now_ms)
+
+    def _expire_overdue(self, lane: Lane, now_ms: int) -> None:
+        """Events tried once and parked since: their window ends although nothing is sent."""
+        schedule = self._engine.schedule
+        for row in self._store.overdue(lane.number, int(now_ms - schedule.window_ms), ROWS_PER_TURN_MAX):
+            if row.attempt and schedule.expired(now_ms, row.first_at_ms):
+                self._start(lane, row, now_ms)

@@ -1,0 +1,228 @@
+"""The deliver role: opens what the engine needs, keeps its beat, and stops it without losing a place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from hookline.connections.feed import Feed
+from hookline.database.open import ensure
+from hookline.deliver.checkpointer import Checkpointer
+from hookline.deliver.clock import SystemClock
+from hookline.deliver.counters import DURATION_BUCKETS_MS, Counters
+from hookline.deliver.egress import Resolver
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder, SharedReader
+from hookline.deliver.guard import Guard
+from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.recovery import Recovery
+from hookline.deliver.registry import Registry
+from hookline.deliver.retries import Retries
+from hookline.deliver.schedule import RetrySchedule
+from hookline.deliver.store import DeliverStore
+from hookline.index.duplicates import Duplicates
+from hookline.journal.local.reader import LocalReader
+from hookline.outcomes.progress import ProgressRing
+from hookline.settings import Settings
+from hookline.telemetry import metrics
+from hookline.telemetry.log import logger
+
+BEAT_SECONDS = 0.05
+SAVE_SECONDS = 0.1
+CONNECTIONS_SECONDS = 0.25
+PUBLISH_SECONDS = 1.0
+RETENTION_SECONDS = 30.0
+DRAIN_SECONDS = 6.0
+"""A request in flight ends within the 5 s of its exchange."""
+WAKE_BYTES_MAX = 64
+
+
+class DeliverRole:
+    """Everything of one deliver process."""
+
+    def __init__(self, settings: Settings) -> None:
+        data = settings.data_path
+        ensure(data / "deliver.db", "deliver")
+        self.settings = settings
+        self.journal = LocalReader(data / "journal")
+        self.store = DeliverStore(data / "deliver.db")
+        self.feed = Feed(data / "control.db")
+        clock = SystemClock()
+        self.engine = Engine(clock, RetrySchedule(settings.deliver), ProgressRing(data / "progress.ring"), Counters())
+        resolver = Resolver(Guard(settings.deliver.allow_networks))
+        self.pools = Pools(self.engine, resolver, tls_context(settings.deliver.ca_file))
+        self.feeder = Feeder(self.engine, self.journal, asyncio.get_running_loop().call_soon)
+        self.registry = Registry(self.engine, self.feeder, self.pools, settings)
+        self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
+        self.checkpointer = Checkpointer(self.engine, self.feeder, self.store)
+        self._run_folder = data / "run"
+        self._log = logger()
+
+    def recover(self) -> None:
+        """Take every partition and lane up where the last checkpoint, and the progress ring, left them."""
+        version = 0
+        for partition in range(self.settings.journal.partitions):
+            saved = self.store.checkpoint(partition)
+            start, end = self.journal.start(partition), self.journal.end(partition)
+            place = min(max(saved.next_offset, start), end) if saved else start
+            version = saved.version if saved else version
+            index = self.settings.data_path / "index" / str(partition)
+            duplicates = Duplicates(
+                index,
+                self.journal,
+                partition,
+                window_seconds=self.settings.dedup.window,
+                bytes_max=self.settings.dedup.bytes,
+            )
+            self._feed_index(duplicates, partition, place)
+            self.feeder.shared[partition] = SharedReader(partition, self.journal, duplicates, place)
+        if version:
+            recovery = Recovery(self.engine, self.feeder, self.registry, self.store, self.journal)
+            recovery.restore(self.feed.at(version))
+        self.checkpointer.version = version
+
+    def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
+        """What was indexed only in memory is read from the journal again."""
+        first = max(duplicates.next_offset, self.journal.start(partition))
+        for group in self.journal.read(partition, first) if first < place else ():
+            if group.first_offset >= place:
+                break
+            duplicates.feed(group.records, group.first_offset)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until told to stop, then let what is in flight end and save the places."""
+        wake = _listen(self._run_folder / "deliver.wake")
+        loop = asyncio.get_running_loop()
+        loop.add_reader(wake, self._woken, wake)
+        beats = [
+            loop.create_task(self._every(BEAT_SECONDS, self._beat)),
+            loop.create_task(self._every(CONNECTIONS_SECONDS, self._follow_connections)),
+            loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
+            loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
+            loop.create_task(self._save()),
+        ]
+        stopped = loop.create_task(stop.wait())
+        done, _ = await asyncio.wait([*beats, stopped], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopped}:
+            task.result()  # a beat ends only by an error: raise it, so that the role exits and comes back
+        await self._drain()
+        loop.remove_reader(wake)
+        wake.close()
+        for task in beats:
+            task.cancel()
+        await asyncio.gather(*beats, return_exceptions=True)
+        await self.checkpointer.tick()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.checkpointer.close()
+        self.pools.close()
+        for shared in self.feeder.shared.values():
+            shared.duplicates.close()
+        self.store.close()
+        self.feed.close()
+        self.engine.ring.close()
+        self.journal.close()
+
+    async def _drain(self) -> None:
+        self.engine.stopping = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + DRAIN_SECONDS
+        while self.engine.flying and loop.time() < end:
+            await asyncio.sleep(BEAT_SECONDS)
+            self.pools.sweep(self.settings.deliver.timeout)
+
+    # beats
+
+    async def _every(self, seconds: float, beat: Any) -> None:
+        while True:
+            result = beat()
+            if asyncio.iscoroutine(result):
+                await result
+            await asyncio.sleep(seconds)
+
+    async def _save(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            await self.checkpointer.tick()
+
+    def _woken(self, wake: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                wake.recv(WAKE_BYTES_MAX)
+        self.feeder.wake()
+
+    def _beat(self) -> None:
+        self.pools.sweep(self.settings.deliver.timeout)
+        self.retries.tick()
+        if not self.engine.flying:
+            self.engine.wake_starved()
+        for shared in self.feeder.shared.values():
+            shared.duplicates.work()
+            if self.journal.end(shared.partition) > shared.next_offset:
+                self.feeder.wake()
+
+    def _follow_connections(self) -> None:
+        snapshot = self.feed.poll()
+        if snapshot is not None and snapshot.version != self.checkpointer.version:
+            self.registry.apply(snapshot)
+            self.checkpointer.version = snapshot.version
+
+    async def _retain(self) -> None:
+        for shared in self.feeder.shared.values():
+            start = self.journal.start(shared.partition)
+            shared.duplicates.retain()
+            if start:
+                await self.checkpointer.forget_below(shared.partition, start)
+
+    def _publish(self) -> None:
+        engine, counters = self.engine, self.engine.counters
+        lanes = engine.lanes.values()
+        shared = self.feeder.shared.values()
+        busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]
+        values: dict[str, Any] = {
+            "hookline_deliver_read_total": counters.read,
+            "hookline_deliver_read_again_total": counters.read_again,
+            "hookline_deliver_duplicates_total": counters.duplicates,
+            "hookline_deliver_delivered_total": counters.delivered,
+            "hookline_deliver_failures_total": {"outcome": counters.failures},
+            "hookline_deliver_retries_total": counters.retries_scheduled,
+            "hookline_deliver_dead_letters_total": counters.dead_lettered,
+            "hookline_deliver_breaker_opened_total": counters.breaker_opened,
+            "hookline_deliver_detached_total": counters.detached,
+            "hookline_deliver_attached_again_total": counters.attached_again,
+            "hookline_deliver_checkpoints_total": counters.checkpoints,
+            "hookline_deliver_in_flight": engine.flying,
+            "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
+            "hookline_deliver_lag_events": sum(self.journal.end(s.partition) - s.next_offset for s in shared),
+            "hookline_deliver_request_seconds": metrics.histogram(
+                DURATION_BUCKETS_MS, counters.duration_ms_buckets, counters.duration_ms_sum
+            ),
+            "hookline_deliver_latency_seconds": metrics.histogram(
+                DURATION_BUCKETS_MS, counters.latency_ms_buckets, counters.latency_ms_sum
+            ),
+            "hookline_deliver_queued": {"destination": {lane.destination.id: len(lane.queue) for lane in busy}},
+            "hookline_deliver_retry_rows": {"destination": {lane.destination.id: lane.retry_count for lane in busy}},
+            "hookline_deliver_breaker_open": {
+                "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
+            },
+            "hookline_dedup_window_seconds": min(
+                (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
+            ),
+        }
+        metrics.publish(self._run_folder, "deliver", values)
+
+
+def _listen(path: Path) -> socket.socket:
+    """The datagram socket that collect pokes after each commit."""
+    path.unlink(missing_ok=True)
+    wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    wake.setblocking(False)
+    wake.bind(str(path))
+    os.chmod(path, 0o600)
+    return wake

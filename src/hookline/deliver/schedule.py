@@ -1,0 +1,57 @@
+"""When a failed delivery is tried again: full-jitter exponential back-off inside a fixed window (SPEC 7, DESIGN 4)."""
+
+from __future__ import annotations
+
+import random
+import time
+from email.utils import parsedate_to_datetime
+
+from hookline.settings import Deliver
+
+LATE_MS_MAX = 60_000
+"""A last attempt is made at the window's end; later than this past it (the service was down), the event expires."""
+
+
+class RetrySchedule:
+    """Decide the time of the next attempt. Times are wall-clock milliseconds since the epoch."""
+
+    def __init__(self, settings: Deliver, rng: random.Random | None = None) -> None:
+        self.first_ms = settings.retry_first * 1000
+        self.max_ms = settings.retry_max * 1000
+        self.window_ms = settings.retry_window * 1000
+        self._random = (rng or random.Random()).random
+
+    def backoff_ms(self, attempt: int) -> float:
+        """A random wait after the given attempt (1 is the first): anywhere up to first x 2^(attempt-1), capped."""
+        ceiling = min(self.max_ms, self.first_ms * 2.0 ** min(attempt - 1, 60))
+        return self._random() * ceiling
+
+    def next_due(self, now_ms: int, first_at_ms: int, attempt: int, retry_after_ms: int | None = None) -> int | None:
+        """When to try again after attempt number ``attempt`` failed at ``now_ms``; None when the window is over.
+
+        ``retry_after_ms`` is the wait the receiver asked for; it is honoured beyond ``retry_max`` but never past the
+        window's end.
+        """
+        window_end = first_at_ms + self.window_ms
+        if now_ms >= window_end:
+            return None
+        wait = self.backoff_ms(attempt)
+        if retry_after_ms is not None:
+            wait = max(wait, retry_after_ms)
+        return int(min(now_ms + max(wait, 1), window_end))
+
+    def expired(self, now_ms: int, first_at_ms: int) -> bool:
+        """Whether an event first tried at ``first_at_ms`` may not be tried any more."""
+        return now_ms > first_at_ms + self.window_ms + min(LATE_MS_MAX, self.window_ms)
+
+
+def retry_after_ms(value: bytes) -> int | None:
+    """A ``Retry-After`` header's wait in milliseconds: seconds or an HTTP date; None for anything else."""
+    text = value.decode("latin-1").strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text[:12]), 10**9) * 1000
+    try:
+        at = parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0, int((at - time.time()) * 1000))

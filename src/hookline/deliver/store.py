@@ -1,0 +1,196 @@
+"""deliver.db: checkpoints, retry rows, dead letters and outcomes. Its one writer is the deliver role.
+
+One transaction per checkpoint keeps places, retries and outcomes in step. ``synchronous=NORMAL`` is enough: a power
+cut may take back the last checkpoints as a whole, never reorder them, and the journal still has the events.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.database.sqlite import connect
+from hookline.deliver.batch import Batch, BlockRow, RetryRow
+from hookline.outcomes.progress import BUCKET_SHIFT
+
+DEAD_LETTERS_MAX = 100_000
+"""Dead letter rows per destination; past that the oldest go, their fate stays in the attempts."""
+
+
+SMALL_BLOCK_BYTES = 8 * 1024
+
+
+class SavedCheckpoint(NamedTuple):
+    """A partition's place as it was saved."""
+
+    next_offset: int
+    version: int
+    blob: bytes
+
+
+class SavedLane(NamedTuple):
+    """A lane's own row as it was saved."""
+
+    lane: int
+    partition: int
+    next_offset: int
+    state: str
+    blob: bytes
+
+
+class RetryBacklog(NamedTuple):
+    """How many retry rows a lane has, and when the first is due (ms)."""
+
+    rows: int
+    due_ms: int
+
+
+class DeliverStore:
+    """Reads on the event loop, one writing connection used by the checkpoint's thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._write = connect(path, synchronous="NORMAL")
+        self._read = connect(path, read_only=True)
+        # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
+        self._write.execute("PRAGMA wal_autocheckpoint = 4000")
+        self._write.execute("PRAGMA temp_store = MEMORY")
+
+    def checkpoint(self, partition: int) -> SavedCheckpoint | None:
+        """The saved place of a partition's reader."""
+        row = self._read.execute(
+            "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?", (partition,)
+        ).fetchone()
+        return SavedCheckpoint(*row) if row else None
+
+    def lanes(self) -> list[SavedLane]:
+        """All lanes with a row of their own."""
+        rows = self._read.execute("SELECT lane, partition, next_offset, state, blob FROM lanes")
+        return [SavedLane(*row) for row in rows]
+
+    def backlogs(self) -> dict[int, RetryBacklog]:
+        """The retry rows per lane."""
+        rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
+        return {lane: RetryBacklog(count, due) for lane, count, due in rows}
+
+    def due(self, lane: int, now_ms: int, limit: int) -> list[RetryRow]:
+        """Retry rows of a lane that are due, longest waiting first."""
+        return self._retries("lane = ? AND due <= ? ORDER BY due LIMIT ?", (lane, now_ms, limit))
+
+    def oldest(self, lane: int, limit: int) -> list[RetryRow]:
+        """The oldest events of a lane that were tried and failed."""
+        return self._retries('lane = ? ORDER BY partition, "offset" LIMIT ?', (lane, limit))
+
+    def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
+        """Retry rows whose first attempt lies before a time."""
+        return self._retries("lane = ? AND first_at < ? LIMIT ?", (lane, first_at_before_ms, limit))
+
+    def next_due_ms(self, lane: int) -> int | None:
+        """When the next retry row of a lane is due."""
+        row = self._read.execute("SELECT min(due) FROM retries WHERE lane = ?", (lane,)).fetchone()
+        return row[0] if row else None
+
+    def _retries(self, where: str, values: tuple[int, ...]) -> list[RetryRow]:
+        query = f'SELECT lane, partition, "offset", attempt, first_at, due, urls FROM retries WHERE {where}'
+        return [RetryRow(*row) for row in self._read.execute(query, values)]
+
+    def commit(self, batch: Batch) -> None:
+        """Write a batch in one transaction; on any error nothing of it is written."""
+        cursor = self._write.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            self._write_batch(cursor, batch)
+            cursor.execute("COMMIT")
+        except BaseException:
+            if self._write.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+
+    def _write_batch(self, cursor: object, batch: Batch) -> None:
+        many = cursor.executemany  # type: ignore[attr-defined]
+        many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
+        many("INSERT OR REPLACE INTO retries VALUES (?, ?, ?, ?, ?, ?, ?)", batch.retries.values())
+        many(
+            'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error,'
+            " milliseconds, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            batch.attempts,
+        )
+        many(
+            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
+            " attempts, at, outcome, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            batch.dead_letters,
+        )
+        for lane, since_ms in batch.recalls:
+            self._recall(cursor, lane, since_ms)
+        many(
+            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            batch.ranges,
+        )
+        many("INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?)", batch.lanes.values())
+        many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
+        for table in ("lanes", "retries"):
+            many(f"DELETE FROM {table} WHERE lane = ?", [(lane,) for lane in batch.lanes_ended])
+        many("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", batch.checkpoints)
+        for block in batch.blocks:
+            self._add_block(cursor, block)
+        many('INSERT OR REPLACE INTO versions_in_force (partition, version, "offset") VALUES (?, ?, ?)', batch.versions)
+        if batch.dead_letters:
+            self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _add_block(self, cursor: object, block: BlockRow) -> None:
+        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
+        execute = cursor.execute  # type: ignore[attr-defined]
+        bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
+        if len(block.entries) < SMALL_BLOCK_BYTES:
+            done = execute(
+                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
+                " first_offset = min(first_offset, ?3), last_offset = max(last_offset, ?4)"
+                " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"
+                " AND first_offset < ?7) AND length(entries) < ?8",
+                (
+                    block.entries,
+                    block.at_ms,
+                    block.first_offset,
+                    block.last_offset,
+                    block.partition,
+                    bucket,
+                    bucket + (1 << BUCKET_SHIFT),
+                    SMALL_BLOCK_BYTES,
+                ),
+            )
+            if done.rowcount:
+                return
+        execute(
+            "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries) VALUES (?, ?, ?, ?, ?)",
+            block,
+        )
+
+    def _recall(self, cursor: object, lane: int, since_ms: int) -> None:
+        execute = cursor.execute  # type: ignore[attr-defined]
+        execute(
+            "INSERT OR IGNORE INTO retries"
+            ' SELECT lane, partition, "offset", attempts, at, at, 31 FROM dead_letters'
+            " WHERE lane = ? AND at >= ? AND fate = 'failed'",
+            (lane, since_ms),
+        )
+        execute("DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'", (lane, since_ms))
+
+    def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
+        cursor.executemany(  # type: ignore[attr-defined]
+            "DELETE FROM dead_letters WHERE destination = ?1 AND id <= (SELECT id FROM dead_letters"
+            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {DEAD_LETTERS_MAX})",
+            [(destination,) for destination in destinations],
+        )
+
+    def forget_below(self, partition: int, offset: int) -> None:
+        """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
+        cursor = self._write.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        cursor.execute("DELETE FROM outcome_blocks WHERE partition = ? AND last_offset < ?", (partition, offset))
+        cursor.execute('DELETE FROM attempts WHERE partition = ? AND "offset" < ?', (partition, offset))
+        cursor.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._read.close()
+        self._write.close()

@@ -1,0 +1,1 @@
+"""What an event is on the wire: timestamps, fingerprints, canonical JSON, webhook bodies and their signature."""

@@ -1,0 +1,266 @@
+"""The JSON body of a webhook request, made from the caller's JSON (SPEC 2.2, DESIGN 6.2).
+
+The quick way decodes the caller's object once and writes the fields in their fixed order. What it cannot read exactly
+(a field of another type than expected, lone surrogates) goes the slow way through ``json_tree``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hookline.events import canonical, json_tree
+from hookline.events.json_tree import Tree
+
+BODY_VERSION = 1
+"""The value of ``version`` in every body but ``delete`` (SPEC section 9)."""
+
+ENVELOPES_KEPT = 64
+"""Decoded envelopes kept at hand; the events of one batch share one."""
+
+
+class Accepted(Protocol):
+    """What is needed of an accepted event; a journal record has it."""
+
+    @property
+    def type(self) -> str:
+        """The message type."""
+
+    @property
+    def timestamp(self) -> str:
+        """The final timestamp."""
+
+    @property
+    def body(self) -> bytes:
+        """The caller's JSON object."""
+
+    @property
+    def envelope(self) -> bytes | None:
+        """The JSON object of the batch, whose ``context`` lies under the event's own."""
+
+
+def render_plain(record: Accepted) -> bytes:
+    """Return the body with every number and every inner object as the caller wrote it."""
+    try:
+        caller = _decode_plain(record.body)
+        context = _object(caller.context)
+        if record.envelope is not None:
+            context = _merge_plain(_envelope_plain(record.envelope), context)
+        return _encode(_out(record, caller, _object(caller.properties), _object(caller.traits), context, _EMPTY_RAW))
+    except (ValueError, RecursionError):
+        return json_tree.encode_verbatim(_tree(record))
+
+
+def render_canonical(record: Accepted) -> bytes:
+    """Return the body as JavaScript would stringify it after parsing; these bytes are sent and signed."""
+    try:
+        caller = _decode_canonical(record.body)
+        context: Any = _given(caller.context)
+        if record.envelope is not None:
+            context = _merge(_envelope_canonical(record.envelope), context)
+        encoded = _encode(_out(record, caller, _given(caller.properties), _given(caller.traits), context, {}))
+        if canonical.is_canonical(encoded):
+            return encoded
+    except (ValueError, RecursionError):
+        pass
+    return json_tree.encode_canonical(_tree(record))
+
+
+def message_id_header(message_id: str) -> str:
+    """Percent-encode a messageId for a header; letters, digits and ``-._~`` stay (RFC 3986 unreserved)."""
+    return message_id if _UNRESERVED(message_id) is not None else quote(message_id, safe="", errors="surrogatepass")
+
+
+class _Caller(msgspec.Struct, gc=False):
+    """The caller's strings; numbers are taken for ids because some SDKs send them."""
+
+    userId: str | int | None = None
+    anonymousId: str | int | None = None
+    event: str | int | None = None
+    name: str | int | None = None
+    category: str | int | None = None
+    groupId: str | int | None = None
+    previousId: str | int | None = None
+
+
+class _PlainCaller(_Caller, gc=False):
+    properties: Raw | UnsetType = UNSET
+    traits: Raw | UnsetType = UNSET
+    context: Raw | UnsetType = UNSET
+
+
+class _CanonicalCaller(_Caller, gc=False):
+    properties: dict[str, Any] | None = None
+    traits: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+
+
+class _Body(msgspec.Struct, gc=False):
+    """Every field of every body, in the order in which they are sent."""
+
+    version: int
+    type: str
+    userId: str | UnsetType
+    anonymousId: str | UnsetType
+    timestamp: str
+    event: str | UnsetType
+    name: str | UnsetType
+    category: str | UnsetType
+    groupId: str | UnsetType
+    previous_id: str | UnsetType = msgspec.field(name="Previous ID")
+    user_id: str | UnsetType = msgspec.field(name="User ID")
+    properties: Any
+    traits: Any
+    context: Any
+
+
+class _Delete(msgspec.Struct, gc=False):
+    type: str
+    userId: str | UnsetType
+    timestamp: str
+
+
+class _PlainEnvelope(msgspec.Struct, gc=False):
+    context: dict[str, Raw] | None = None
+
+
+class _CanonicalEnvelope(msgspec.Struct, gc=False):
+    context: dict[str, Any] | None = None
+
+
+def _out(
+    record: Accepted, caller: _Caller, properties: Any, traits: Any, context: Any, empty: object
+) -> _Body | _Delete:
+    kind = record.type
+    user_id = _text(caller.userId)
+    if kind == "delete":
+        return _Delete(kind, user_id, record.timestamp)
+    new_id: str | UnsetType = UNSET
+    if kind == "track":
+        properties = empty if properties is UNSET else properties
+    elif kind == "page":
+        if traits is not UNSET and _is_empty(properties):
+            properties, traits = traits, UNSET
+        properties = empty if properties is UNSET else properties
+    elif kind in ("identify", "group"):
+        traits = empty if traits is UNSET else traits
+    elif kind == "alias":
+        user_id, new_id = UNSET, user_id
+    return _Body(
+        BODY_VERSION,
+        kind,
+        user_id,
+        _text(caller.anonymousId),
+        record.timestamp,
+        _text(caller.event),
+        _text(caller.name),
+        _text(caller.category),
+        _text(caller.groupId),
+        _text(caller.previousId),
+        new_id,
+        properties,
+        traits,
+        context,
+    )
+
+
+def _text(value: str | int | None) -> str | UnsetType:
+    if value.__class__ is str:
+        return value or UNSET
+    return UNSET if value is None else str(value)
+
+
+def _object(raw: Raw | UnsetType) -> Raw | UnsetType:
+    return raw if raw is not UNSET and memoryview(raw)[0] == _BRACE else UNSET
+
+
+def _given(value: dict[str, Any] | None) -> dict[str, Any] | UnsetType:
+    return UNSET if value is None else value
+
+
+def _is_empty(value: Any) -> bool:
+    return value is UNSET or value == {} or (isinstance(value, Raw) and not bytes(value)[1:-1].strip())
+
+
+def _merge_plain(under: dict[str, Raw] | None, over: Raw | UnsetType) -> Any:
+    if under is None:
+        return over
+    if over is UNSET:
+        return under
+    merged: dict[str, Any] = dict(under)
+    for key, value in _decode_fields(over).items():
+        lower = under.get(key)
+        if lower is not None and _object(lower) is not UNSET and _object(value) is not UNSET:
+            merged[key] = _merge_plain(_decode_fields(lower), value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merge(under: dict[str, Any] | None, over: Any) -> Any:
+    if under is None:
+        return over
+    if over is UNSET:
+        return under
+    merged = dict(under)
+    for key, value in over.items():
+        lower = under.get(key)
+        merged[key] = _merge(lower, value) if isinstance(lower, dict) and isinstance(value, dict) else value
+    return merged
+
+
+@lru_cache(maxsize=ENVELOPES_KEPT)
+def _envelope_plain(envelope: bytes) -> dict[str, Raw] | None:
+    return _decode_envelope_plain(envelope).context
+
+
+@lru_cache(maxsize=ENVELOPES_KEPT)
+def _envelope_canonical(envelope: bytes) -> dict[str, Any] | None:
+    return _decode_envelope_canonical(envelope).context
+
+
+def _tree(record: Accepted) -> Tree:
+    """Build the body the slow way; the same fields in the same order as ``_Body``."""
+    caller = _tree_object(json_tree.decode(record.body))
+    context = _tree_fields(caller, "context")
+    if record.envelope is not None:
+        envelope = _tree_fields(_tree_object(json_tree.decode(record.envelope)), "context")
+        context = _merge(None if envelope is UNSET else envelope, context)
+    strict = _Caller(**{name: _tree_text(caller.get(name)) for name in _Caller.__struct_fields__})
+    fields = _tree_fields(caller, "properties"), _tree_fields(caller, "traits")
+    body = _out(record, strict, *fields, context, {})
+    named = zip(body.__struct_encode_fields__, msgspec.structs.astuple(body), strict=True)
+    return {name: _VERSION if name == "version" else value for name, value in named if value is not UNSET}
+
+
+def _tree_object(tree: Tree) -> dict[str, Tree]:
+    return tree if isinstance(tree, dict) else {}
+
+
+def _tree_fields(tree: dict[str, Tree], name: str) -> Any:
+    value = tree.get(name)
+    return value if isinstance(value, dict) else UNSET
+
+
+def _tree_text(value: Tree) -> str | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    return json_tree.encode_verbatim(value).decode()
+
+
+_BRACE = ord("{")
+_EMPTY_RAW = Raw(b"{}")
+_VERSION = json_tree.Number(BODY_VERSION)
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]*").fullmatch
+
+_encode = msgspec.json.Encoder().encode
+_decode_plain = msgspec.json.Decoder(_PlainCaller).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_envelope_plain = msgspec.json.Decoder(_PlainEnvelope).decode
+_decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.float_of).decode
+_decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode

@@ -1,0 +1,112 @@
+"""Timestamps: every form that SDKs write in, one form out (``2026-11-20T07:00:00.123Z``), and clock-skew correction.
+
+Times are whole milliseconds since the epoch. Nothing here raises: what cannot be read counts as not given.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from math import isfinite
+
+MILLISECONDS_FROM = 1e11
+"""Numbers beyond this are milliseconds, not seconds: as seconds this is the year 5138, as milliseconds 1973."""
+
+MIN_MS = -62_135_596_800_000
+"""0001-01-01T00:00:00.000Z."""
+
+MAX_MS = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z."""
+
+TEXT_LENGTH_MAX = 64
+"""Longer than any form of a timestamp; bounds the work on hostile input."""
+
+_BARE_DATE_LENGTH = len("2026-11-20")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_WITHOUT_ZONE = datetime(1970, 1, 1)
+_MILLISECONDS = tuple(f".{rest:03d}Z" for rest in range(1000))  # half the time of formatting them
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?").fullmatch
+# What datetime.fromisoformat refuses although SDKs and people write it: lower-case z, a leap second, a zone by name.
+_LENIENT = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)([.,]\d+)?\s*(?:([Zz]|UTC|GMT)|([+-]\d\d):?(\d\d)?)?", re.ASCII
+).fullmatch
+
+
+def parse(value: object) -> int | None:
+    """Return the time a caller gave (ISO 8601 text; or seconds since the epoch as a number or digits), else None."""
+    if value.__class__ is str:
+        return _parse_text(value)
+    if value is None or isinstance(value, bool):
+        return None
+    # A tuple: `int | float` would build a union on every call of the collection edge's hot path.
+    return _parse_number(value) if isinstance(value, (int, float)) else None
+
+
+def iso(ms: int) -> str:
+    """Write a time within the years 0001 to 9999."""
+    second, rest = divmod(ms, 1000)
+    return _second_prefix(second) + _MILLISECONDS[rest]
+
+
+def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, sent_at: object) -> str:
+    """Return the final timestamp of an event (DESIGN 6.1).
+
+    ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt`` the sender's clock
+    error is taken out: received - (sentAt - timestamp). The result lies within the years 1970 to 9999.
+    """
+    given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
+    ms = parse(given)
+    if ms is None:
+        return iso(received_at_ms)
+    sent_at_ms = parse(sent_at)
+    if sent_at_ms is not None:
+        ms += received_at_ms - sent_at_ms
+    return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
+
+
+def _parse_text(text: str) -> int | None:
+    # A hyphen after the year tells a date from digits: 20261120 and 1763622000123 are numbers, not dates.
+    if len(text) > _BARE_DATE_LENGTH and text[4] == "-":
+        try:
+            return _ms_of(datetime.fromisoformat(text))
+        except (ValueError, OverflowError):
+            pass
+    return _parse_other(text.strip())
+
+
+def _ms_of(moment: datetime) -> int | None:
+    delta = moment - (_EPOCH_WITHOUT_ZONE if moment.tzinfo is None else _EPOCH)
+    ms = (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
+    return ms if MIN_MS <= ms <= MAX_MS else None
+
+
+def _parse_other(text: str) -> int | None:
+    if len(text) > TEXT_LENGTH_MAX:
+        return None
+    if _NUMBER(text) is not None:
+        return _parse_number(float(text))
+    match = _LENIENT(text)
+    try:
+        if match is None:
+            return _ms_of(datetime.fromisoformat(text))
+        date, minute, second, fraction, _, hours, minutes = match.groups()
+        leap = second == "60"
+        zone = f"{hours}:{minutes or '00'}" if hours else "+00:00"
+        moment = datetime.fromisoformat(f"{date}T{minute}:{'59' if leap else second}{fraction or ''}{zone}")
+    except (ValueError, OverflowError):
+        return None
+    ms = _ms_of(moment)
+    return min(ms + 1000, MAX_MS) if leap and ms is not None else ms
+
+
+def _parse_number(value: float) -> int | None:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    ms = round(value if abs(value) > MILLISECONDS_FROM else value * 1000)
+    return ms if MIN_MS <= ms <= MAX_MS else None
+
+
+@lru_cache(maxsize=1024)
+def _second_prefix(second: int) -> str:
+    return (_EPOCH_WITHOUT_ZONE + timedelta(seconds=second)).isoformat()

@@ -1,0 +1,205 @@
+"""Recognises repeated events of one partition while it is read, and keeps the index that ``why`` and erasure use.
+
+An event is a duplicate exactly if a smaller offset holds the same fingerprint and was received at most the window
+before. That is a property of the journal alone, so a re-read after a crash, a catch-up and a replay agree with the
+first reading. Rejected and erased records are neither duplicates nor make others one; in doubt nothing is a duplicate.
+
+It lives on its caller's event loop: ``work`` does the slow part in steps of about a millisecond.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+
+from hookline.index.recent import Recent
+from hookline.index.run import Run
+from hookline.index.seal import seal
+from hookline.index.sealed_runs import SealedRuns
+from hookline.journal.port import JournalError, Reader
+from hookline.journal.record import Record
+
+RUN_EVENTS = 262_144
+"""Events per sealed run."""
+
+FROZEN_MAX = 2
+"""Full ranges waiting in memory to be sealed; with a failing disk the oldest is given up beyond that."""
+
+DISK_RETRY_SECONDS = 5.0
+"""Pause after the disk refused."""
+
+
+class Duplicates:
+    """The index of one partition; the only writer of its folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        reader: Reader,
+        partition: int,
+        *,
+        window_seconds: float,
+        bytes_max: int,
+        run_events: int = RUN_EVENTS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the index; then ``feed`` it the records from ``next_offset`` to where checking shall begin."""
+        self._reader = reader
+        self._partition = partition
+        self._window_ms = int(window_seconds * 1000)
+        self._run_events = run_events
+        self._clock = clock
+        self._folder = folder
+        self._sealed = SealedRuns(folder, run_events, bytes_max, reader.end(partition))
+        self._sealed.shrink(reader.start(partition))
+        self._recent = Recent(max(self._sealed.next_offset, reader.start(partition)))
+        self._frozen: list[Recent] = []
+        self._job: Iterator[None] | None = None
+        self._retry_at: float | None = None
+        self.runs_given_up = 0
+        self.failure: str | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset that is not indexed yet."""
+        return self._recent.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """What the index takes on the disk."""
+        return self._sealed.size_bytes
+
+    def feed(self, records: Sequence[Record], first_offset: int) -> None:
+        """Index records without asking about them; those that are indexed already are passed over."""
+        known = max(self.next_offset - first_offset, 0)
+        if known < len(records):
+            self._close_gap(first_offset + known)
+            self._recent.add(records[known:], first_offset + known)
+            self._freeze_when_full()
+
+    def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:
+        """Return (index, earlier offset) of each record that is a duplicate; records not yet indexed become so.
+
+        The earlier offset is the smallest within the window, as far as that is known.
+        """
+        known = max(self.next_offset - first_offset, 0)
+        if known >= len(records):
+            return self._find(records, first_offset, self._recent.repeated(records, first_offset))
+        if known > 0:
+            rest = self.check(records[known:], first_offset + known)
+            return self.check(records[:known], first_offset) + [(known + index, earlier) for index, earlier in rest]
+        self._close_gap(first_offset)
+        found = self._find(records, first_offset, self._recent.add(records, first_offset))
+        self._freeze_when_full()
+        return found
+
+    def work(self) -> bool:
+        """Do one short step of what is waiting (sealing, filling filters); return whether there is more to do now."""
+        if self._job is None:
+            self._job = self._next_job()
+            if self._job is None:
+                return False
+        try:
+            next(self._job)
+        except StopIteration:
+            self._job = None
+            self.failure = None
+        except OSError as error:
+            self._job = None
+            self.failure = str(error)
+            self._retry_at = self._clock() + DISK_RETRY_SECONDS
+            return False
+        return True
+
+    def window_seconds_real(self, now_ms: int) -> float:
+        """Return how far back repeats are recognised: the window, or less where the bytes or retention cut it."""
+        parts: list[Run | Recent] = [*self._sealed.runs, *self._frozen, self._recent]
+        oldest = parts[0]
+        first_offset = oldest.header.first_offset if isinstance(oldest, Run) else oldest.first_offset
+        low = oldest.times.low
+        if first_offset == 0 or low is None:
+            return self._window_ms / 1000
+        return max(0, min(self._window_ms, now_ms - low)) / 1000
+
+    def retain(self) -> None:
+        """Drop the runs of events that the journal no longer keeps."""
+        self._sealed.shrink(self._reader.start(self._partition))
+
+    def close(self) -> None:
+        """Give back files and memory maps; what is not sealed is read from the journal again next time."""
+        if isinstance(self._job, Generator):
+            self._job.close()
+        self._job = None
+        self._sealed.close()
+
+    def _find(self, records: Sequence[Record], first_offset: int, repeated: list[int]) -> list[tuple[int, int]]:
+        """Decide about the records that the recent part (``repeated``), frozen parts or runs may hold already."""
+        in_runs: dict[int, list[Run]] = {}
+        if self._sealed.runs and records:
+            since = min([record.received_at for record in records]) - self._window_ms
+            in_runs = self._sealed.candidates(records, since)
+        for frozen in self._frozen:
+            repeated += frozen.repeated(records, first_offset)
+        if not repeated and not in_runs:
+            return []
+        found: list[tuple[int, int]] = []
+        for index in sorted({*repeated, *in_runs}):
+            earlier = self._earlier(records[index], first_offset + index, in_runs.get(index, ()))
+            if earlier is not None:
+                found.append((index, earlier))
+        return found
+
+    def _earlier(self, record: Record, offset: int, runs: Sequence[Run]) -> int | None:
+        if record.rejection is not None or record.erased:
+            return None
+        parts: list[Run | Recent] = [*runs, *self._frozen, self._recent]
+        for part in parts:
+            # Times grow with offsets: when neither the first nor the last one in a part is near enough, none is.
+            for candidate in part.candidates(record.fingerprint, offset):
+                within = part.times.within(candidate, record.received_at, self._window_ms)
+                if within or (within is None and self._within(candidate, record)):
+                    return candidate
+        return None
+
+    def _within(self, candidate: int, record: Record) -> bool:
+        try:
+            earlier = self._reader.get(self._partition, candidate)
+        except JournalError:
+            return False
+        return (
+            earlier is not None and not earlier.erased and record.received_at - earlier.received_at <= self._window_ms
+        )
+
+    def _close_gap(self, first_offset: int) -> None:
+        if first_offset > self.next_offset:  # the reader was overtaken by retention
+            self._freeze(first_offset)
+
+    def _freeze_when_full(self) -> None:
+        if len(self._recent) >= self._run_events:
+            self._freeze(self.next_offset)
+
+    def _freeze(self, next_offset: int) -> None:
+        if len(self._recent):
+            self._frozen.append(self._recent)
+        self._recent = Recent(next_offset)
+        while len(self._frozen) > FROZEN_MAX:
+            if not self.work():
+                self._give_up_oldest()
+
+    def _give_up_oldest(self) -> None:
+        self._frozen.pop(0)
+        self.runs_given_up += 1
+
+    def _next_job(self) -> Iterator[None] | None:
+        if self._retry_at is not None and self._clock() < self._retry_at:
+            return None
+        self._retry_at = None
+        if self._frozen:
+            return self._seal(self._frozen[0])
+        return self._sealed.fill_one() if self._sealed.needs_filling else None
+
+    def _seal(self, frozen: Recent) -> Generator[None, None, None]:
+        self._sealed.add((yield from seal(frozen, self._folder)))
+        self._frozen.remove(frozen)
+        self._sealed.shrink(self._reader.start(self._partition))

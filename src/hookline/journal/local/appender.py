@@ -1,0 +1,264 @@
+"""The one writer of a local journal: lock, recovery on opening, group commit, erasure and retention.
+
+Not thread-safe: everything is called on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hookline.journal.local.committer import Committer, Done
+from hookline.journal.local.disk import Disk, is_full
+from hookline.journal.local.erase import erase_records
+from hookline.journal.local.next_segment import NextSegment
+from hookline.journal.local.partition import PartitionWriter
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
+from hookline.journal.local.retention import drop_expired
+from hookline.journal.port import JournalError, JournalFailed, JournalFull, JournalLocked, partition_of
+from hookline.journal.record import Record
+
+MEGABYTE = 1024 * 1024
+SEGMENT_BYTES = 64 * MEGABYTE
+SEGMENT_BYTES_MIN = 64 * 1024
+RESERVE_BYTES = 32 * MEGABYTE
+"""Left free on the file system, for the databases beside the journal."""
+PENDING_BYTES_MAX = 64 * MEGABYTE
+RECORD_BYTES_MAX = MEGABYTE
+RECORDS_PER_CALL_MAX = 10_000
+
+_RECORD_OVERHEAD_BYTES = 160
+_ROLLS_PER_RETENTION = 8
+"""A segment is closed once it spans this fraction of the retention time, however little is in it."""
+
+
+class LocalAppender:
+    """Appends to the journal in ``folder``; the second one on a folder is refused with JournalLocked."""
+
+    def __init__(
+        self,
+        folder: Path,
+        partitions: int = 1,
+        *,
+        retention_seconds: float,
+        retention_bytes: int,
+        wake_path: Path | None = None,
+        on_failed: Callable[[JournalFailed], None] | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        reserve_bytes: int = RESERVE_BYTES,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+        disk: Disk | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Lock, recover and open every partition.
+
+        ``wake_path`` names a datagram socket that is poked after each commit, if anyone listens there. ``on_failed``
+        is called once when the disk failed: the process must exit. ``recovered`` says what had to be repaired.
+        """
+        if segment_bytes < SEGMENT_BYTES_MIN:
+            raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
+        self.failed: JournalFailed | None = None
+        self.recovered: tuple[Recovery, ...] = ()
+        self._folder = folder
+        self._retention_seconds = retention_seconds
+        self._retention_bytes = retention_bytes
+        self._wake_address = str(wake_path) if wake_path else None
+        self._on_failed = on_failed
+        self._segment_bytes = segment_bytes
+        self._record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes // 4)
+        self._reserve_bytes = reserve_bytes
+        self._disk = disk or Disk()
+        self._clock = clock
+        self._closed = False
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
+        self._wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._wake.setblocking(False)
+        self._partitions: list[PartitionWriter] = []
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_fd = _lock(folder)
+        try:
+            self._open(partitions)
+        except BaseException:
+            self._release()
+            raise
+        self._committer = Committer(self._commit, self._would_wait, self._poke, self._fail, pending_bytes_max)
+
+    @property
+    def pending_bytes(self) -> int:
+        """About how much waits for the disk."""
+        return self._committer.pending_bytes
+
+    def ends(self) -> dict[int, int]:
+        """The durable end of every partition."""
+        return {number: partition.next_offset for number, partition in enumerate(self._partitions)}
+
+    def append_soon(self, records: Sequence[Record], done: Done) -> None:
+        """Append without a future: ``done`` is called later on the loop, with None once durable or with the error."""
+        error: BaseException | None = self.failed
+        if error is None and records:
+            try:
+                self._committer.add(records, self._size_bytes(records), done)
+                return
+            except (JournalError, ValueError) as refused:
+                error = refused
+        asyncio.get_running_loop().call_soon(done, error)
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Store the records durably; see the port for order, errors and what a failure means."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: BaseException | None) -> None:
+            if stored.done():
+                return  # the caller was cancelled
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+        self.append_soon(records, done)
+        await stored
+
+    def erase(self, partition: int, offsets: Sequence[int]) -> int:
+        """Overwrite the records at these offsets; return how many were there. Durable on return."""
+        self._check_usable()
+        folder = self._partitions[partition].folder
+        reader = LocalReader(self._folder)
+        try:
+            count = erase_records(folder, self._disk, reader.locate(partition, offsets))
+            for cut in folder.glob(f"*{CUT_SUFFIX}"):
+                cut.unlink()  # a torn tail may hold the same person's events
+        except OSError as error:
+            raise self._disk_error(error) from error
+        finally:
+            reader.close()
+        return count
+
+    def retain(self, now_ms: int) -> int:
+        """Drop what retention no longer keeps; return the number of bytes freed."""
+        self._check_usable()
+        span_ms = int(self._retention_seconds * 1000)
+        for partition in self._partitions:
+            if partition.first_at and partition.first_at < now_ms - span_ms // _ROLLS_PER_RETENTION:
+                partition.roll()
+        folders = [partition.folder for partition in self._partitions]
+        try:
+            return drop_expired(folders, self._disk, now_ms - span_ms, self._retention_bytes)
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the journal; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._committer.close()
+        self._release()
+
+    def _open(self, partitions: int) -> None:
+        kept = sum(1 for entry in self._folder.iterdir() if entry.is_dir() and entry.name.isdigit())
+        if kept > partitions:
+            raise JournalError(f"this journal has {kept} partitions: set journal.partitions to {kept} or more")
+        try:
+            for number in range(partitions):
+                self._partitions.append(self._open_partition(number))
+            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(self._folder.parent)
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def _open_partition(self, number: int) -> PartitionWriter:
+        folder = self._folder / str(number)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        tail, recovery = recover(folder, number, self._disk)
+        if recovery is not None:
+            self.recovered = (*self.recovered, recovery)
+        next_segment = NextSegment(folder, self._disk, self._threads, self._reserve_bytes, self._clock)
+        writer = PartitionWriter(folder, self._disk, next_segment, tail, self._segment_bytes)
+        try:
+            writer.prepare()
+        except JournalFull:
+            pass  # appends are refused until there is room; what is stored can be delivered meanwhile
+        return writer
+
+    def _commit(self, records: list[Record]) -> float:
+        if self.failed is not None:
+            raise self.failed
+        if len(self._partitions) == 1:
+            self._partitions[0].write(records)
+            return self._partitions[0].sync_seconds
+        by_partition: dict[int, list[Record]] = {}
+        for record in records:
+            by_partition.setdefault(partition_of(record.user_key, len(self._partitions)), []).append(record)
+        seconds = 0.0
+        for number, share in by_partition.items():
+            self._partitions[number].write(share)
+            seconds += self._partitions[number].sync_seconds
+        return seconds
+
+    def _would_wait(self, bytes_waiting: int) -> bool:
+        return any(partition.would_wait(bytes_waiting) for partition in self._partitions)
+
+    def _size_bytes(self, records: Sequence[Record]) -> int:
+        if self._closed:
+            raise JournalError("the journal is closed")
+        if len(records) > RECORDS_PER_CALL_MAX:
+            raise ValueError(f"append at most {RECORDS_PER_CALL_MAX} records at a time")
+        total = 0
+        for record in records:
+            size = len(record.body) + len(record.message_id) + len(record.user_key) + _RECORD_OVERHEAD_BYTES
+            if record.envelope is not None:
+                size += len(record.envelope)
+            if size > self._record_bytes_max:
+                raise ValueError(f"a record of {size} bytes is larger than the journal takes")
+            total += size
+        return total
+
+    def _poke(self) -> None:
+        if self._wake_address is not None:
+            try:
+                self._wake.sendto(b"\0", self._wake_address)
+            except OSError:
+                pass  # no one listens, or has enough pokes waiting: readers also look by themselves
+
+    def _fail(self, error: JournalFailed) -> None:
+        if self.failed is None:
+            self.failed = error
+            if self._on_failed is not None:
+                self._on_failed(error)
+
+    def _check_usable(self) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if self._closed:
+            raise JournalError("the journal is closed")
+
+    def _disk_error(self, error: OSError) -> JournalError:
+        if is_full(error):
+            return JournalFull(f"no room in {self._folder}: free disk space or lower retention.bytes")
+        failure = JournalFailed(f"the disk failed in {self._folder} ({error}): check the disk, then start again")
+        self._fail(failure)
+        return failure
+
+    def _release(self) -> None:
+        for partition in self._partitions:
+            partition.close()
+        self._threads.shutdown()
+        self._wake.close()
+        os.close(self._lock_fd)
+
+
+def _lock(folder: Path) -> int:
+    fd = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise JournalLocked(f"another server already writes to {folder}: stop it, or use another data folder") from None
+    return fd

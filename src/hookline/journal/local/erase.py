@@ -1,0 +1,157 @@
+"""Overwrites records in place, so that their content is gone from the disk while offsets and lengths stay.
+
+A redo intent is made durable first: a crash between the overwriting writes leaves a group whose checksum is wrong,
+and opening the journal, or a reader that meets the group, finishes from the intent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from hookline.journal.local.disk import Disk, write_all
+from hookline.journal.local.msgpack_blank import blank
+from hookline.journal.local.segment import CHECKSUM_BYTES, GROUP_HEADER_BYTES, GroupHeader, segment_name
+from hookline.journal.record import Record
+from hookline.telemetry.crashpoints import crash_point
+
+INTENT_NAME = "erase.intent"
+INTENT_BYTES_MAX = 4 * 1024 * 1024
+"""New bytes per intent, about; more records take several intents."""
+
+_BLANKED = ("message_id", "fingerprint", "user_key", "body", "envelope", "selection", "traceparent", "rejection")
+_BLANKED_INDEXES = frozenset(Record.__struct_fields__.index(name) for name in _BLANKED)
+_ERASED_INDEX = Record.__struct_fields__.index("erased")
+_TRUE = msgspec.msgpack.encode(True)
+
+_raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+class Patch(NamedTuple):
+    """New bytes for a place in a segment."""
+
+    first_offset: int
+    position: int
+    data: bytes
+
+
+class FoundGroup(NamedTuple):
+    """An intact group as it stands on the disk."""
+
+    segment_first_offset: int
+    position: int
+    header: GroupHeader
+    data: bytes
+
+
+_decode_patches = msgspec.msgpack.Decoder(list[Patch]).decode
+
+
+def erase_records(folder: Path, disk: Disk, groups: Iterable[tuple[FoundGroup, Sequence[int]]]) -> int:
+    """Overwrite the records at the given offsets of each group; return how many. Durable on return."""
+    patches: list[Patch] = []
+    count = 0
+    for group, offsets in groups:
+        count += len(offsets)
+        patches.extend(_patches(group, offsets))
+        if sum(len(patch.data) for patch in patches) >= INTENT_BYTES_MAX:
+            _apply_durably(folder, disk, patches)
+            patches = []
+    if patches:
+        _apply_durably(folder, disk, patches)
+    return count
+
+
+def redo_erase(folder: Path, disk: Disk) -> None:
+    """Finish an erasure that a crash interrupted; an intent that never became durable is dropped."""
+    path = folder / INTENT_NAME
+    if not path.exists():
+        return
+    patches = read_intent(folder)
+    if patches:
+        _overwrite(folder, disk, patches)
+    path.unlink()
+    disk.sync_folder(folder)
+
+
+def read_intent(folder: Path) -> list[Patch]:
+    """The patches of the erasure that is under way, if any."""
+    try:
+        data = (folder / INTENT_NAME).read_bytes()
+    except FileNotFoundError:
+        return []
+    crc, content = data[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]
+    return _decode_patches(content) if crc32(content).to_bytes(CHECKSUM_BYTES, "little") == crc else []
+
+
+def _patches(group: FoundGroup, offsets: Sequence[int]) -> Iterator[Patch]:
+    data = bytearray(group.data)
+    raws = _raws(memoryview(group.data)[GROUP_HEADER_BYTES:])
+    starts = _starts(raws, len(data))
+    for offset in offsets:
+        index = offset - group.header.first_offset
+        erased = _erased(bytes(raws[index]))
+        start = starts[index]
+        if data[start : start + len(erased)] != erased:
+            data[start : start + len(erased)] = erased
+            yield Patch(group.segment_first_offset, group.position + start, erased)
+    if data != group.data:
+        checksum = crc32(memoryview(data)[CHECKSUM_BYTES:]).to_bytes(CHECKSUM_BYTES, "little")
+        yield Patch(group.segment_first_offset, group.position, checksum)
+
+
+def _erased(record: bytes) -> bytes:
+    """The record with the same length, structure, offset and times, and without its content."""
+    fields = [bytes(raw) for raw in _raws(record)]
+    head = record[: len(record) - sum(map(len, fields))]
+    fields[_ERASED_INDEX] = _TRUE
+    return head + b"".join(blank(field) if i in _BLANKED_INDEXES else field for i, field in enumerate(fields))
+
+
+def _starts(raws: Sequence[msgspec.Raw], end: int) -> list[int]:
+    """Where each record begins, given where the last one ends."""
+    starts: list[int] = []
+    for raw in reversed(raws):
+        end -= len(raw)
+        starts.append(end)
+    return starts[::-1]
+
+
+def _apply_durably(folder: Path, disk: Disk, patches: Sequence[Patch]) -> None:
+    content = msgspec.msgpack.encode(patches)
+    fd = os.open(folder / INTENT_NAME, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        write_all(disk, fd, [crc32(content).to_bytes(CHECKSUM_BYTES, "little"), content], 0)
+        disk.fdatasync(fd)
+    except OSError:
+        (folder / INTENT_NAME).unlink()
+        raise
+    finally:
+        os.close(fd)
+    disk.sync_folder(folder)
+    crash_point("journal.erase_intent_written")
+    _overwrite(folder, disk, patches)
+    crash_point("journal.erase_before_intent_removed")
+    (folder / INTENT_NAME).unlink()
+    disk.sync_folder(folder)
+
+
+def _overwrite(folder: Path, disk: Disk, patches: Sequence[Patch]) -> None:
+    for first_offset in sorted({patch.first_offset for patch in patches}):
+        try:
+            fd = os.open(folder / segment_name(first_offset), os.O_WRONLY)
+        except FileNotFoundError:
+            continue  # retention was here between the crash and the redo
+        try:
+            for patch in patches:
+                if patch.first_offset == first_offset:
+                    write_all(disk, fd, [patch.data], patch.position)
+                    crash_point("journal.erase_half_written")
+            disk.fdatasync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,159 @@
+"""The writing side of one partition: encodes records into groups, writes, synchronises, publishes, rotates segments.
+
+It knows nothing of callers and event loops. One thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hookline.journal.local.disk import Disk, is_full, write_all
+from hookline.journal.local.end_file import NAME as END_NAME
+from hookline.journal.local.end_file import EndFile
+from hookline.journal.local.next_segment import NextSegment
+from hookline.journal.local.recovery import Tail
+from hookline.journal.local.segment import SEGMENT_HEADER_BYTES, EncodedGroup, encode_groups
+from hookline.journal.port import GROUP_BYTES_MAX, JournalFailed, JournalFull
+from hookline.journal.record import Record
+from hookline.telemetry.crashpoints import crash_point
+
+FIRST_SEGMENT_BYTES = 8 * 1024 * 1024
+"""A new journal starts small, so that starting stays quick; each segment is twice the one before, up to a bound."""
+
+
+class PartitionWriter:
+    """Appends to one partition; ``next_offset`` is its durable end."""
+
+    def __init__(self, folder: Path, disk: Disk, next_segment: NextSegment, tail: Tail, segment_bytes: int) -> None:
+        self.folder = folder
+        self.next_offset = tail.next_offset
+        self.sync_seconds = 0.0
+        """How long the last call of ``write`` was with the disk."""
+        self._disk = disk
+        self._next = next_segment
+        self._segment = tail.segment
+        self._position = tail.position
+        self._first_at = tail.first_at
+        self._segment_bytes = segment_bytes
+        self._group_bytes_max = min(GROUP_BYTES_MAX, segment_bytes - SEGMENT_HEADER_BYTES)
+        self._torn_end = 0
+        self._roll = False
+        self._end_file = EndFile(folder / END_NAME, writable=True)
+
+    @property
+    def first_at(self) -> int:
+        """When the oldest record of the current segment was received, in milliseconds; 0 when it is empty."""
+        return self._first_at
+
+    def would_wait(self, bytes_waiting: int) -> bool:
+        """Whether writing this much has to wait for a segment that is still being filled."""
+        return (self._roll or self._room() < bytes_waiting) and not self._next.is_ready
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Store the records and publish them; raise JournalFull (try again later) or JournalFailed (exit)."""
+        self.sync_seconds = 0.0
+        groups = list(encode_groups(records, self.next_offset, self._group_bytes_max))
+        if self._roll or self._room() < sum(group.size_bytes for group in groups):
+            # Before the first byte: a full disk should refuse the whole call, not its second half.
+            self._next.wait(self._next_bytes())
+        if self._roll:
+            self._seal()
+        run: list[EncodedGroup] = []
+        run_bytes = 0
+        for group in groups:
+            if self._room() < run_bytes + group.size_bytes:
+                self._commit(run)
+                run, run_bytes = [], 0
+                self._rotate(self._next_bytes())
+            run.append(group)
+            run_bytes += group.size_bytes
+        self._commit(run)
+
+    def prepare(self) -> None:
+        """Create a segment now if there is none to write to, so that the first append is quick."""
+        if self._segment is None:
+            self._rotate(self._next_bytes())
+
+    def roll(self) -> None:
+        """Begin a new segment with the next write, so that the present one can expire."""
+        self._roll = self._segment is not None
+
+    def close(self) -> None:
+        """Close the files; what was written is durable already."""
+        self._next.close()
+        self._end_file.close()
+        self._close_segment()
+
+    def _next_bytes(self) -> int:
+        """The size of the next segment: twice the present one's, within the bounds."""
+        present = 0 if self._segment is None else self._segment.size_bytes
+        return min(self._segment_bytes, max(FIRST_SEGMENT_BYTES, 2 * present))
+
+    def _room(self) -> int:
+        return 0 if self._segment is None else self._segment.size_bytes - self._position
+
+    def _commit(self, run: list[EncodedGroup]) -> None:
+        if not run:
+            return
+        assert self._segment is not None
+        started = time.perf_counter()
+        length = self._write_groups(run)
+        crash_point("journal.after_write_before_sync")
+        try:
+            self._disk.fdatasync(self._segment.fd)
+        except OSError as error:
+            raise _failed(self.folder, error) from error
+        self.sync_seconds += time.perf_counter() - started
+        crash_point("journal.after_sync_before_publish")
+        self._position += length
+        self._first_at = self._first_at or run[0].received_at_last
+        self.next_offset += sum(group.record_count for group in run)
+        self._end_file.publish(self.next_offset)
+        if self._room() < self._segment.size_bytes // 2:
+            self._next.begin(self._next_bytes())
+            if self._room() < self._segment.size_bytes // 4:
+                self._next.hurry()
+
+    def _write_groups(self, run: list[EncodedGroup]) -> int:
+        assert self._segment is not None
+        buffers = [part for group in run for part in (group.header, group.payload)]
+        length = sum(map(len, buffers))
+        if self._torn_end > self._position + length:
+            # A write that met a full disk left something here: what is not overwritten must read as zeros again.
+            buffers.append(bytes(self._torn_end - self._position - length))
+        try:
+            write_all(self._disk, self._segment.fd, buffers, self._position)
+        except OSError as error:
+            if not is_full(error):
+                raise _failed(self.folder, error) from error
+            self._torn_end = max(self._torn_end, self._position + length)
+            raise JournalFull(f"no room in {self.folder}: free disk space or lower retention.bytes") from error
+        self._torn_end = 0
+        return length
+
+    def _rotate(self, segment_bytes: int) -> None:
+        segment = self._next.take(self.next_offset, segment_bytes)
+        self._close_segment()
+        self._segment = segment
+        self._position = SEGMENT_HEADER_BYTES
+        self._first_at = 0
+        self._torn_end = 0
+
+    def _seal(self) -> None:
+        """End the current segment where its data ends and give the rest back to the disk."""
+        self._roll = False
+        if self._segment is not None:
+            os.ftruncate(self._segment.fd, self._position)
+            self._close_segment()
+
+    def _close_segment(self) -> None:
+        if self._segment is not None:
+            os.close(self._segment.fd)
+            self._segment = None
+
+
+def _failed(folder: Path, error: OSError) -> JournalFailed:
+    return JournalFailed(f"the disk refused to store events in {folder} ({error}): check the disk, then start again")

@@ -1,0 +1,273 @@
+"""Reading one partition across its segments, which appear and vanish while it is read."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hookline.journal.local.end_file import NAME as END_NAME
+from hookline.journal.local.end_file import EndFile
+from hookline.journal.local.erase import FoundGroup
+from hookline.journal.local.errors import JournalCorrupt
+from hookline.journal.local.segment import GROUP_HEADER_BYTES, GroupHeader, decode_records, list_segments, segment_name
+from hookline.journal.local.segment_view import Place, SegmentView
+from hookline.journal.local.window import Window
+from hookline.journal.port import Group, OffsetExpired
+
+VIEWS_MAX = 16
+"""Segments kept open per partition."""
+PLACES_MAX = 64
+"""Readers of one partition that go on without a search."""
+WINDOWS_MAX = 4
+"""Read buffers kept for the next reader."""
+
+_FIND_BYTES = 1024 * 1024
+_FINGERPRINT_BYTES = 16
+
+
+class PartitionReader:
+    """A view of one partition for reading; everything below the published end, nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._end_file: EndFile | None = None
+        self._segments: list[int] = []
+        self._views: dict[int, SegmentView] = {}
+        self._places: dict[int, tuple[int, int]] = {}
+        self._windows: list[Window] = []
+
+    def start(self) -> int:
+        """The oldest offset still kept."""
+        if not self._segments or not os.path.exists(self._folder / segment_name(self._segments[0])):
+            self._refresh()
+        return self._segments[0] if self._segments else self.end()
+
+    def end(self) -> int:
+        """One past the last durable record; 0 as long as no one has ever appended."""
+        if self._end_file is None:
+            try:
+                self._end_file = EndFile(self._folder / END_NAME)
+            except FileNotFoundError:
+                return 0
+        return self._end_file.value
+
+    def read(self, offset: int) -> Iterator[Group]:
+        """Yield groups from ``offset`` to the end as it is now; OffsetExpired and ValueError as the port says."""
+        start, end = self.start(), self.end()
+        if offset < start:
+            raise OffsetExpired(start)
+        if offset > end:
+            raise ValueError(f"offset {offset} is past the end of the journal, {end}")
+        return self._groups(offset, end)
+
+    def read_backwards(self, before_offset: int) -> Iterator[Group]:
+        """Yield the groups below ``before_offset``, newest first, until what retention left."""
+        end = self.end()
+        before = min(before_offset, end)
+        window = self._take_window()
+        try:
+            while before > self.start():
+                view, _ = self._find(before - 1, end)
+                window.begin(view.fd)
+                for place in reversed(view.stretch(before - 1, end)):
+                    data = self._load(view, place, window)
+                    yield _group(place.header, data, place.header.first_offset, before)
+                    before = place.header.first_offset
+        except OffsetExpired:
+            return
+        finally:
+            self._give_window(window)
+
+    def get_group(self, offset: int) -> FoundGroup | None:
+        """The group that holds ``offset``, or None when it is not kept."""
+        end = self.end()
+        if not 0 <= offset < end or offset < self.start():
+            return None
+        window = self._take_window()
+        try:
+            view, place = self._find(offset, end)
+            window.begin(view.fd)
+            data = bytes(self._load(view, place, window))
+        except OffsetExpired:
+            return None
+        finally:
+            self._give_window(window)
+        return FoundGroup(view.first_offset, place.position, place.header, data)
+
+    def find(self, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
+        """Yield the offsets in ``[start, end)`` with this fingerprint, searching the raw bytes of the segments."""
+        if len(fingerprint) != _FINGERPRINT_BYTES:
+            raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
+        end = min(end, self.end())
+        offset = max(start, self.start())
+        while offset < end:
+            try:
+                view, first = self._find(offset, end)
+                last = self._last_place(view, end)
+            except OffsetExpired as expired:
+                offset = expired.start
+                continue
+            stop = last.position + last.header.size_bytes
+            for group in self._groups_with(view, fingerprint, first.position, stop, end):
+                for found in _offsets_with(group, fingerprint):
+                    if start <= found < end:
+                        yield found
+            offset = last.header.next_offset
+
+    def locate(self, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
+        """Yield the groups that hold these offsets, with those that each holds; leave out what is not kept."""
+        left = sorted(set(offsets))
+        while left:
+            group = self.get_group(left[0])
+            if group is None:
+                left.pop(0)
+                continue
+            inside = [offset for offset in left if offset < group.header.next_offset]
+            yield group, inside
+            del left[: len(inside)]
+
+    def close(self) -> None:
+        """Give back files and the map."""
+        self._views.clear()
+        self._windows.clear()
+        if self._end_file is not None:
+            self._end_file.close()
+            self._end_file = None
+
+    def _groups(self, offset: int, end: int) -> Iterator[Group]:
+        window = self._take_window()
+        try:
+            while offset < end:
+                view, position, first = self._begin_at(offset, end)
+                window.begin(view.fd)
+                while first < end:
+                    loaded = view.load(position, first, window)
+                    if loaded is None:
+                        break  # the data of this segment ends here
+                    header, data = loaded
+                    group = _group(header, data, offset, end)
+                    position, first = position + header.size_bytes, header.next_offset
+                    offset = first
+                    self._remember(offset, view.first_offset, position)
+                    yield group
+        finally:
+            self._give_window(window)
+
+    def _begin_at(self, offset: int, end: int) -> tuple[SegmentView, int, int]:
+        """Where to begin reading: segment, position, and the offset of the group there."""
+        segment, position = self._places.pop(offset, (-1, 0))
+        view = self._views.get(segment)
+        if view is not None:
+            return view, position, offset
+        view, place = self._find(offset, end)
+        return view, place.position, place.header.first_offset
+
+    def _find(self, offset: int, end: int) -> tuple[SegmentView, Place]:
+        """The group that holds ``offset``; raise OffsetExpired when it is not kept, JournalCorrupt when it is lost."""
+        view = self._view_of(offset)
+        place = view.place_of(offset, end)
+        if place is None:
+            self._refresh()  # a later segment may have been created, and hold it
+            view = self._view_of(offset)
+            place = view.place_of(offset, end)
+        if place is None:
+            raise JournalCorrupt(view.name, offset, self._segment_after(offset, end))
+        return view, place
+
+    def _last_place(self, view: SegmentView, end: int) -> Place:
+        """The last group of a segment that has one below ``end``."""
+        for _ in range(2):
+            last = min(self._segment_after(view.first_offset, end), end) - 1
+            place = view.place_of(last, end)
+            if place is not None:
+                return place
+            self._refresh()
+        raise JournalCorrupt(view.name, last, last + 1)
+
+    def _load(self, view: SegmentView, place: Place, window: Window) -> memoryview:
+        loaded = view.load(place.position, place.header.first_offset, window)
+        if loaded is None:
+            raise JournalCorrupt(view.name, place.header.first_offset, place.header.next_offset)
+        return loaded[1]
+
+    def _groups_with(
+        self, view: SegmentView, fingerprint: bytes, position: int, stop: int, end: int
+    ) -> Iterator[FoundGroup]:
+        """Yield the groups in a range of the file that contain these bytes somewhere."""
+        while position < stop:
+            data = os.pread(view.fd, min(_FIND_BYTES, stop - position), position)
+            at = data.find(fingerprint)
+            if at < 0:
+                # Step back by less than a fingerprint: it may lie across the border.
+                position += max(len(data) - _FINGERPRINT_BYTES + 1, 1)
+                continue
+            place = view.place_at(position + at, end)
+            group = None if place is None else self.get_group(place.header.first_offset)
+            if place is None or group is None:
+                return
+            yield group
+            position = place.position + place.header.size_bytes
+
+    def _remember(self, offset: int, segment: int, position: int) -> None:
+        self._places[offset] = (segment, position)
+        if len(self._places) > PLACES_MAX:
+            del self._places[next(iter(self._places))]
+
+    def _segment_of(self, offset: int) -> int | None:
+        index = bisect_right(self._segments, offset) - 1
+        return self._segments[index] if index >= 0 else None
+
+    def _segment_after(self, offset: int, end: int) -> int:
+        """The first offset of the next segment, or the end."""
+        index = bisect_right(self._segments, offset)
+        return self._segments[index] if index < len(self._segments) else end
+
+    def _view_of(self, offset: int) -> SegmentView:
+        """The segment that holds ``offset``; raise OffsetExpired when retention was here."""
+        if not self._segments:
+            self._refresh()
+        for _ in range(2):
+            first = self._segment_of(offset)
+            if first is None:
+                raise OffsetExpired(self._segments[0] if self._segments else self.end())
+            view = self._views.pop(first, None)
+            try:
+                self._views[first] = view or SegmentView(self._folder, first)
+            except FileNotFoundError:
+                self._refresh()
+                continue
+            if len(self._views) > VIEWS_MAX:
+                del self._views[next(iter(self._views))]
+            return self._views[first]
+        raise OffsetExpired(self.start())
+
+    def _refresh(self) -> None:
+        self._segments = list_segments(self._folder)
+        for first in self._views.keys() - set(self._segments):
+            del self._views[first]
+
+    def _take_window(self) -> Window:
+        return self._windows.pop() if self._windows else Window()
+
+    def _give_window(self, window: Window) -> None:
+        if len(self._windows) < WINDOWS_MAX:
+            self._windows.append(window)
+
+
+def _group(header: GroupHeader, data: memoryview, start: int, stop: int) -> Group:
+    """The records of an intact group that lie in ``[start, stop)``."""
+    records = decode_records(data[GROUP_HEADER_BYTES:])
+    first = max(start, header.first_offset)
+    if first > header.first_offset or stop < header.next_offset:
+        records = records[first - header.first_offset : stop - header.first_offset]
+        return Group(first, records, header.size_bytes * len(records) // header.record_count)
+    return Group(first, records, header.size_bytes)
+
+
+def _offsets_with(group: FoundGroup, fingerprint: bytes) -> Iterator[int]:
+    records = decode_records(memoryview(group.data)[GROUP_HEADER_BYTES:])
+    for offset, record in enumerate(records, group.header.first_offset):
+        if record.fingerprint == fingerprint and not record.erased:
+            yield offset

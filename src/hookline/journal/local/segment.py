@@ -1,0 +1,155 @@
+"""The format of a segment file, and the names of the files in a partition's folder.
+
+A segment is a zero-filled file named by the first offset in it. It begins with a header (magic, format version, first
+offset, crc32); groups follow one after another: crc32 u32, length u32, count u32, first offset u64, received-at of the
+last record u64, then ``length`` bytes of one MessagePack array of records, all little-endian. The checksum covers
+everything after itself. A length of zero is the clean end.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
+from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
+from hookline.journal.record import FORMAT_VERSION, Record
+
+SEGMENT_FORMAT = 1
+SUFFIX = ".seg"
+OFFSET_DIGITS = 20
+
+_MAGIC = b"HOOKJRNL"
+_SEGMENT_HEADER = struct.Struct("<8sIQI")
+_GROUP_HEADER = struct.Struct("<IIIQQ")
+_GROUP_CHECKED = struct.Struct("<IIQQ")
+SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
+GROUP_HEADER_BYTES = _GROUP_HEADER.size
+CHECKSUM_BYTES = 4
+
+GROUP_RECORDS = 512
+"""Records per group when more are waiting: large enough to be quick, small enough for one step of a reader."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+class GroupHeader(NamedTuple):
+    """What stands before a group's records."""
+
+    crc: int
+    length: int
+    record_count: int
+    first_offset: int
+    received_at_last: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Header and records together."""
+        return GROUP_HEADER_BYTES + self.length
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the group's last record."""
+        return self.first_offset + self.record_count
+
+    def is_plausible(self, offset: int) -> bool:
+        """Whether a group beginning at ``offset`` may have this header; the checksum is not looked at."""
+        return (
+            self.first_offset == offset
+            and 0 < self.record_count <= GROUP_RECORDS_MAX
+            and 0 < self.length <= GROUP_BYTES_MAX - GROUP_HEADER_BYTES
+        )
+
+
+class EncodedGroup(NamedTuple):
+    """A group as it is written."""
+
+    header: bytes
+    payload: bytes
+    record_count: int
+    received_at_last: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Header and records together."""
+        return GROUP_HEADER_BYTES + len(self.payload)
+
+
+def segment_name(first_offset: int) -> str:
+    """The file name of the segment that begins with this offset."""
+    return f"{first_offset:0{OFFSET_DIGITS}d}{SUFFIX}"
+
+
+def list_segments(folder: Path) -> list[int]:
+    """The first offsets of the segments in a partition's folder, oldest first; none when there is no folder."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[:OFFSET_DIGITS]) for name in names if name.endswith(SUFFIX))
+
+
+def encode_segment_header(first_offset: int) -> bytes:
+    """The bytes at the start of a segment."""
+    checked = _SEGMENT_HEADER.pack(_MAGIC, SEGMENT_FORMAT, first_offset, 0)[:-CHECKSUM_BYTES]
+    return checked + struct.pack("<I", crc32(checked))
+
+
+def check_segment_header(path: Path, header: bytes, first_offset: int) -> None:
+    """Raise JournalTooNew or JournalCorrupt unless this is a segment that begins with the offset of its name."""
+    if len(header) == SEGMENT_HEADER_BYTES:
+        magic, version, offset, crc = _SEGMENT_HEADER.unpack(header)
+        if magic == _MAGIC and version > SEGMENT_FORMAT:
+            raise JournalTooNew(f"journal segment {path} has format {version}, written by a newer version: upgrade")
+        if magic == _MAGIC and offset == first_offset and crc == crc32(header[:-CHECKSUM_BYTES]):
+            return
+    raise JournalCorrupt(path.name, first_offset, first_offset)
+
+
+def encode_groups(records: Sequence[Record], first_offset: int, bytes_max: int) -> Iterator[EncodedGroup]:
+    """The records as groups of at most GROUP_RECORDS records and, where records allow it, ``bytes_max`` bytes."""
+    for start in range(0, len(records), GROUP_RECORDS):
+        yield from _encode_within(records[start : start + GROUP_RECORDS], first_offset + start, bytes_max)
+
+
+def decode_header(data: bytes | bytearray | memoryview, at: int = 0) -> GroupHeader:
+    """The group header at this place."""
+    return GroupHeader._make(_GROUP_HEADER.unpack_from(data, at))
+
+
+def is_intact(group: bytes | bytearray | memoryview, crc: int) -> bool:
+    """Whether a whole group, header included, has this checksum."""
+    return crc32(memoryview(group)[CHECKSUM_BYTES:]) == crc
+
+
+def decode_records(payload: bytes | memoryview) -> list[Record]:
+    """The records of one intact group; raise JournalTooNew when they were written by a newer version."""
+    try:
+        records = _decode(payload)
+    except msgspec.ValidationError as error:
+        raise JournalTooNew(f"a journal record has a shape this version does not know ({error}): upgrade") from None
+    if records[-1].format_version > FORMAT_VERSION:
+        raise JournalTooNew(f"journal records have format {records[-1].format_version}: upgrade to read them")
+    return records
+
+
+def _encode_within(records: Sequence[Record], first_offset: int, bytes_max: int) -> Iterator[EncodedGroup]:
+    payload = _encode(records)
+    if len(payload) + GROUP_HEADER_BYTES > bytes_max and len(records) > 1:
+        half = len(records) // 2
+        yield from _encode_within(records[:half], first_offset, bytes_max)
+        yield from _encode_within(records[half:], first_offset + half, bytes_max)
+        return
+    if len(payload) + GROUP_HEADER_BYTES > bytes_max:
+        raise ValueError(f"a record of {len(payload)} bytes is larger than the journal takes")
+    received_at_last = records[-1].received_at
+    checked = _GROUP_CHECKED.pack(len(payload), len(records), first_offset, received_at_last)
+    header = struct.pack("<I", crc32(payload, crc32(checked))) + checked
+    yield EncodedGroup(header, payload, len(records), received_at_last)

@@ -1,0 +1,144 @@
+"""One segment open for reading, with a sparse index from offset to file position that grows as it is asked.
+
+It reads only what the caller says is durable, and it does not know what comes before or after the segment.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.journal.local.erase import read_intent
+from hookline.journal.local.errors import JournalCorrupt
+from hookline.journal.local.segment import (
+    GROUP_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    GroupHeader,
+    check_segment_header,
+    decode_header,
+    is_intact,
+    segment_name,
+)
+from hookline.journal.local.window import Window
+
+INDEX_STEP_BYTES = 256 * 1024
+"""About this much of the file per entry of the index: 256 entries for a full segment."""
+
+_SCAN_BYTES = 16 * 1024
+_REREAD_SECONDS = (0.0, 0.001, 0.004, 0.016, 0.064)
+"""Waits before reading a damaged group again: it may be in the middle of being erased."""
+
+
+class Place(NamedTuple):
+    """Where a group stands in the segment."""
+
+    position: int
+    header: GroupHeader
+
+
+class SegmentView:
+    """Read access to one segment; the file is closed when the last reference goes."""
+
+    def __init__(self, folder: Path, first_offset: int) -> None:
+        self.first_offset = first_offset
+        self._folder = folder
+        self._path = folder / segment_name(first_offset)
+        self._fd = os.open(self._path, os.O_RDONLY)
+        check_segment_header(self._path, os.pread(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
+        self._offsets = [first_offset]
+        self._positions = [SEGMENT_HEADER_BYTES]
+
+    def __del__(self) -> None:
+        # Generators may still read from a view that the cache has let go: the count of references closes it.
+        fd, self._fd = getattr(self, "_fd", -1), -1
+        if fd >= 0:
+            os.close(fd)
+
+    @property
+    def fd(self) -> int:
+        """The open file."""
+        return self._fd
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self._path.name
+
+    def place_of(self, offset: int, end: int) -> Place | None:
+        """The group that holds ``offset``, or None when it is not in this segment."""
+        entry = bisect_right(self._offsets, offset) - 1
+        for place in self._places(self._positions[entry], self._offsets[entry], end):
+            if offset < place.header.next_offset:
+                return place
+        return None
+
+    def stretch(self, offset: int, end: int) -> list[Place]:
+        """The group that holds ``offset`` and those of the same index entry before it, oldest first."""
+        self.place_of(offset, end)
+        entry = bisect_right(self._offsets, offset) - 1
+        found: list[Place] = []
+        for place in self._places(self._positions[entry], self._offsets[entry], end):
+            if place.header.first_offset > offset:
+                break
+            found.append(place)
+        return found
+
+    def place_at(self, position: int, end: int) -> Place | None:
+        """The group that contains this byte of the file, if it is durable."""
+        entry = bisect_right(self._positions, position) - 1
+        for place in self._places(self._positions[entry], self._offsets[entry], end):
+            if position < place.position + place.header.size_bytes:
+                return place
+        return None
+
+    def load(self, position: int, offset: int, window: Window) -> tuple[GroupHeader, memoryview] | None:
+        """The intact group at ``position``, which must begin with ``offset``; None when the data ends before it.
+
+        The bytes hold until the window is used again. Raise JournalCorrupt when the group stays damaged.
+        """
+        start = window.get(position, GROUP_HEADER_BYTES)
+        if start is None:
+            return None
+        header = decode_header(start)
+        if not header.is_plausible(offset):
+            return None
+        group = window.get(position, header.size_bytes)
+        if group is None or not is_intact(group, header.crc):
+            return self._load_again(position, offset)
+        return header, group
+
+    def _places(self, position: int, offset: int, end: int) -> Iterator[Place]:
+        """Yield the groups below ``end`` by their headers alone, and index them on the way."""
+        base, headers = 0, b""
+        while offset < end:
+            if position + GROUP_HEADER_BYTES > base + len(headers):
+                base, headers = position, os.pread(self._fd, _SCAN_BYTES, position)
+                if len(headers) < GROUP_HEADER_BYTES:
+                    return
+            header = decode_header(headers, position - base)
+            if not header.is_plausible(offset):
+                return
+            if position >= self._positions[-1] + INDEX_STEP_BYTES:
+                self._offsets.append(offset)
+                self._positions.append(position)
+            yield Place(position, header)
+            position += header.size_bytes
+            offset = header.next_offset
+
+    def _load_again(self, position: int, offset: int) -> tuple[GroupHeader, memoryview]:
+        """Read a group whose checksum was wrong once more; after a crash in an erasure, finish it in memory."""
+        header = decode_header(os.pread(self._fd, GROUP_HEADER_BYTES, position))
+        for seconds in _REREAD_SECONDS:
+            time.sleep(seconds)
+            group = bytearray(os.pread(self._fd, header.size_bytes, position))
+            for patch in read_intent(self._folder):
+                at = patch.position - position
+                if patch.first_offset == self.first_offset and 0 <= at <= len(group) - len(patch.data):
+                    group[at : at + len(patch.data)] = patch.data
+            if is_intact(group, decode_header(group).crc):
+                return decode_header(group), memoryview(group)
+        raise JournalCorrupt(self.name, offset, header.next_offset)

@@ -1,0 +1,1 @@
+"""What became of each event: attempts, results in blocks, and the one reachable fate."""

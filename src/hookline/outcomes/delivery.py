@@ -1,0 +1,215 @@
+"""What is known of one event's delivery to one destination: attempts, what waits, what was given up."""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.connections.model import Destination
+from hookline.database.sqlite import Connection, connect
+from hookline.outcomes import places
+from hookline.outcomes.outcome import Outcome, from_number
+from hookline.outcomes.progress import (
+    BUCKET_SHIFT,
+    DUPLICATE_TAG,
+    ENTRY_BYTES,
+    PLACE_SHIFT,
+    Entry,
+    entries_of,
+)
+
+RING_KEPT_SECONDS = 0.05
+"""A copy of the ring serves the look-ups of one list."""
+SICK_STATES = frozenset({"open", "suspect"})
+
+
+class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+    """One request to one URL."""
+
+    number: int
+    url: str
+    at: str
+    outcome: Outcome
+    status: int | None
+    error: str | None
+    milliseconds: int
+    next_at: str | None
+
+
+class DestinationFate(msgspec.Struct, frozen=True, rename="camel"):
+    """The fate of an event at one destination."""
+
+    id: str
+    fate: str
+    reason: str | None = None
+    rule: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class Standing(NamedTuple):
+    """Where a lane stands: its own place if it has one, else the shared reader's."""
+
+    next_offset: int
+    state: str
+    undone: places.Ranges
+
+
+class Deliveries:
+    """Reads deliver.db and the progress ring; never writes."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._data_path = data_path
+        self._connection: Connection | None = None
+        self._ring: mmap.mmap | None = None
+        self._ring_copy = b""
+        self._ring_copied = 0.0
+
+    def fate(self, destination: Destination, lane: int, partition: int, offset: int) -> DestinationFate | None:
+        """The fate of the routed event at this place; None when nothing is known although the lane has passed it."""
+        connection = self._open()
+        if connection is None:
+            return DestinationFate(destination.id, "waiting")
+        results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
+        failed = _failed_attempts(connection, lane, partition, offset)
+        attempts = tuple(_merge(failed, results, destination))
+        if any(200 <= entry.result < 300 for entry in results):
+            return DestinationFate(destination.id, "delivered", None, None, attempts)
+        fate, reason = self._open_fate(connection, lane, partition, offset, failed)
+        return DestinationFate(destination.id, fate, reason, None, attempts) if fate else None
+
+    def duplicates(self, partition: int, offset: int) -> int:
+        """How many repeats of the event at this place were dropped."""
+        place = partition << PLACE_SHIFT | offset
+        found = self._raw_entries(partition, offset)
+        return len({entry.at_ms for entry in found if entry.place == place and entry.lane == DUPLICATE_TAG})
+
+    def close(self) -> None:
+        """Let go of files."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+    def _open_fate(
+        self, connection: Connection, lane: int, partition: int, offset: int, failed: list[Attempt]
+    ) -> tuple[str | None, str | None]:
+        where = 'lane = ? AND partition = ? AND "offset" = ?'
+        key = (lane, partition, offset)
+        dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
+        if dead is not None:
+            return dead[0], None
+        standing = _standing(connection, lane, partition)
+        retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
+        if retry is not None:
+            parked = standing.state in SICK_STATES
+            if retry[0] == 0:
+                return "parked" if parked else "waiting", None
+            return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None
+        dropped = connection.execute(
+            "SELECT fate, reason FROM ranges"
+            " WHERE lane = ? AND partition = ? AND first_offset <= ? AND last_offset >= ?",
+            (*key, offset),
+        ).fetchone()
+        if dropped is not None:
+            return dropped[0], dropped[1]
+        if offset >= standing.next_offset:
+            if standing.state in SICK_STATES:
+                return "parked", "the receiver keeps failing; the event is sent when it is back"
+            return "waiting", None
+        if offset in set(places.to_offsets(standing.undone)):
+            return "waiting", None
+        if failed:  # the dead letter was trimmed; its last attempt tells which it was
+            final = failed[-1].outcome in (Outcome.REJECTED, Outcome.BLOCKED_ADDRESS)
+            return "failed" if final else "expired", None
+        return None, None
+
+    def _entries(self, partition: int, offset: int) -> list[Entry]:
+        found = self._raw_entries(partition, offset)
+        return sorted({entry for entry in found if entry.lane != DUPLICATE_TAG}, key=lambda entry: entry.at_ms)
+
+    def _raw_entries(self, partition: int, offset: int) -> Iterator[Entry]:
+        place = partition << PLACE_SHIFT | offset
+        yield from entries_of(self._ring_bytes(), place)
+        connection = self._open()
+        if connection is None:
+            return
+        bucket = offset >> BUCKET_SHIFT << BUCKET_SHIFT
+        rows = connection.execute(
+            "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
+            " AND first_offset <= ? AND last_offset >= ?",
+            (partition, bucket, bucket + (1 << BUCKET_SHIFT), offset, offset),
+        )
+        for (block,) in rows:
+            yield from entries_of(block, place)
+
+    def _ring_bytes(self) -> bytes:
+        """Results newer than the last checkpoint are only in the ring."""
+        now = time.monotonic()
+        if now - self._ring_copied > RING_KEPT_SECONDS:
+            if self._ring is None:
+                path = self._data_path / "progress.ring"
+                if not path.exists() or path.stat().st_size % ENTRY_BYTES:
+                    return b""
+                with path.open("rb") as file:
+                    self._ring = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._ring_copy = self._ring[:]
+            self._ring_copied = now
+        return self._ring_copy
+
+    def _open(self) -> Connection | None:
+        if self._connection is None:
+            path = self._data_path / "deliver.db"
+            if path.exists():
+                self._connection = connect(path, read_only=True)
+        return self._connection
+
+
+def _standing(connection: Connection, lane: int, partition: int) -> Standing:
+    own = connection.execute(
+        "SELECT next_offset, state, blob FROM lanes WHERE lane = ? AND partition = ?", (lane, partition)
+    ).fetchone()
+    shared = connection.execute(
+        "SELECT next_offset, blob FROM checkpoints WHERE partition = ?", (partition,)
+    ).fetchone()
+    if own is not None:
+        intake = places.decode_intake(own[2])
+        next_offset = shared[0] if intake.attached and shared else own[0]
+        return Standing(next_offset, own[1], intake.undone)
+    if shared is None:
+        return Standing(0, "closed", ())
+    return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))
+
+
+def _failed_attempts(connection: Connection, lane: int, partition: int, offset: int) -> list[Attempt]:
+    rows = connection.execute(
+        "SELECT number, url, at, outcome, status, error, milliseconds, next_at FROM attempts"
+        ' WHERE partition = ? AND "offset" = ? AND lane = ? ORDER BY id',
+        (partition, offset, lane),
+    )
+    return [
+        Attempt(number, url, _iso(at), Outcome(outcome), status, error or None, ms, _iso(next_at) if next_at else None)
+        for number, url, at, outcome, status, error, ms, next_at in rows
+    ]
+
+
+def _merge(failed: list[Attempt], results: list[Entry], destination: Destination) -> Iterator[Attempt]:
+    """Rows are the failures that decided an attempt; results are successes, and failures beside a success."""
+    yield from failed
+    number = max((attempt.number for attempt in failed), default=0) + 1
+    webhooks = destination.settings.webhooks
+    for entry in results:
+        outcome, status = from_number(entry.result)
+        url = webhooks[entry.url_index].url if entry.url_index < len(webhooks) else ""
+        yield Attempt(number, url, _iso(entry.at_ms), outcome, status, None, entry.milliseconds, None)
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,216 @@
+"""The fate of an event (DESIGN 6.7): read from the journal, the index and deliver.db, by any process.
+
+Nothing is stored per event that can be derived: routing is decided again from the connections in force at the event's
+offset, a delivery is found in the blocks of results or the progress ring, and where a lane stands tells what waits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from hookline.connections.feed import Feed
+from hookline.connections.model import Destination, Lane, Snapshot
+from hookline.database.sqlite import Connection, connect
+from hookline.events.fingerprint import fingerprint
+from hookline.index import lookup
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.record import Record
+from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
+from hookline.route.decision import not_routed_reason
+
+SNAPSHOTS_KEPT = 8
+UNCONNECTED_SHOWN_MAX = 100
+"""With more destinations than this, those that the source does not feed are left out."""
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why an item was refused at the edge."""
+
+    code: str
+    message: str
+
+
+class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of one event. ``fate`` sums up where no destination has a say; ``event`` is the caller's JSON."""
+
+    message_id: str
+    source: str
+    type: str
+    user_id: str | None
+    received_at: str
+    duplicates: int
+    fate: str | None
+    rejection: Rejection | None
+    event: msgspec.Raw
+    destinations: tuple[DestinationFate, ...]
+
+
+class _UserId(msgspec.Struct):
+    user_id: str | int | float | None = msgspec.field(default=None, name="userId")
+
+
+_user_id = msgspec.json.Decoder(_UserId)
+
+
+class Fates:
+    """Looks up fates in one data folder. Not thread-safe."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._data_path = data_path
+        self._journal = LocalReader(data_path / "journal")
+        self._feed = Feed(data_path / "control.db")
+        self._control: Connection | None = None
+        self._deliveries = Deliveries(data_path)
+        self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
+
+    def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
+        """The fate of a message; None when no source (or not the given one) has sent it, or it is no longer kept."""
+        for name in [source] if source else self._source_ids():
+            print_ = fingerprint(name, message_id)
+            for partition in self._journal.partitions():
+                offsets = lookup.find(self._journal, self._data_path / "index", partition, print_)
+                places = [(offset, self._journal.get(partition, offset)) for offset in sorted(offsets)]
+                kept = [(offset, record) for offset, record in places if record is not None and _is_it(record, print_)]
+                # A rejected try of the same id may come before the good one.
+                good = [(offset, record) for offset, record in kept if record.rejection is None] or kept
+                if good:
+                    return self._fate(partition, *good[0], repeats=len(good) - 1)
+        return None
+
+    def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
+        """The fate of a stored record."""
+        return self._fate(partition, offset, record, repeats=0)
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._journal.close()
+        self._feed.close()
+        self._deliveries.close()
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _fate(self, partition: int, offset: int, record: Record, repeats: int) -> EventFate:
+        summary: str | None = None
+        destinations: list[DestinationFate] = []
+        if record.rejection is not None:
+            summary = "rejected"
+        elif record.erased:
+            summary = "erased"
+        else:
+            destinations = self._destinations(partition, offset, record)
+            if not destinations:
+                summary = "not_routed"
+        return EventFate(
+            message_id=record.message_id,
+            source=record.source,
+            type=record.type,
+            user_id=_user_of(record),
+            received_at=_iso(record.received_at),
+            duplicates=max(repeats, self._deliveries.duplicates(partition, offset)),
+            fate=summary,
+            rejection=Rejection(record.rejection.code, record.rejection.message) if record.rejection else None,
+            event=_raw(record),
+            destinations=tuple(destinations),
+        )
+
+    def _destinations(self, partition: int, offset: int, record: Record) -> list[DestinationFate]:
+        snapshot = self._snapshot_at(partition, offset)
+        found: list[DestinationFate] = []
+        repeats: str | None = None
+        for destination, lane in _shown(snapshot, record):
+            reason = not_routed_reason(record, destination, lane, partition, offset)
+            if reason is not None or lane is None:
+                found.append(DestinationFate(destination.id, "not_routed", reason))
+                continue
+            fate = self._deliveries.fate(destination, lane.number, partition, offset)
+            if fate is None:
+                # Routed, behind the lane's place, and nothing is known of it: that is how a duplicate looks.
+                repeats = self._repeats(partition, offset, record) if repeats is None else repeats
+                fate = (
+                    DestinationFate(destination.id, "duplicate", repeats)
+                    if repeats
+                    else DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
+                )
+            found.append(fate)
+        return found
+
+    def _repeats(self, partition: int, offset: int, record: Record) -> str:
+        offsets = lookup.find(self._journal, self._data_path / "index", partition, record.fingerprint)
+        earlier = [each for each in offsets if each < offset]
+        return f"the same messageId as the event at offset {min(earlier)}" if earlier else ""
+
+    # connections
+
+    def _source_ids(self) -> list[str]:
+        return [source.id for source in self._current().sources]
+
+    def _current(self) -> Snapshot:
+        row = self._query("SELECT max(version) FROM versions")
+        return self._snapshot(row[0][0] or 0) if row else Snapshot(version=0)
+
+    def _snapshot_at(self, partition: int, offset: int) -> Snapshot:
+        """The newest version whose beginning lies at or before the offset."""
+        for version, ends in self._query("SELECT version, ends FROM versions ORDER BY version DESC"):
+            if msgspec.json.decode(ends, type=dict[int, int]).get(partition, 0) <= offset:
+                return self._snapshot(version)
+        return Snapshot(version=0)
+
+    def _snapshot(self, version: int) -> Snapshot:
+        snapshot = self._snapshots.pop(version, None) or self._feed.at(version)
+        self._snapshots[version] = snapshot
+        if len(self._snapshots) > SNAPSHOTS_KEPT:
+            self._snapshots.popitem(last=False)
+        return snapshot
+
+    def _query(self, sql: str) -> list[tuple[int, str]]:
+        if self._control is None:
+            path = self._data_path / "control.db"
+            if not path.exists():
+                return []
+            self._control = connect(path, read_only=True)
+        return self._control.execute(sql).fetchall()
+
+
+def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, Lane | None]]:
+    few = len(snapshot.destinations) <= UNCONNECTED_SHOWN_MAX
+    for destination in snapshot.destinations:
+        concerned = record.source in destination.sources if record.to is None else destination.id in record.to
+        if few or concerned:
+            yield destination, snapshot.lanes.get(destination.id)
+
+
+def _is_it(record: Record, wanted: bytes) -> bool:
+    return record.fingerprint == wanted
+
+
+def _user_of(record: Record) -> str | None:
+    try:
+        user_id = _user_id.decode(record.body).user_id
+    except msgspec.MsgspecError:
+        return None
+    return None if user_id is None or user_id == "" else str(user_id)
+
+
+def _raw(record: Record) -> msgspec.Raw:
+    """The caller's JSON as it came; what is not JSON (a rejected item) as a string."""
+    if record.erased:
+        return msgspec.Raw(b"null")
+    try:
+        msgspec.json.decode(record.body, type=msgspec.Raw)
+        record.body.decode()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.Raw(msgspec.json.encode(record.body.decode("utf-8", "replace")))
+    return msgspec.Raw(record.body)
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+__all__ = ["Attempt", "DestinationFate", "EventFate", "Fates", "Rejection"]

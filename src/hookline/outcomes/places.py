@@ -1,0 +1,73 @@
+"""The blobs of a checkpoint: what is open in each lane, as ranges of offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import msgspec
+
+Ranges = tuple[int, ...]
+"""Ascending offsets as first, count, first, count, …"""
+
+
+class SavedSide(msgspec.Struct, array_like=True, frozen=True):
+    """A side intake: offsets ``[next_offset, end)`` of one source."""
+
+    next_offset: int
+    end: int
+    source: str
+
+
+class SavedIntake(msgspec.Struct, array_like=True, frozen=True):
+    """The blob of a lane's own row."""
+
+    attached: bool
+    undone: Ranges
+    sides: tuple[SavedSide, ...] = ()
+
+
+class SavedPlaces(msgspec.Struct, array_like=True, frozen=True):
+    """The blob of a partition's checkpoint: undone offsets of each attached lane that has any."""
+
+    lanes: dict[int, Ranges]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_places = msgspec.msgpack.Decoder(SavedPlaces)
+_intake = msgspec.msgpack.Decoder(SavedIntake)
+
+
+def encode(blob: SavedPlaces | SavedIntake) -> bytes:
+    """A blob for the database."""
+    return _encoder.encode(blob)
+
+
+def decode_places(blob: bytes) -> SavedPlaces:
+    """A partition's blob."""
+    return _places.decode(blob)
+
+
+def decode_intake(blob: bytes) -> SavedIntake:
+    """A lane's blob."""
+    return _intake.decode(blob)
+
+
+def to_ranges(offsets: Sequence[int]) -> Ranges:
+    """Ascending, distinct offsets as ranges."""
+    ranges: list[int] = []
+    following = -1
+    for offset in offsets:
+        if offset == following:
+            ranges[-1] += 1
+        else:
+            ranges += (offset, 1)
+        following = offset + 1
+    return tuple(ranges)
+
+
+def to_offsets(ranges: Ranges) -> Iterable[int]:
+    """The offsets of ranges, ascending."""
+    return chain.from_iterable(
+        range(first, first + count) for first, count in zip(ranges[::2], ranges[1::2], strict=True)
+    )

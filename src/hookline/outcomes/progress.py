@@ -1,0 +1,126 @@
+"""A ring of attempt results in a memory-mapped file: what was just delivered survives kill -9 without a system call.
+
+The database gets a checkpoint about ten times a second; a process killed in between would send everything since the
+last one again. So each first-hand result is also one entry here, written the moment the receiver answered. Every
+entry is a fact that stays true (lane numbers and places are never used twice), so on opening all of them may be
+believed, whatever part of the ring is old. A power cut may lose entries; then at most what was in flight since the
+last checkpoint is sent again. The slice since the last checkpoint is also exactly that checkpoint's block of outcomes.
+
+Entry, 24 bytes: place u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
+status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms). Tag 0 marks a duplicate: place is that of the
+first event, time the place of the repeated one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ENTRY = struct.Struct("<QQIHH")
+ENTRY_BYTES = ENTRY.size
+CAPACITY = 65_536
+FULL_AT = CAPACITY - 4_096
+"""Entries not yet checkpointed at which sending stops; the margin is for what is in flight."""
+
+PLACE_SHIFT = 48
+"""A place is partition << 48 | offset: one integer names a record of the journal."""
+OFFSET_MASK = (1 << PLACE_SHIFT) - 1
+DUPLICATE_TAG = 0
+URL_BITS = 3
+BUCKET_SHIFT = 16
+"""A block holds entries of one bucket of 65,536 offsets, so that a look-up reads one bucket."""
+
+
+class Entry(NamedTuple):
+    """One result as read back."""
+
+    place: int
+    at_ms: int
+    lane: int
+    url_index: int
+    result: int
+    milliseconds: int
+
+
+class ProgressRing:
+    """The ring as its one writer sees it. ``position`` counts entries ever written by this process."""
+
+    def __init__(self, path: Path) -> None:
+        size = CAPACITY * ENTRY_BYTES
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(descriptor).st_size != size:
+                os.ftruncate(descriptor, size)
+            self._map = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self.position = 0
+        self.checkpointed = 0
+        self._pack = ENTRY.pack_into
+
+    def add(self, place: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
+        """Write one entry; the caller keeps ``uncheckpointed`` below CAPACITY."""
+        self._pack(self._map, self.position % CAPACITY * ENTRY_BYTES, place, at_ms, tag, result, milliseconds)
+        self.position += 1
+
+    @property
+    def uncheckpointed(self) -> int:
+        """Entries since the last checkpoint."""
+        return self.position - self.checkpointed
+
+    @property
+    def full(self) -> bool:
+        """Whether sending must wait for a checkpoint."""
+        return self.position - self.checkpointed >= FULL_AT
+
+    def since_checkpoint(self) -> bytes:
+        """The entries since the last checkpoint, oldest first."""
+        begin = self.checkpointed % CAPACITY * ENTRY_BYTES
+        end = self.position % CAPACITY * ENTRY_BYTES
+        if self.uncheckpointed == 0:
+            return b""
+        if begin < end:
+            return self._map[begin:end]
+        return self._map[begin:] + self._map[:end]
+
+    def everything(self) -> bytes:
+        """All entries, in no particular order; never-written ones are zero."""
+        return self._map[:]
+
+    def resume_after(self, position_in_file: int) -> None:
+        """Go on writing behind what an earlier process wrote, so that its newest entries stay longest."""
+        self.position = self.checkpointed = position_in_file
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._map.close()
+
+
+def entries(block: bytes) -> Iterator[Entry]:
+    """The entries of a block; empty slots are left out."""
+    for place, at_ms, tag, result, milliseconds in ENTRY.iter_unpack(block):
+        if at_ms or place:
+            yield Entry(place, at_ms, tag >> URL_BITS, tag & ((1 << URL_BITS) - 1), result, milliseconds)
+
+
+def newest_position(block: bytes) -> int:
+    """The slot after the newest entry of a whole ring."""
+    newest, slot = 0, 0
+    for index, (_, at_ms, tag, _, _) in enumerate(ENTRY.iter_unpack(block)):
+        if tag != DUPLICATE_TAG and at_ms >= newest and at_ms > 0:
+            newest, slot = at_ms, index + 1
+    return slot % CAPACITY
+
+
+def entries_of(block: bytes, place: int) -> Iterator[Entry]:
+    """The entries of one place, found at memory speed."""
+    needle = place.to_bytes(8, "little")
+    at = block.find(needle)
+    while at >= 0:
+        if at % ENTRY_BYTES == 0:
+            yield from entries(block[at : at + ENTRY_BYTES])
+        at = block.find(needle, at + 1)

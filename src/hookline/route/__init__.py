@@ -1,0 +1,1 @@
+"""Which destinations an event goes to, and why not to the others."""

@@ -1,0 +1,28 @@
+"""One routing decision: whether a record belongs to a destination's stream, with the reason when it does not.
+
+The delivery engine asks the same questions in its hot loop (``deliver/lane.py``); this is the explained form, used
+for an event's fate. Both read the same lane definition, so they agree.
+"""
+
+from __future__ import annotations
+
+from hookline.connections.model import PUBLISHED_NAMES, Destination, Lane
+from hookline.journal.record import Record
+from hookline.route.selection import refusal
+
+
+def not_routed_reason(
+    record: Record, destination: Destination, lane: Lane | None, partition: int, offset: int
+) -> str | None:
+    """Why the record at this place is not in the destination's stream; None when it is."""
+    if record.to is not None and destination.id not in record.to:
+        return "aimed_at_others"
+    if record.to is None and record.source not in destination.sources:
+        return "source_not_connected"
+    if lane is None:
+        return "destination_disabled"
+    if record.to is None:
+        start = lane.sources.get(record.source)
+        if start is None or offset < start.get(partition, 0):
+            return "connected_later"
+    return refusal(record.selection, PUBLISHED_NAMES[destination.kind])

@@ -1,0 +1,1 @@
+"""What operators look at: log lines, metric names, crash points."""

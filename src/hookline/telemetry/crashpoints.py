@@ -1,0 +1,59 @@
+"""Named points between two durable steps at which a test may kill the process.
+
+A point is inert unless ``HOOKLINE_CRASH_POINT`` names it: ``NAME`` kills at the first passage, ``NAME:N`` at the
+N-th. Unarmed, ``crash_point`` is an empty function; whoever adds a point to the code adds it to ``CRASH_POINTS``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+ENVIRONMENT_NAME = "HOOKLINE_CRASH_POINT"
+
+CRASH_POINTS: dict[str, str] = {
+    "journal.after_write_before_sync": "events are written, not yet synchronised",
+    "journal.after_sync_before_publish": "events are durable, readers do not see them yet",
+    "journal.after_publish_before_answer": "readers see the events, no caller has been answered",
+    "journal.segment_filled": "the next segment is zero-filled under its temporary name",
+    "journal.segment_created_before_rename": "the next segment has its header, not yet its name",
+    "journal.segment_renamed_before_sync": "the next segment has its name, the folder is not synchronised",
+    "journal.recovery_cut_saved": "recovery saved a torn tail and has not zeroed it",
+    "journal.recovery_before_publish": "recovery synchronised the last segment, readers do not see its end yet",
+    "journal.erase_intent_written": "the erase intent is durable, nothing is overwritten",
+    "journal.erase_half_written": "a record is overwritten, its group's checksum is not",
+    "journal.erase_before_intent_removed": "all is overwritten and synchronised, the intent still there",
+    "journal.retention_between_segments": "one of several expired segments is gone",
+    "deliver.answered_before_mark": "a receiver took an event, nothing of ours knows it yet",
+    "deliver.before_checkpoint": "results are in the ring, not yet in the database",
+    "deliver.after_checkpoint": "the database has a checkpoint, memory still holds it as open",
+    "deliver.detached": "a lane has left the shared reader",
+    "deliver.catching_up": "a detached lane was given a group",
+    "deliver.attached_again": "a lane that caught up follows the shared reader again",
+}
+"""Every name with its meaning."""
+
+
+def _inert(name: str) -> None:
+    """Do nothing: no point is armed in this process."""
+
+
+class _Armed:
+    """Kills the process at the N-th passage of one point."""
+
+    def __init__(self, setting: str) -> None:
+        self._name, _, passages = setting.partition(":")
+        if self._name not in CRASH_POINTS:
+            raise ValueError(f"{ENVIRONMENT_NAME}: no crash point is named {self._name!r}; see CRASH_POINTS")
+        self._passages_left = int(passages or 1)
+
+    def __call__(self, name: str) -> None:
+        if name != self._name:
+            return
+        self._passages_left -= 1
+        if self._passages_left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+crash_point = _Armed(os.environ[ENVIRONMENT_NAME]) if os.environ.get(ENVIRONMENT_NAME) else _inert
+"""Mark a point by its name. Bound once at import, so that an unarmed point costs one empty call."""

@@ -1,0 +1,87 @@
+"""Every metric: its name, kind, unit and meaning, in one table. Roles publish values, control serves them all.
+
+A role writes ``run/metrics-<role>.json`` once a second: a JSON object from metric name to a number, to
+``{"<label>": {"<value>": number}}`` for a metric with a label, or, for a histogram, to
+``{"buckets": {"<upper bound>": count}, "sum": s}`` (counts per bucket, not cumulative; the last bound is ``+Inf``).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+Role = Literal["collect", "deliver", "control"]
+
+
+class Metric(NamedTuple):
+    """One metric as operators see it."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    help: str
+    role: Role
+    label: str | None = None
+
+
+METRICS: dict[str, Metric] = {
+    "hookline_collect_requests_total": Metric("counter", "requests", "Requests answered.", "collect", "status"),
+    "hookline_collect_accepted_total": Metric("counter", "events", "Events acknowledged after commit.", "collect"),
+    "hookline_collect_rejected_total": Metric("counter", "events", "Items refused, by code.", "collect", "code"),
+    "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
+    "hookline_collect_repaired_total": Metric(
+        "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"
+    ),
+    "hookline_collect_connections": Metric("gauge", "connections", "Open client connections.", "collect"),
+    "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
+    "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
+    "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
+    "hookline_deliver_duplicates_total": Metric("counter", "events", "Repeated messageIds dropped.", "deliver"),
+    "hookline_deliver_delivered_total": Metric("counter", "deliveries", "Deliveries a receiver accepted.", "deliver"),
+    "hookline_deliver_failures_total": Metric("counter", "requests", "Requests that failed.", "deliver", "outcome"),
+    "hookline_deliver_retries_total": Metric("counter", "deliveries", "Retries scheduled.", "deliver"),
+    "hookline_deliver_dead_letters_total": Metric("counter", "deliveries", "Deliveries given up.", "deliver"),
+    "hookline_deliver_breaker_opened_total": Metric("counter", "times", "Breakers opened.", "deliver"),
+    "hookline_deliver_detached_total": Metric("counter", "times", "Lanes detached.", "deliver"),
+    "hookline_deliver_attached_again_total": Metric("counter", "times", "Lanes that caught up.", "deliver"),
+    "hookline_deliver_checkpoints_total": Metric("counter", "checkpoints", "Checkpoints committed.", "deliver"),
+    "hookline_deliver_in_flight": Metric("gauge", "deliveries", "Deliveries in flight.", "deliver"),
+    "hookline_deliver_connections": Metric("gauge", "connections", "Connections to receivers.", "deliver"),
+    "hookline_deliver_lag_events": Metric("gauge", "events", "Events the shared readers have not read.", "deliver"),
+    "hookline_deliver_request_seconds": Metric(
+        "histogram", "seconds", "Time of a successful request, connect to the answer's head.", "deliver"
+    ),
+    "hookline_deliver_latency_seconds": Metric(
+        "histogram", "seconds", "Time from acceptance of an event to the receiver's answer.", "deliver"
+    ),
+    "hookline_deliver_queued": Metric(
+        "gauge", "deliveries", "Events held in memory for a destination.", "deliver", "destination"
+    ),
+    "hookline_deliver_retry_rows": Metric(
+        "gauge", "deliveries", "Failed deliveries waiting for another try.", "deliver", "destination"
+    ),
+    "hookline_deliver_breaker_open": Metric("gauge", "", "1 while the breaker is open.", "deliver", "destination"),
+    "hookline_dedup_window_seconds": Metric(
+        "gauge", "seconds", "How far back duplicates are recognised now.", "deliver"
+    ),
+    "hookline_control_requests_total": Metric("counter", "requests", "Admin requests answered.", "control", "status"),
+}
+
+
+def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
+    """Write a role's values, replacing the old ones at once; a full disk only delays them."""
+    target = run_folder / f"metrics-{role}.json"
+    scratch = run_folder / f"metrics-{role}.json.new"
+    try:
+        scratch.write_bytes(msgspec.json.encode(values))
+        os.replace(scratch, target)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+
+
+def histogram(bounds_ms: tuple[int, ...], counts: list[int], sum_ms: int) -> dict[str, Any]:
+    """A histogram's value from counts per bucket in milliseconds."""
+    bounds = [f"{bound / 1000:g}" for bound in bounds_ms] + ["+Inf"]
+    return {"buckets": dict(zip(bounds, counts, strict=True)), "sum": sum_ms / 1000}

@@ -1,0 +1,1 @@
+"""The pages: server-rendered views on the admin API's services. The admin API does not know this room."""

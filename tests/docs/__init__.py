@@ -1,0 +1,1 @@
+"""The reference pages say what the code does."""

@@ -1,0 +1,43 @@
+"""docs/cli.md against the commands and their options."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hookline.cli.commands import app
+from hookline.cli.options import SUMMARIES, parser
+from hookline.settings import keys
+from tests.docs.pages import DOCS, section
+
+HELP = {"--help", "-h", "--version"}
+TOOLS = sorted(set(app) - set(SUMMARIES) - HELP)
+SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token"}
+
+
+def documented_options(heading: str) -> set[str]:
+    """The options in the table under a heading."""
+    return set(re.findall(r"^\| `(--[a-z-]+)", section("cli.md", heading), re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", TOOLS)
+def test_tool_options_are_documented(command: str) -> None:
+    """Each command's table lists exactly its options, those that name the server aside: they have one table."""
+    arguments = app[command].assemble_argument_collection()
+    names = {name for argument in arguments for name in argument.names if name.startswith("--")}
+    assert documented_options(f"hookline {command}") == names - SERVER_OPTIONS
+
+
+@pytest.mark.parametrize("command", list(SUMMARIES))
+def test_service_options_are_documented(command: str) -> None:
+    """The tables of up and the roles list exactly their options, settings aside: those have their own page."""
+    options = {name for action in parser(command)._actions for name in action.option_strings}
+    settings = {f"--{key}" for key in keys()} | {f"--{key.replace('_', '-')}" for key in keys()}
+    assert documented_options(f"hookline {command}") == options - settings - HELP
+
+
+def test_every_documented_command_exists() -> None:
+    """The page describes no command that is not there."""
+    headings = re.findall(r"^### hookline (\S+)$", (DOCS / "cli.md").read_text(), re.MULTILINE)
+    assert set(headings) == set(app) - HELP

@@ -1,0 +1,78 @@
+"""docs/errors.md against the codes in the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from hookline.collect.answers import ERRORS
+from hookline.connections.check import PROBLEM_CODES
+from hookline.control.problem import CODES
+from hookline.outcomes.outcome import FINAL, Outcome
+from tests.docs.pages import ROOT, section
+
+SOURCE = ROOT / "src" / "hookline"
+
+
+def table(heading: str) -> dict[str, list[str]]:
+    """The rows under a heading, by code."""
+    lines = re.findall(r"^\| `(\w+)` \|(.*)\|$", section("errors.md", heading), re.MULTILINE)
+    return {code: [cell.strip() for cell in rest.split(" | ")] for code, rest in lines}
+
+
+def error_classes() -> Iterator[str]:
+    """The code of every exception class that has one: a class attribute named ``code`` holding text."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                for statement in node.body:
+                    if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "code":
+                        yield ast.literal_eval(statement.value)
+
+
+def raised_problems() -> dict[str, int]:
+    """The codes of the problem documents that the admin API raises as ``Problem(status, "code", …)``."""
+    found: dict[str, int] = {}
+    for path in (SOURCE / "control").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Problem" and len(node.args) > 1:
+                status, code = node.args[0], node.args[1]
+                if isinstance(status, ast.Constant) and isinstance(code, ast.Constant):
+                    found[code.value] = status.value
+    return found
+
+
+def test_collection_errors_are_documented_as_they_are_answered() -> None:
+    """The table has exactly the collection API's codes, each with its status and sentence."""
+    assert table("Collection API") == {code: [str(status), text] for code, (status, text) in ERRORS.items()}
+
+
+def test_admin_errors_are_documented() -> None:
+    """Every code that the admin API answers is in its table, with its status."""
+    documented = {code: cells[0] for code, cells in table("Admin API").items()}
+    answered = {code: str(status) for status, (code, _) in CODES.items()}
+    answered |= {code: str(status) for code, status in raised_problems().items()}
+    assert answered.items() <= documented.items()
+    assert documented.keys() - answered.keys() <= {"version_conflict"}  # raised by the store, answered under its code
+
+
+def test_connection_problems_are_documented() -> None:
+    """The table has exactly the problems that a file or an object can have."""
+    assert list(table("Connections")) == list(PROBLEM_CODES)
+
+
+@pytest.mark.parametrize("code", sorted(set(error_classes())))
+def test_error_classes_are_documented(code: str) -> None:
+    """The code of every error class stands in one of the tables."""
+    headings = ("Collection API", "Admin API", "Starting and running", "Outcomes of attempts")
+    assert any(code in table(heading) for heading in headings)
+
+
+def test_outcomes_are_documented_with_whether_they_are_retried() -> None:
+    """The table has exactly the outcomes, and says of each rightly whether it is tried again."""
+    retried = {code: cells[0] for code, cells in table("Outcomes of attempts").items()}
+    expected = {str(outcome): "no" if outcome in FINAL else "yes" for outcome in Outcome}
+    assert retried == expected | {"success": ""}

@@ -1,0 +1,20 @@
+"""docs/metrics.md against the table of metrics."""
+
+from __future__ import annotations
+
+import re
+
+from hookline.telemetry.metrics import METRICS
+from tests.docs.pages import DOCS, rows
+
+
+def test_the_table_is_the_registry() -> None:
+    """The page lists exactly the metrics there are, each with its kind, unit, label and meaning."""
+    expected = [[name, m.kind, m.unit or "–", m.label or "–", m.help] for name, m in METRICS.items()]
+    assert rows("metrics.md") == expected
+
+
+def test_metrics_named_in_any_page_exist() -> None:
+    """No page of the documentation names a metric that is not there."""
+    text = "\n".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert set(re.findall(r"`(hookline_\w+)`", text)) <= set(METRICS)

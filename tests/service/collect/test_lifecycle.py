@@ -1,0 +1,119 @@
+"""Starting, stopping and owning a data folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+
+from tests.service.client import send
+from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
+
+NewHookline = Callable[..., Hookline]
+
+
+def test_a_second_server_on_the_folder_is_refused(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """It exits with 1 and a sentence that names the folder; the first one goes on undisturbed."""
+    first = new_hookline(webhook("crm", receiver.url())).start()
+    second = new_hookline(settings={"data_dir": str(first.data)})
+    assert second.launch().wait(5) == 1
+    assert str(first.data) in second.log
+    receiver.wait_for(first.track())
+
+
+def test_sigterm_drains_within_ten_seconds(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """SIGTERM while events flow: exit code 0, what was acknowledged arrives now or after the start, once."""
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    acknowledged: list[str] = []
+    stop = threading.Event()
+
+    def stream() -> None:
+        while not stop.is_set():
+            message_id = new_id()
+            try:
+                answer = hookline.post("/v1/track", {"userId": "u", "event": "E", "messageId": message_id})
+            except OSError:
+                return
+            if answer.status == 200:
+                acknowledged.append(message_id)
+
+    thread = threading.Thread(target=stream)
+    thread.start()
+    wait_until(lambda: len(acknowledged) > 200, 10)
+    code = hookline.stop(10)
+    stop.set()
+    thread.join()
+    hookline.start()
+    for message_id in acknowledged:
+        receiver.wait_for(message_id)
+    receiver.wait_for(hookline.track())
+    assert code == 0
+    assert [m for m in acknowledged if len(receiver.of(m)) != 1] == []
+
+
+def test_sigterm_does_not_wait_for_a_hanging_receiver(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """A receiver that never answers holds the stop up by no more than the request's own 5 s; the event is kept."""
+    receiver.respond = lambda request: Reply(delay_seconds=60)
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    message_id = hookline.track()
+    receiver.wait_for(message_id)
+    assert hookline.stop(10) == 0
+    receiver.respond = lambda request: Reply()
+    hookline.start()
+    hookline.wait_fate(message_id, "crm", "delivered")
+
+
+def test_events_wait_for_a_receiver_through_a_restart(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """Events whose receiver refuses them with 503 are still due after stop and start."""
+    receiver.reply_with(503)
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    ids = [hookline.track() for _ in range(20)]
+    for message_id in ids:
+        receiver.wait_for(message_id)
+    hookline.restart()
+    receiver.reply_with(200)
+    for message_id in ids:
+        hookline.wait_fate(message_id, "crm", "delivered", 30)
+
+
+def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """kill -9 of each role in turn: the supervisor brings it back and events flow on."""
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    for role in ("deliver", "collect", "control"):
+        pid = hookline.role(role)
+        os.kill(pid, 9)
+        wait_until(lambda pid=pid: pid not in hookline.members(), 5)  # type: ignore[misc]
+        wait_until(lambda role=role: any(role in c.split() for c in hookline.members().values()), 10)  # type: ignore[misc]
+        hookline.wait_ready()
+        message_id = hookline.track()
+        receiver.wait_for(message_id)
+        hookline.wait_fate(message_id, "crm", "delivered")
+
+
+def test_children_end_with_their_supervisor(new_hookline: NewHookline) -> None:
+    """kill -9 of the supervisor alone leaves no role behind and frees the data folder."""
+    hookline = new_hookline().start()
+    assert hookline.process is not None
+    hookline.process.kill()
+    hookline.process.wait(5)
+    wait_until(lambda: not hookline.members(), 10, "roles ended when their pipe closed")
+    hookline.start()
+
+
+def test_files_are_private(new_hookline: NewHookline) -> None:
+    """The data folder is 0700 and nothing in it is readable by others."""
+    hookline = new_hookline().start()
+    hookline.track()
+    assert stat.S_IMODE(hookline.data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((hookline.data / "admin-token").stat().st_mode) == 0o600
+
+
+def test_ready_within_two_seconds(new_hookline: NewHookline) -> None:
+    """Both ports are ready well before a person gets impatient (the target of one second is bench's to measure)."""
+    started = time.monotonic()
+    hookline = new_hookline().start()
+    assert time.monotonic() - started < 5
+    assert send(hookline.collect_port, "GET", "/healthz").status == 200
+    assert send(hookline.control_port, "GET", "/healthz").status == 200

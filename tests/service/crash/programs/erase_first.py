@@ -1,0 +1,23 @@
+"""Erase the journal's first record while the service is down: ``python erase_first.py JOURNAL_FOLDER``.
+
+No surface of the service erases yet (deletion requests come later), so the crash points of erasing are reached here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from hookline.journal.local.appender import LocalAppender
+
+
+async def main() -> None:
+    """Open the journal as the collect role does and erase offset 0 of partition 0."""
+    appender = LocalAppender(Path(sys.argv[1]), retention_seconds=86_400, retention_bytes=1 << 40)
+    assert appender.erase(0, [0]) == 1
+    await appender.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,54 @@
+"""The healthy receiver of the crash tests: ``python sink.py PORT LOG``; one line per request: its X-Message-Id.
+
+The line is written before the answer, so a request whose answer the service never saw counts as received.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class Sink(asyncio.Protocol):
+    """One connection of the service."""
+
+    log: int
+
+    def __init__(self) -> None:
+        self.buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport to answer on."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Read whole requests, write their ids down, answer them."""
+        self.buffer += data
+        ids: list[bytes] = []
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            lines = self.buffer[:end].split(b"\r\n")[1:]
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+            size = end + 4 + int(headers[b"content-length"])
+            if len(self.buffer) < size:
+                break
+            self.buffer = self.buffer[size:]
+            ids.append(headers[b"x-message-id"] + b"\n")
+        if ids:
+            os.write(self.log, b"".join(ids))
+            self.transport.write(OK * len(ids))
+
+
+async def main() -> None:
+    """Serve until killed."""
+    Sink.log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    server = await asyncio.get_running_loop().create_server(Sink, "127.0.0.1", int(sys.argv[1]))
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

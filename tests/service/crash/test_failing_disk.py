@@ -1,0 +1,70 @@
+"""A disk that refuses a synchronisation or a write: strace injects the error into the real collect process.
+
+A failed fsync must never be retried (the kernel may have dropped the pages): no acknowledgement may leave the process
+after it, the process must end, and what the disk really holds must be enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.service.crash.ledger import Ledger
+from tests.service.harness import Hookline, wait_until
+
+ANSWERS = "write,writev,sendto,sendmsg"
+
+# name -> what strace is told; `when=30` fails one call only, so a retry would succeed and must not be tried.
+FAULTS = {
+    "one sync fails": "fdatasync:error=EIO:when=30",
+    "every sync fails": "fdatasync:error=EIO:when=30+",
+    "one write fails": "pwritev:error=EIO:when=30",
+}
+
+
+@contextmanager
+def injecting(pid: int, fault: str, trace: Path) -> Iterator[None]:
+    """Attach strace to every thread of a process for as long as it lives; ``trace`` gets what it answers and syncs."""
+    call = fault.partition(":")[0]
+    strace = shutil.which("strace")
+    assert strace is not None, "strace is needed; scripts/test-needs.sh installs it"
+    options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={call},{ANSWERS}", "-e", f"inject={fault}"]
+    privileged = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    tracer = subprocess.Popen([*privileged, strace, *options, "-p", str(pid)], stderr=subprocess.PIPE)
+    assert tracer.stderr is not None
+    assert b"attached" in tracer.stderr.readline()
+    try:
+        yield
+    finally:
+        tracer.send_signal(signal.SIGTERM)
+        tracer.wait(10)
+        tracer.stderr.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failing_disk_stops_acknowledgements(hookline: Hookline, ledger: Ledger, tmp_path: Path, fault: str) -> None:
+    """No 200 leaves the process after the failure; it ends with an error, comes back, and nothing acked is lost."""
+    trace = tmp_path / "trace"
+    hookline.start()
+    ledger.start_load(hookline.collect_port)
+    ledger.more(500)
+    pid = hookline.role("collect")
+    with injecting(pid, FAULTS[fault], trace):
+        wait_until(lambda: pid not in hookline.members(), 20, "collect ended after the failure")
+    calls = trace.read_text().splitlines()
+    failed = next(n for n, line in enumerate(calls) if "(INJECTED)" in line)
+    assert [line for line in calls[:failed] if "HTTP/1.1 200" in line], "the trace shows acknowledgements"
+    assert [line for line in calls[failed:] if "HTTP/1.1 200" in line] == []
+    wait_until(lambda: re.search(r"collect ended with code [1-9]", hookline.log) is not None, 5)
+    hookline.wait_ready()
+    ledger.more(500)
+    ledger.stop_load()
+    assert ledger.settled().lost == ()

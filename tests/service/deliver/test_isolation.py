@@ -1,0 +1,110 @@
+"""A dead receiver beside a healthy one: it parks, costs nothing, harms nobody, and misses nothing when it returns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.service.deliver.hostile import HostileReceiver, never_answer
+from tests.service.deliver.per_case import rss_bytes
+from tests.service.harness import Hookline, Receiver, free_port, new_id, wait_until, webhook
+
+BATCH = 20
+BATCH_EVERY_SECONDS = 0.1
+LOAD_SECONDS = 16.0
+"""Beyond the ten seconds of failures that a breaker wants to see."""
+HEALTHY_P99_SECONDS = 1.0
+"""Far below the five-second deadline that a hanging neighbour could impose, far above what a busy machine needs."""
+GROWTH_BYTES_MAX = 20 * 1024**2
+
+
+class Load:
+    """Sends batches at a steady rate and notes when each event was acknowledged (monotonic seconds)."""
+
+    def __init__(self, hookline: Hookline) -> None:
+        self.hookline = hookline
+        self.acknowledged: dict[str, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Send until the block ends."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join(20)
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.wait(max(0.0, due - time.monotonic())):
+            due += BATCH_EVERY_SECONDS
+            batch = [
+                {"type": "track", "event": "Load", "userId": f"u{number}", "messageId": new_id()}
+                for number in range(BATCH)
+            ]
+            if self.hookline.post("/v1/batch", {"batch": batch}).status == 200:
+                at = time.monotonic()
+                self.acknowledged.update({event["messageId"]: at for event in batch})
+
+
+def p99_seconds(load: Load, receiver: Receiver) -> float:
+    """From acknowledgement to arrival, over everything that arrived."""
+    waits = sorted(r.at - load.acknowledged.get(r.message_id, r.at) for r in receiver.requests)
+    return waits[int(len(waits) * 0.99)]
+
+
+@pytest.mark.slow
+def test_a_dead_receiver_parks_and_catches_up_while_its_neighbour_notices_nothing(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """Under load the healthy one's p99 stays low and memory flat; the dead one parks, returns, and gets all once."""
+    port = free_port()
+    destinations = [webhook("good", receiver.url()), webhook("dead", f"http://127.0.0.1:{port}/hook")]
+    hookline = new_hookline(*destinations, settings={"deliver.retry_max": "1s"}).start()
+    load = Load(hookline)
+    deliver = hookline.role("deliver")
+    with load.running():
+        wait_until(lambda: len(load.acknowledged) >= 40 * BATCH, 15, "warmed up")
+        before = rss_bytes(deliver)
+        wait_until(lambda: hookline.fate_at(_newest(load), "dead").get("fate") == "parked", LOAD_SECONDS + 10, "parked")
+        assert rss_bytes(deliver) - before < GROWTH_BYTES_MAX
+    everything = set(load.acknowledged)
+    wait_until(lambda: everything <= {r.message_id for r in receiver.requests}, 10, "all at the healthy one")
+    assert len(receiver.requests) == len(everything)
+    assert p99_seconds(load, receiver) < HEALTHY_P99_SECONDS
+    with Receiver(port=port) as returned:
+        wait_until(lambda: everything <= {r.message_id for r in returned.requests}, 30, "all at the returned one")
+        assert len(returned.requests) == len(everything)
+        hookline.wait_fate(_newest(load), "dead", "delivered")
+        last = hookline.track()
+        returned.wait_for(last, seconds=5)
+    assert hookline.role("deliver") == deliver
+
+
+@pytest.mark.slow
+def test_a_hanging_receiver_does_not_slow_its_neighbour(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """Under load a receiver that takes connections and never answers has few of them, and costs the other nothing."""
+    with HostileReceiver(never_answer) as hanging:
+        destinations = [webhook("good", receiver.url()), webhook("hang", hanging.url())]
+        hookline = new_hookline(*destinations).start()
+        load = Load(hookline)
+        with load.running():
+            wait_until(lambda: len(load.acknowledged) >= 70 * BATCH, 30, "seven seconds of load")
+        everything = set(load.acknowledged)
+        wait_until(lambda: everything <= {r.message_id for r in receiver.requests}, 10, "all at the healthy one")
+        assert p99_seconds(load, receiver) < HEALTHY_P99_SECONDS
+        assert hanging.connections < 500
+
+
+def _newest(load: Load) -> str:
+    """The last event that was acknowledged."""
+    return list(load.acknowledged)[-1]

@@ -1,0 +1,61 @@
+"""Retries survive kill -9 of everything: nothing is forgotten, nothing starts its window anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tests.service.deliver.per_case import instant
+from tests.service.harness import Hookline, Receiver, holds_for, wait_until, webhook
+
+EVENTS = 40
+
+
+def test_retries_go_on_after_kill_9(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Every event that was failing when the machine died is delivered after it, with its attempts counted on."""
+    receiver.reply_with(503)
+    hookline = new_hookline(webhook("crm", receiver.url()), settings={"deliver.retry_max": "500ms"}).start()
+    sent = [hookline.track() for _ in range(EVENTS)]
+    wait_until(lambda: all(_is_held(hookline, message_id) for message_id in sent), what="all failing")
+    hookline.kill9()
+    receiver.reply_with(200)
+    hookline.start()
+    for message_id in sent:
+        part = hookline.wait_fate(message_id, "crm", "delivered", seconds=20)
+        assert len(receiver.of(message_id)) >= 2
+        assert part["attempts"][-1]["outcome"] == "success"
+        assert part["attempts"][-1]["number"] >= 2
+
+
+def test_the_window_is_wall_clock_from_the_first_attempt(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """The time the service was dead counts: soon after its return the event expires and is not sent for ever."""
+    receiver.reply_with(500)
+    hookline = new_hookline(webhook("crm", receiver.url()), settings={"deliver.retry_window": "5s"}).start()
+    message_id = hookline.track()
+    first = wait_until(lambda: hookline.fate_at(message_id, "crm").get("attempts") or [])[0]
+    hookline.kill9()
+    wait_until(lambda: time.time() > instant(first["at"]) + 5, 10, "the window's end")
+    hookline.start()
+    part = hookline.wait_fate(message_id, "crm", "expired", seconds=10)
+    assert part["attempts"][-1]["nextAt"] is None
+    count = len(receiver.of(message_id))
+    holds_for(lambda: len(receiver.of(message_id)) == count, 1.0, "not tried after expiry")
+
+
+def test_a_long_wait_is_kept_over_a_restart(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """A Retry-After is not forgotten by a restart: the second attempt comes when the receiver asked for it."""
+    receiver.reply_with(429, headers={"Retry-After": "6"})
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    message_id = hookline.track()
+    wait_until(lambda: hookline.fate_at(message_id, "crm").get("fate") == "retrying", what="the failure noted")
+    receiver.reply_with(200)
+    hookline.restart()
+    first, second = receiver.wait_for(message_id, 2, seconds=20)
+    assert 5.5 <= second.at - first.at <= 12
+
+
+def _is_held(hookline: Hookline, message_id: str) -> bool:
+    """Whether the event waits for a better time."""
+    return hookline.fate_at(message_id, "crm").get("fate") in ("retrying", "parked")

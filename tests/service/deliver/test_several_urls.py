@@ -1,0 +1,94 @@
+"""Several receiver URLs: one POST to each at once, any success ends it, only failures worth it are tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.service.deliver.per_case import Cases, service_per_case
+from tests.service.harness import Receiver, holds_for
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the receivers of one destination answer, in the order of their URLs."""
+
+    statuses: tuple[int, ...]
+    fate: str
+    sent_once: tuple[int, ...] = field(default=())
+    """Places of the URLs that must get the event exactly once."""
+
+
+SHAPES = {
+    "takenbysecond": Shape((500, 200), "delivered", (0, 1)),
+    "takenbyfirst": Shape((200, 503), "delivered", (0, 1)),
+    "takenbyboth": Shape((200, 201), "delivered", (0, 1)),
+    "takenbyfifth": Shape((500, 404, 503, 429, 204), "delivered", (0, 1, 2, 3, 4)),
+    "finalbyall": Shape((400, 404, 410), "failed", (0, 1, 2)),
+    "onlyoneworthit": Shape((400, 500), "retrying", (0,)),
+}
+
+
+@pytest.fixture(scope="module")
+def receivers() -> Iterator[dict[str, list[Receiver]]]:
+    """The receivers of each shape."""
+    with ExitStack() as stack:
+        made = {name: [stack.enter_context(Receiver()) for _ in shape.statuses] for name, shape in SHAPES.items()}
+        for name, shape in SHAPES.items():
+            for receiver, status in zip(made[name], shape.statuses, strict=True):
+                receiver.reply_with(status)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, list[Receiver]]) -> Iterator[Cases]:
+    """One service with a destination per shape."""
+    urls = {name: [receiver.url() for receiver in found] for name, found in receivers.items()}
+    with service_per_case(tmp_path_factory.mktemp("urls"), urls) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", list(SHAPES))
+def test_any_success_ends_it_and_only_retryable_failures_are_repeated(
+    name: str, cases: Cases, receivers: dict[str, list[Receiver]]
+) -> None:
+    """Every URL is tried at once; afterwards only what may still help."""
+    shape = SHAPES[name]
+    message_id = cases.send(name)
+    part = cases.hookline.wait_fate(message_id, name, shape.fate)
+    for receiver in receivers[name]:
+        receiver.wait_for(message_id)
+    holds_for(
+        lambda: all(len(receivers[name][place].of(message_id)) == 1 for place in shape.sent_once), 0.5, "sent once each"
+    )
+    first = {attempt["url"]: attempt["status"] for attempt in part["attempts"] if attempt["number"] == 1}
+    told = {receiver.url(): status for receiver, status in zip(receivers[name], shape.statuses, strict=True)}
+    if shape.fate == "delivered":  # those that lost the race may not have answered when the event was done
+        assert first.items() <= told.items()
+        assert any(200 <= status < 300 for status in first.values())
+    else:
+        assert first == told
+
+
+def test_the_one_worth_it_is_tried_again_until_it_takes_the_event(
+    cases: Cases, receivers: dict[str, list[Receiver]]
+) -> None:
+    """Of a final and a passing failure the passing one alone is repeated, and its success delivers."""
+    final, passing = receivers["onlyoneworthit"]
+    message_id = cases.send("onlyoneworthit")
+    passing.wait_for(message_id, 3)
+    passing.reply_with(200)
+    cases.hookline.wait_fate(message_id, "onlyoneworthit", "delivered")
+    assert len(final.of(message_id)) == 1
+
+
+def test_a_hanging_url_does_not_hold_up_its_neighbour(cases: Cases, receivers: dict[str, list[Receiver]]) -> None:
+    """The second URL's success counts at once, long before the first one's deadline."""
+    hanging, taking = receivers["takenbysecond"]
+    hanging.reply_with(200, delay_seconds=30)
+    message_id = cases.send("takenbysecond")
+    cases.hookline.wait_fate(message_id, "takenbysecond", "delivered", seconds=3)
+    assert len(taking.of(message_id)) == 1

@@ -1,0 +1,138 @@
+"""What the answer's status means for an event: delivered, tried again, or kept as a dead letter (DESIGN 4, 6.2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from email.utils import formatdate
+
+import pytest
+
+from tests.service.deliver.hostile import HostileReceiver, never_answer
+from tests.service.deliver.per_case import Cases, instant, service_per_case
+from tests.service.harness import Receiver, holds_for, wait_until
+
+REDIRECTS = (301, 302, 303, 307, 308)
+FINAL = (400, 401, 403, 404, 410, 413, 422, 999, 300, 304, *REDIRECTS)
+RETRIED = {408: "timed_out", 429: "throttled", 500: "server_error", 501: "server_error", 503: "server_error"}
+WINDOW_SECONDS = 6.0
+
+
+@pytest.fixture(scope="module")
+def canary() -> Iterator[HostileReceiver]:
+    """Where redirects lead: nothing may ever connect to it."""
+    with HostileReceiver(never_answer) as listening:
+        yield listening
+
+
+@pytest.fixture(scope="module")
+def receivers() -> Iterator[dict[str, Receiver]]:
+    """A receiver per case, told by each test how to answer."""
+    names = [*(f"s{status}" for status in (*FINAL, *RETRIED)), "after", "date", "never", "far", "negative", "garbage"]
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(Receiver()) for name in names}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, Receiver]) -> Iterator[Cases]:
+    """One service with all of them and a short window."""
+    urls = {name: [receiver.url()] for name, receiver in receivers.items()}
+    settings = {"deliver.retry_window": f"{WINDOW_SECONDS:g}s"}
+    with service_per_case(tmp_path_factory.mktemp("statuses"), urls, settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize("status", FINAL)
+def test_a_final_answer_makes_a_dead_letter_at_once(
+    status: int, cases: Cases, receivers: dict[str, Receiver], canary: HostileReceiver
+) -> None:
+    """One attempt, fate failed, outcome rejected, listed among the dead letters; a redirect is never followed."""
+    name = f"s{status}"
+    location = {"Location": canary.url("/elsewhere")} if status < 400 else {}
+    receivers[name].reply_with(status, body=b"not <b>here</b>", headers=location)
+    message_id = cases.send(name)
+    part = cases.hookline.wait_fate(message_id, name, "failed")
+    (attempt,) = part["attempts"]
+    assert (attempt["outcome"], attempt["status"], attempt["nextAt"]) == ("rejected", status, None)
+    assert attempt["url"] == receivers[name].url()
+    letters = cases.hookline.api("GET", "dead-letters?limit=200").json["items"]
+    assert message_id in {letter["messageId"] for letter in letters}
+    holds_for(lambda: len(receivers[name].of(message_id)) == 1, 0.4, "not sent again")
+    assert canary.connections == 0
+
+
+@pytest.mark.parametrize(("status", "outcome"), RETRIED.items())
+def test_a_passing_failure_is_tried_again_until_it_is_taken(
+    status: int, outcome: str, cases: Cases, receivers: dict[str, Receiver]
+) -> None:
+    """The event waits with the outcome of the closed set and is delivered once the receiver recovers."""
+    receiver = receivers[f"s{status}"]
+    receiver.reply_with(status, body=b"later")
+    message_id = cases.send(f"s{status}")
+    receiver.wait_for(message_id, 2)
+    receiver.reply_with(200)
+    attempts = cases.hookline.wait_fate(message_id, f"s{status}", "delivered")["attempts"]
+    assert [(a["outcome"], a["status"]) for a in attempts[:-1]] == [(outcome, status)] * (len(attempts) - 1)
+    assert (attempts[-1]["outcome"], attempts[-1]["status"]) == ("success", 200)
+    assert [a["number"] for a in attempts] == list(range(1, len(attempts) + 1))
+
+
+def test_retry_after_in_seconds_is_honoured_beyond_retry_max(cases: Cases, receivers: dict[str, Receiver]) -> None:
+    """The receiver asks for 2 s where retry_max is 0.3 s: the second attempt comes after them."""
+    first, second = _two_attempts(cases, receivers["after"], "after", 429, "2")
+    assert 1.9 <= second - first <= 5
+
+
+def test_retry_after_as_a_date_is_honoured(cases: Cases, receivers: dict[str, Receiver]) -> None:
+    """The same with an HTTP date three seconds ahead (of whole seconds, so at least two)."""
+    first, second = _two_attempts(cases, receivers["date"], "date", 503, formatdate(time.time() + 3, usegmt=True))
+    assert 1.9 <= second - first <= 6
+
+
+@pytest.mark.parametrize(("name", "value"), [("negative", "-1"), ("garbage", "soon; or $(later)")])
+def test_an_unreadable_retry_after_is_ignored(
+    name: str, value: str, cases: Cases, receivers: dict[str, Receiver]
+) -> None:
+    """The event is tried again on its own schedule."""
+    first, second = _two_attempts(cases, receivers[name], name, 503, value)
+    assert second - first <= 2
+
+
+def test_retry_after_never_goes_past_the_window(cases: Cases, receivers: dict[str, Receiver]) -> None:
+    """Ten years are cut to the window's end; there the event becomes a dead letter."""
+    receivers["far"].reply_with(503, headers={"Retry-After": str(10 * 365 * 86_400)})
+    message_id = cases.send("far")
+    attempt = cases.wait_attempts("far", message_id)[0]
+    assert instant(attempt["nextAt"]) - instant(attempt["at"]) <= WINDOW_SECONDS + 0.5
+    part = cases.hookline.wait_fate(message_id, "far", "expired", seconds=WINDOW_SECONDS + 10)
+    assert part["attempts"][-1]["nextAt"] is None
+
+
+def test_the_window_ends_in_a_dead_letter(cases: Cases, receivers: dict[str, Receiver]) -> None:
+    """An event that fails all along is tried within the window only, and its dead letter says expired."""
+    receivers["never"].reply_with(500)
+    message_id = cases.send("never")
+    part = cases.hookline.wait_fate(message_id, "never", "expired", seconds=WINDOW_SECONDS + 10)
+    attempts = part["attempts"]
+    assert len(attempts) >= 5
+    assert instant(attempts[-1]["at"]) - instant(attempts[0]["at"]) <= WINDOW_SECONDS + 1
+    letter = next(
+        item
+        for item in cases.hookline.api("GET", "dead-letters?limit=200").json["items"]
+        if item["messageId"] == message_id
+    )
+    assert letter["fate"] == "expired"
+    count = len(receivers["never"].of(message_id))
+    holds_for(lambda: len(receivers["never"].of(message_id)) == count, 1.0, "not tried after the window")
+
+
+def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retry_after: str) -> tuple[float, float]:
+    """When the first two attempts of an event arrived; the second is taken."""
+    receiver.reply_with(status, headers={"Retry-After": retry_after})
+    message_id = cases.send(name)
+    receiver.wait_for(message_id)
+    wait_until(lambda: cases.part(name, message_id).get("fate") == "retrying", what="the failure noted")
+    receiver.reply_with(200)
+    first, second = receiver.wait_for(message_id, 2)[:2]
+    return first.at, second.at

@@ -1,0 +1,282 @@
+"""The service under test: the real ``hookline up`` in a folder of its own, started, killed and asked from outside.
+
+Everything goes through the fixed surfaces (settings and connections files, the two ports, signals); nothing of the
+product is imported. ``Receiver``, ``Answer`` and ``wait_until`` are offered here too, so that a test needs one import.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tests.service.client import Answer, basic, bearer, send
+from tests.service.receiver import Receiver, Reply, Request
+from tests.service.waiting import holds_for, wait_until
+
+__all__ = ["Answer", "Hookline", "Receiver", "Reply", "Request", "holds_for", "new_id", "wait_until", "webhook"]
+
+READY_SECONDS = 15.0
+STOP_SECONDS = 10.0
+WRITE_KEY = "wk_site"
+SOURCE = {"id": "site", "name": "Site", "type": "server", "writeKeys": [WRITE_KEY]}
+COMMAND = (sys.executable, "-m", "hookline.cli.main", "up")
+
+# Below the range the kernel takes client ports from: a port stays free while the service is down.
+_PORTS = range(20_000, 32_000)
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on and no client socket will take."""
+    for port in random.sample(_PORTS, 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port")
+
+
+def new_id(prefix: str = "m") -> str:
+    """A messageId nobody used before."""
+    return f"{prefix}-{uuid.uuid4().hex}"
+
+
+def webhook(
+    destination: str,
+    *urls: str,
+    sources: Sequence[str] = ("site",),
+    secret: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A webhook destination as connections.yaml and the API write it (DESIGN 6.5)."""
+    settings: dict[str, Any] = {"webhooks": [{"url": url, "headers": dict(headers or {})} for url in urls]}
+    if secret is not None:
+        settings["sharedSecret"] = secret
+    return {"id": destination, "name": destination, "sources": list(sources), "settings": settings, **more}
+
+
+class Hookline:
+    """One installation: ``folder`` holds its files and its data. A context manager that starts and stops it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        destinations: Sequence[Mapping[str, Any]] = (),
+        *,
+        sources: Sequence[Mapping[str, Any]] = (SOURCE,),
+        settings: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.collect_port = free_port()
+        self.control_port = free_port()
+        self.environment = dict(environment or {})
+        self.settings: dict[str, Any] = {
+            "data_dir": str(self.data),
+            "collect.listen": f"127.0.0.1:{self.collect_port}",
+            "control.listen": f"127.0.0.1:{self.control_port}",
+            "deliver.allow_networks": ["127.0.0.0/8", "::1/128"],
+            "deliver.retry_first": "100ms",
+            **(settings or {}),
+        }
+        self.sources = list(sources)
+        self.destinations = list(destinations)
+        self.process: subprocess.Popen[bytes] | None = None
+        self._command = tuple(command)
+
+    def __enter__(self) -> Hookline:
+        return self.start()
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is None:
+            self.stop()
+        else:  # the test already failed: do not hide why behind a slow stop
+            self.kill9()
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Write the files and start the process without waiting for anything."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config, connections = self.folder / "hookline.yaml", self.folder / "connections.yaml"
+        config.write_text(json.dumps(_nested(self.settings)))  # JSON is YAML
+        connections.write_text(json.dumps({"sources": self.sources, "destinations": self.destinations}))
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKLINE_")}
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._command, "--config", str(config), "--connections", str(connections)],
+                cwd=self.folder,
+                env={**inherited, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self.process
+
+    def start(self) -> Hookline:
+        """Start and wait until both ports say they are ready."""
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait until collect and control answer 200 on /readyz."""
+        deadline = time.monotonic() + seconds
+        while not (_ready(self.collect_port) and _ready(self.control_port)):
+            exited = self.process is None or self.process.poll() is not None
+            if exited or time.monotonic() > deadline:
+                raise AssertionError(
+                    f"service {'exited' if exited else 'not ready'}; its log ends:\n{self.log[-4000:]}"
+                )
+            time.sleep(0.01)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> int:
+        """SIGTERM, as an operator would; return the exit code. AssertionError when it takes longer."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill9()
+            raise AssertionError(f"not stopped {seconds} s after SIGTERM; log ends:\n{self.log[-4000:]}") from None
+        wait_until(lambda: not self.members(), 2, "children gone after the supervisor")
+        return code
+
+    def kill9(self) -> None:
+        """SIGKILL the whole process group at once and wait until every process of it is gone."""
+        assert self.process is not None
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(5)
+        wait_until(lambda: not self.members(), 5, "killed processes gone")
+
+    def restart(self) -> Hookline:
+        """Stop if it runs, then start again on the same folder."""
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+        return self.start()
+
+    def members(self) -> dict[int, str]:
+        """The living processes of the group: pid to command line."""
+        assert self.process is not None
+        return _group(self.process.pid)
+
+    def role(self, name: str) -> int:
+        """The pid of a role's process: ``collect``, ``deliver`` or ``control``."""
+        found = [pid for pid, line in self.members().items() if name in line.split()]
+        assert found, f"no {name} among {self.members()}"
+        return found[0]
+
+    @property
+    def log(self) -> str:
+        """Everything the processes printed so far."""
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    @property
+    def admin_token(self) -> str:
+        """The admin token, as the service made it up."""
+        return (self.data / "admin-token").read_text().strip()
+
+    def post(
+        self, path: str, body: object, key: str | None = WRITE_KEY, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """POST to the collection API with the write key as the SDKs send it."""
+        return send(self.collect_port, "POST", path, body, {**(basic(key) if key else {}), **(headers or {})})
+
+    def track(self, event: str = "Test", message_id: str | None = None, **fields: Any) -> str:
+        """Send one track call, assert that it was acknowledged, return its messageId."""
+        message_id = message_id or new_id()
+        body = {"userId": "u1", "event": event, "messageId": message_id, **fields}
+        answer = self.post("/v1/track", body)
+        assert answer.status == 200, answer
+        return message_id
+
+    def api(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Call the admin API below /api/v1."""
+        more = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+        every = {**bearer(self.admin_token), **(more if body is not None else {}), **(headers or {})}
+        return send(self.control_port, method, f"/api/v1/{path}", body, every)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's samples on /metrics, 0.0 while it has none."""
+        answer = send(self.control_port, "GET", "/metrics", headers=bearer(self.admin_token))
+        assert answer.status == 200, answer
+        samples = [line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#")]
+        return sum(float(value) for key, _, value in samples if key.partition("{")[0] == name)
+
+    def fate(self, message_id: str, source: str | None = None) -> dict[str, Any] | None:
+        """The answer of ``why`` for an event (DESIGN 6.7), None while the service does not know it."""
+        answer = self.api("GET", f"events/{quote(message_id, safe='')}" + (f"?source={source}" if source else ""))
+        assert answer.status in (200, 404), answer
+        return dict(answer.json) if answer.status == 200 else None
+
+    def fate_at(self, message_id: str, destination: str) -> dict[str, Any]:
+        """One destination's part of an event's fate, an empty one while there is none."""
+        fate = self.fate(message_id) or {"destinations": []}
+        return next((dict(part) for part in fate["destinations"] if part["id"] == destination), {})
+
+    def wait_fate(self, message_id: str, destination: str, fate: str, seconds: float = 10.0) -> dict[str, Any]:
+        """Wait until the event's fate at the destination is ``fate``; return that destination's part."""
+        last: dict[str, Any] = {}
+
+        def reached() -> bool:
+            last.clear()
+            last.update(self.fate_at(message_id, destination))
+            return last.get("fate") == fate
+
+        try:
+            wait_until(reached, seconds)
+        except AssertionError:
+            raise AssertionError(f"{message_id} at {destination}: wanted {fate} in {seconds} s, is {last}") from None
+        return last
+
+
+def _ready(port: int) -> bool:
+    try:
+        return send(port, "GET", "/readyz", seconds=2).status == 200
+    except OSError:
+        return False
+
+
+def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in dotted.items():
+        section, dot, name = key.partition(".")
+        if dot:
+            nested.setdefault(section, {})[name] = value
+        else:
+            nested[key] = value
+    return nested
+
+
+def _group(group: int) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state, _, pgrp = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (OSError, ValueError):
+            continue
+        if int(pgrp) == group and state not in "ZX":
+            found[int(entry.name)] = line.strip()
+    return found

@@ -1,0 +1,31 @@
+"""Waiting for a condition with a bound: the only way these tests synchronise with the real processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 10.0, what: str = "") -> T:
+    """Call ``condition`` until it is truthy and return its value; AssertionError after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or getattr(condition, '__name__', 'condition')}")
+        time.sleep(POLL_SECONDS)
+
+
+def holds_for(condition: Callable[[], bool], seconds: float, what: str = "") -> None:
+    """Assert that ``condition`` is true now and stays so for ``seconds`` (proof that something does not happen)."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition(), f"did not hold for {seconds} s: {what}"
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,1 @@
+"""The benchmark: its load generator, receiver and ledgers against each other."""

@@ -1,0 +1,1 @@
+"""The command line: what can be told without a running service."""

@@ -1,0 +1,59 @@
+"""The command as a process: exit codes, and what is imported before anything is known to be needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def hookline(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    command = [sys.executable, "-m", "hookline.cli.main", *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--version"], 0, "0."),
+        (["nonsense"], 2, "nonsense"),
+        (["send", "nonsense"], 2, "identify"),
+        (["up", "--nonsense"], 2, "--nonsense"),
+        (["up", "--deliver.timeout=soon"], 2, "deliver.timeout"),
+        (["why", "m-1"], 1, "hookline up"),
+        (["why", "m-1", "--token=t", "--api=http://127.0.0.1:1"], 1, "127.0.0.1:1"),
+        (["check", "missing.yaml"], 1, "missing.yaml"),
+        (["apply", "missing.yaml", "--token=t"], 1, "missing.yaml"),
+    ],
+)
+def test_exit_codes_and_sentences(arguments: list[str], code: int, words: str, tmp_path: Path) -> None:
+    """0 done, 1 failed, 2 wrong usage; the text names what was wrong and there is never a traceback."""
+    done = hookline(*arguments, folder=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_misspelt_setting_in_the_environment_is_named(tmp_path: Path) -> None:
+    """A variable that looks like a setting but is none stops the start and names its neighbour."""
+    command = [sys.executable, "-m", "hookline.cli.main", "up"]
+    environment = {**os.environ, "HOOKLINE_DELIVER_TIMEOUTT": "5s"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "HOOKLINE_DELIVER_TIMEOUT'" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["hookline.cli.main", "hookline.cli.roles", "hookline.cli.supervisor"])
+def test_starting_a_role_imports_nothing_heavy(module: str) -> None:
+    """What every process of the service imports stays out of its memory for good: no third-party packages."""
+    script = f"import sys, {module}; print(*sorted(m for m in sys.modules if m.partition('.')[0] in {HEAVY}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+HEAVY = {"cyclopts", "rich", "msgspec", "yaml", "litestar", "sqlalchemy", "asyncio", "http", "subprocess"}

@@ -1,0 +1,242 @@
+"""The connections file: checked, compared, applied, exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+import yaml
+from hypothesis import given, settings
+
+from hookline.connections import file
+from hookline.connections.file import Applied
+from hookline.connections.model import Lane, Snapshot, Webhook, WebhookSettings
+from hookline.connections.store import Store
+from tests.unit.connections.examples import change, destination, ends, source
+
+SECRET = "abcdefghijklmnop"
+TEXT = """
+sources:
+  - {id: website, name: Website, type: web, enabled: true, writeKeys: [wk_website]}        # web | mobile | server
+destinations:
+  - id: crm
+    name: CRM
+    kind: webhook
+    sources: [website]
+    enabled: true
+    settings:
+      webhooks:
+        - {url: "https://crm.example.com/hook", headers: {Authorization: "Bearer abcdefghijkl"}}
+      sharedSecret: "abcdefghijklmnop"
+"""
+
+
+def apply(store: Store, text: str, at: int = 0, prune: bool = False) -> Applied:
+    """Apply a text while the journal ends at ``at``."""
+    return file.apply(store, text, "somebody", ends(at), prune=prune)
+
+
+def actions(applied: Applied) -> dict[str, str]:
+    """What happened to each object."""
+    assert applied.problems == ()
+    return {change.id: change.action for change in applied.changes}
+
+
+def found(text: str) -> list[tuple[str, str, int | None]]:
+    """The problems of a text."""
+    return [(problem.code, problem.path, problem.line) for problem in file.check_text(text)]
+
+
+def test_the_example_of_the_design_is_right() -> None:
+    """The file that the documentation shows has no problem."""
+    assert file.check_text(TEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem", "said"),
+    [
+        ("enabled: true, w", "enabld: true, w", ("unknown_key", "sources[0].enabld", 3), "did you mean 'enabled'?"),
+        ("destinations:", "destinatons:", ("unknown_key", "destinatons", 4), "did you mean 'destinations'?"),
+        ("type: web", "type: desk", ("invalid_value", "sources[0].type", 3), "web or mobile or server"),
+        ("id: crm", "id: 5", ("invalid_value", "destinations[0].id", 5), "in quotes"),
+        ("id: crm", "id: a b", ("invalid_value", "destinations[0].id", 5), "letters, digits"),
+        ("    name: CRM\n", "", ("invalid_value", "destinations[0]", 5), "`name`; add it"),
+        ("    enabled: true\n", "    name: B\n", ("duplicate_key", "destinations[0].name", 9), "given twice"),
+        ("kind: webhook", "filters: [x]", ("not_supported", "destinations[0].filters", 7), "not supported"),
+        ("sources: [website]", "sources: [w]", ("unknown_source", "destinations[0].sources[0]", 8), "no source 'w'"),
+        ('"https://', '"ftp://', ("invalid_url", "destinations[0].settings.webhooks[0].url", 12), "https://"),
+        ("Authorization", "Host", ("invalid_headers", "destinations[0].settings.webhooks[0].headers", 12), "'Host'"),
+        (f'"{SECRET}"', '"env:HOME"', ("invalid_secret", "destinations[0].settings.sharedSecret", 13), "HOOKLINE_"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(old: str, new: str, problem: tuple[str, str, int], said: str) -> None:
+    """Each kind of mistake gives one problem: code, path, line, and what to write."""
+    assert TEXT.count(old) == 1
+    (only,) = file.check_text(TEXT.replace(old, new))
+    assert (only.code, only.path, only.line) == problem
+    assert said in only.message
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    """One wrong key does not hide the next mistake; problems come in the order of the file."""
+    text = TEXT.replace("type: web", "typ: web, writeKey: []").replace('"https://crm.example.com/hook"', "7")
+    assert found(text) == [
+        ("unknown_key", "sources[0].typ", 3),
+        ("unknown_key", "sources[0].writeKey", 3),
+        ("invalid_value", "destinations[0].settings.webhooks[0].url", 12),
+    ]
+
+
+def test_what_comes_later_is_said_to_be_missing() -> None:
+    """Sections of later versions are refused, not ignored; an empty one asks for nothing."""
+    assert found("audiences: [{id: a}]\ncomputedTraits: []\n") == [("not_supported", "audiences", 1)]
+
+
+@pytest.mark.parametrize("text", ["", "sources:\ndestinations: []\n"])
+def test_an_empty_file_is_right(text: str) -> None:
+    """A file may describe nothing."""
+    assert file.check_text(text) == []
+
+
+@pytest.mark.parametrize("text", ["- 1", "word", "sources: {a: b}", "sources: [1]", "destinations: [[]]"])
+def test_another_shape_is_one_problem(text: str) -> None:
+    """A document that is no configuration at all is refused without a traceback."""
+    assert [code for code, _, _ in found(text)] == ["invalid_value"]
+
+
+def test_duplicates_are_named() -> None:
+    """An id and a write key occur once."""
+    text = "sources: [{id: a, name: a, writeKeys: [k]}, {id: b, name: b, writeKeys: [k]}, {id: a, name: c}]"
+    assert found(text) == [("duplicate_write_key", "sources[1].writeKeys[0]", 1), ("duplicate_id", "sources[2].id", 1)]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file and one in another encoding are problems, not tracebacks; a byte order mark is no problem."""
+    path = tmp_path / "connections.yaml"
+    assert [problem.code for problem in file.check(path)] == ["file_unreadable"]
+    path.write_bytes(b"sources: []\nx: \xff\n")
+    assert [(problem.code, problem.line) for problem in file.check(path)] == [("file_unreadable", 2)]
+    path.write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    assert file.check(path) == []
+
+
+def test_applying_creates_changes_and_keeps(store: Store) -> None:
+    """A first apply creates, a second does nothing, an edit changes only what it says and never resets a lane."""
+    assert actions(apply(store, TEXT, at=5)) == {"website": "create", "crm": "create"}
+    assert actions(apply(store, TEXT, at=6)) == {"website": "keep", "crm": "keep"}
+    assert store.version == 1
+    applied = apply(store, TEXT.replace("name: CRM", "name: Sales"), at=7)
+    assert actions(applied) == {"website": "keep", "crm": "change"}
+    assert [(field.path, field.before, field.after) for field in applied.changes[1].fields] == [
+        ("name", "CRM", "Sales")
+    ]
+    assert store.snapshot().lanes == {"crm": Lane(number=1, sources={"website": {0: 5}})}
+
+
+def test_a_difference_shows_no_secret(store: Store) -> None:
+    """A changed secret or credential header is shown as changed, masked."""
+    apply(store, TEXT)
+    shown = file.diff(store, TEXT.replace(SECRET, "0123456789abcdef").replace('abcdefghijkl"', '0123456789ab"'))
+    fields = [(field.path, field.before, field.after) for field in shown.changes[1].fields]
+    assert fields == [
+        ("settings.webhooks[0].headers.Authorization", "…ijkl", "…89ab"),
+        ("settings.sharedSecret", "…mnop", "…cdef"),
+    ]
+    assert store.version == 1
+
+
+def test_a_difference_names_what_apply_would_refuse(store: Store) -> None:
+    """Comparing finds the same problems as applying, with their lines, and changes nothing."""
+    shown = file.diff(store, TEXT.replace("sources: [website]", "sources: [nope]"))
+    assert [(problem.code, problem.line) for problem in shown.problems] == [("unknown_source", 8)]
+    assert store.version == 0
+
+
+def test_a_problem_anywhere_changes_nothing(store: Store) -> None:
+    """A file is applied whole or not at all."""
+    applied = apply(store, TEXT.replace("sources: [website]", "sources: [nope]"))
+    assert ([problem.code for problem in applied.problems], store.version) == (["unknown_source"], 0)
+
+
+def test_what_left_the_file_goes_only_with_prune(store: Store) -> None:
+    """Deleting needs to be asked for, and spares what the file does not own."""
+    apply(store, TEXT)
+    change(store, source("app"))
+    kept = apply(store, "")
+    assert actions(kept) == {"crm": "keep", "website": "keep"}
+    assert kept.changes[0].note is not None
+    assert actions(apply(store, "", prune=True)) == {"crm": "delete", "website": "delete"}
+    assert [stored.object.id for stored in store.sources()] == ["app"]
+
+
+def test_what_the_api_made_is_not_overwritten(store: Store) -> None:
+    """An object of the same id that says something else is an error; one that says the same becomes the file's."""
+    change(store, source(name="Made by hand", type="web"))
+    (problem,) = apply(store, TEXT).problems
+    assert (problem.code, problem.path, problem.line) == ("made_elsewhere", "sources[0]", 3)
+    change(store, source(type="web"))
+    assert actions(apply(store, TEXT)) == {"website": "keep", "crm": "create"}
+    assert [stored.owner for stored in store.sources()] == ["file"]
+
+
+def test_a_file_may_name_a_source_made_through_the_api(store: Store) -> None:
+    """Against a running installation, a destination may use what is there, though the file alone is incomplete."""
+    change(store, source())
+    text = TEXT[TEXT.index("destinations:") :]
+    assert actions(apply(store, text)) == {"crm": "create"}
+    assert [code for code, _, _ in found(text)] == ["unknown_source"]
+
+
+def test_keep_leaves_the_stored_secret(store: Store) -> None:
+    """The file need not hold secrets once they are stored; where none is stored, keep is an error."""
+    apply(store, TEXT)
+    kept = TEXT.replace(SECRET, "keep").replace("Bearer abcdefghijkl", "keep").replace("name: CRM", "name: Sales")
+    assert actions(apply(store, kept)) == {"website": "keep", "crm": "change"}
+    settings = store.snapshot().destinations[0].settings
+    assert (settings.shared_secret, settings.webhooks[0].headers) == (SECRET, {"Authorization": "Bearer abcdefghijkl"})
+    (problem,) = apply(store, kept.replace("id: crm", "id: other")).problems
+    assert (problem.code, problem.line) == ("nothing_to_keep", 12)
+
+
+def test_an_export_holds_no_secret_and_changes_nothing(store: Store) -> None:
+    """What is exported can be applied at once, by the file that then owns it, without touching secrets or lanes."""
+    change(store, source(), destination(secret=SECRET, headers={"X-Api-Key": "k" * 20, "X-Plain": "shown"}), at=3)
+    before = store.snapshot()
+    text = file.export(before)
+    assert SECRET not in text
+    assert "k" * 20 not in text
+    assert "X-Plain: shown" in text
+    assert actions(apply(store, text, at=9)) == {"website": "keep", "crm": "keep"}
+    after = store.snapshot()
+    assert (after.sources, after.destinations, after.lanes) == (before.sources, before.destinations, before.lanes)
+
+
+WORDS = st.one_of(
+    st.sampled_from(
+        ["null", "yes", "1e3", "2024-01-01", "~", "# no", "a: b", "- x", "'", '"', "é\u2028", " x ", "0x1F"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(WORDS, st.lists(st.text("abcXYZ019-", min_size=1, max_size=9), unique=True, max_size=3), st.booleans())
+def test_any_name_survives_an_export(name: str, headers: list[str], enabled: bool) -> None:
+    """Whatever people call things, an exported file says the same when it is read back."""
+    webhook = Webhook(url="https://crm.example.com/", headers=dict.fromkeys(headers, "No"))
+    wanted = destination(name=name, enabled=enabled, settings=WebhookSettings(webhooks=(webhook,)))
+    state = Snapshot(version=1, sources=(source(name=name),), destinations=(wanted,))
+    read, problems = file.read(file.export(state))
+    assert problems == []
+    assert [object for _, object in read.objects()] == [source(name=name), wanted]
+
+
+def test_an_export_reads_like_the_documented_file(store: Store) -> None:
+    """Keys come in the documented order, and what is not set is left out."""
+    change(store, source(), destination())
+    document = yaml.safe_load(file.export(store.snapshot()))
+    assert list(document) == ["sources", "destinations"]
+    assert list(document["sources"][0]) == ["id", "name", "type", "enabled", "writeKeys"]
+    assert list(document["destinations"][0]) == ["id", "name", "kind", "sources", "enabled", "settings"]
+    assert document["destinations"][0]["settings"] == {"webhooks": [{"url": "https://crm.example.com/hook"}]}

@@ -1,0 +1,78 @@
+"""The store and a feed against a model: any sequence of changes, looked at after any of them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from hookline.connections.edits import Delete
+from hookline.connections.feed import Feed
+from hookline.connections.model import Destination, Lane, Snapshot
+from hookline.connections.store import Store
+from tests.unit.connections.examples import change, destination, source
+
+IDS = st.sampled_from(["one", "two", "three"])
+SOURCES = st.lists(st.sampled_from(["a", "b"]), unique=True).map(tuple)
+
+
+class Connections(RuleBasedStateMachine):
+    """Destinations come, change and go; the model keeps lanes by the rules of DESIGN section 4."""
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name) / "control.db"
+        self.store, self.feed = Store(path), Feed(path)
+        self.end, self.number = 0, 0
+        self.objects: dict[str, Destination] = {}
+        self.lanes: dict[str, Lane] = {}
+        change(self.store, source("a"), source("b"))
+        self.past: dict[int, Snapshot] = {}
+        self.followed = self.feed.load()
+
+    @rule(id=IDS, sources=SOURCES, enabled=st.booleans(), name=st.sampled_from(["x", "y"]))
+    def put(self, id: str, sources: tuple[str, ...], enabled: bool, name: str) -> None:
+        self.end += 1
+        wanted = destination(id, sources=sources, enabled=enabled, name=name)
+        change(self.store, wanted, at=self.end)
+        self.objects[id] = wanted
+        before = self.lanes.pop(id, None)
+        if enabled:
+            self.number += before is None
+            begins = {} if before is None else before.sources
+            number = self.number if before is None else before.number
+            self.lanes[id] = Lane(number=number, sources={s: begins.get(s, {0: self.end}) for s in sources})
+
+    @rule(id=IDS)
+    def delete(self, id: str) -> None:
+        if self.objects.pop(id, None) is not None:
+            change(self.store, Delete("destination", id))
+            self.lanes.pop(id, None)
+
+    @rule()
+    def look(self) -> None:
+        self.followed = self.feed.poll() or self.followed
+        assert self.followed == self.store.snapshot()
+
+    @invariant()
+    def the_store_is_as_the_model(self) -> None:
+        snapshot = self.store.snapshot()
+        assert {found.id: found for found in snapshot.destinations} == self.objects
+        assert snapshot.lanes == self.lanes
+        assert self.past.setdefault(snapshot.version, snapshot) == snapshot
+
+    def teardown(self) -> None:
+        for version, snapshot in self.past.items():
+            assert self.feed.at(version) == self.store.snapshot(version) == snapshot
+        self.feed.close()
+        self.store.close()
+        self.folder.cleanup()
+
+
+TestConnections = Connections.TestCase
+TestConnections.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestConnections.__doc__ = "Store, feed and history agree with the model, now and about every past version."

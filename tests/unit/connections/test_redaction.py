@@ -1,0 +1,62 @@
+"""Destinations shown without secrets, and taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.connections.model import Destination
+from hookline.connections.redaction import NothingToKeep, redact, restore
+from tests.unit.connections.examples import destination
+
+STORED = destination(
+    secret="abcdefghijklmnop", headers={"Authorization": "Bearer 0123456789", "X-Ref": "1", "X-Token": "file:t"}
+)
+
+
+def headers(shown: Destination) -> dict[str, str]:
+    """The headers of the first webhook."""
+    return shown.settings.webhooks[0].headers
+
+
+def test_secrets_are_masked() -> None:
+    """The shared secret and headers that carry credentials are hidden; references and other headers are not."""
+    shown = redact(STORED)
+    assert shown.settings.shared_secret == "…mnop"
+    assert headers(shown) == {"Authorization": "…6789", "X-Ref": "1", "X-Token": "file:t"}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_shown_can_come_back(keep: bool) -> None:
+    """Sending back what was shown, masked or with keep, is no change."""
+    assert restore(redact(STORED, keep=keep), STORED) == STORED
+
+
+def test_a_new_secret_is_taken() -> None:
+    """What is neither keep nor a mask is the new value, and a key left out is removed."""
+    assert restore(destination(secret="new"), STORED) == destination(secret="new")
+    assert restore(destination(), STORED) == destination()
+
+
+@pytest.mark.parametrize("written", ["keep", "…mnop", "…"])
+def test_nothing_to_keep(written: str) -> None:
+    """A new destination has nothing to keep, and a mask must be the stored secret's."""
+    with pytest.raises(NothingToKeep) as nothing:
+        restore(destination(secret=written), None)
+    assert nothing.value.path == "settings.sharedSecret"
+    with pytest.raises(NothingToKeep):
+        restore(destination(secret="…zzzz"), STORED)
+
+
+def test_a_credential_stays_with_its_receiver() -> None:
+    """A header's secret follows a changed path, but never to another host."""
+    kept = {"Authorization": "keep"}
+    same = restore(destination(url="https://crm.example.com/other", headers=kept), STORED)
+    assert headers(same) == {"Authorization": "Bearer 0123456789"}
+    with pytest.raises(NothingToKeep) as nothing:
+        restore(destination(url="https://evil.example.com/hook", headers=kept), STORED)
+    assert nothing.value.path == "settings.webhooks[0].headers.Authorization"
+
+
+def test_an_ordinary_header_may_say_keep() -> None:
+    """Only credentials are kept; elsewhere the word is a value like any other."""
+    assert headers(restore(destination(headers={"X-Mode": "keep"}), None)) == {"X-Mode": "keep"}

@@ -1,0 +1,68 @@
+"""YAML: read with lines, and refused where it could mislead or exhaust."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.connections.yaml_tree import YamlTree
+
+
+def only(text: str) -> tuple[str, int | None]:
+    """The code and line of the one problem of a text."""
+    problems = YamlTree(text).problems
+    assert len(problems) == 1, problems
+    return problems[0].code, problems[0].line
+
+
+def test_values_and_their_lines() -> None:
+    """Every value is found again by its path, keys with dots included; an unknown path gives the nearest line."""
+    tree = YamlTree("a:\n  - b: 1\n    X.Y: two\n  - c\nd: true\n")
+    assert tree.value == {"a": [{"b": 1, "X.Y": "two"}, "c"], "d": True}
+    lines = [tree.line_of(path) for path in ("a", "a[0].b", "a[0].X.Y", "a[1]", "d", "a[0].missing", "a[9]")]
+    assert lines == [1, 2, 3, 4, 5, 2, 1]
+
+
+def test_keys_are_what_is_written() -> None:
+    """A header called No or 1 is not read as false or a number."""
+    assert YamlTree("{No: x, 1: y}").value == {"No": "x", "1": "y"}
+
+
+def test_an_alias_is_its_anchor() -> None:
+    """Anchors and aliases work as people expect."""
+    assert YamlTree("a: &x [1]\nb: *x\n").value == {"a": [1], "b": [1]}
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
+def test_an_empty_document_is_no_value(text: str) -> None:
+    """Nothing written is nothing, not an error."""
+    tree = YamlTree(text)
+    assert (tree.value, tree.problems) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("a: 1\na: 2\n", "duplicate_key", 2),
+        ("a: 1\n---\nb: 2\n", "extra_document", 2),
+        ("a: 1\nb: [\n", "invalid_yaml", 3),
+        ("a:\n\t- 1\n", "invalid_yaml", 2),
+        ("a: \x07\n", "invalid_yaml", None),
+        ("a: 1\nb: *nowhere\n", "invalid_yaml", 2),
+        ("a: 1\n? [x]\n: y\n", "invalid_yaml", 2),
+        ("a: 1\nb: 2024-99-99\n", "invalid_value", 2),
+        ("a: !!python/object/apply:os.getcwd []\nb: !mine x\n", "invalid_value", 2),
+        ("[" * 33, "invalid_yaml", 1),
+        ("[" * 1_000_000, "invalid_yaml", 1),
+        ("a: &a\n  - *a\n", "invalid_yaml", 1),
+        ("[" + "1," * 1_000_001 + "]", "invalid_yaml", 1),
+    ],
+)
+def test_what_is_refused(text: str, code: str, line: int | None) -> None:
+    """Each mistake is one problem with its line, and neither stack nor memory gives way."""
+    assert only(text) == (code, line)
+
+
+def test_aliases_of_aliases_do_not_multiply() -> None:
+    """Twenty short lines that stand for a million values and more are refused."""
+    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 25)]
+    assert only("\n".join(lines))[0] == "invalid_yaml"

@@ -1,0 +1,193 @@
+"""The resolver: one look-up, every address checked, nothing blocked by what hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from hookline.deliver import egress
+from hookline.deliver.egress import BlockedAddress, Guard, NameNotResolved, Resolver
+
+
+def public_only() -> Guard:
+    """A guard without exceptions, blind to this machine's addresses."""
+    return Guard((), lambda address: False)
+
+
+class Names:
+    """A look-up that answers from a script and counts how often it was asked."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = itertools.cycle(answers)
+        self.asked = 0
+
+    def __call__(self, host: str, port: int) -> list[str]:
+        self.asked += 1
+        return next(self.answers)
+
+
+def resolve(resolver: Resolver, host: str) -> list[str]:
+    """Resolve in a loop of its own."""
+    return asyncio.run(resolver.resolve(host, 443))
+
+
+def test_addresses_come_in_the_order_of_the_system() -> None:
+    """What the look-up prefers comes first."""
+    names = Names(["2606:4700::1", "1.1.1.1", "1.0.0.1"])
+    assert resolve(Resolver(public_only(), names), "example.com") == ["2606:4700::1", "1.1.1.1", "1.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    "answer", [["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::ffff:127.0.0.1"], ["1.1.1.1"] * 50 + ["::1"]]
+)
+def test_one_refused_address_blocks_the_name(answer: list[str]) -> None:
+    """A name with a public and a private address is not used at all, wherever the private one stands."""
+    with pytest.raises(BlockedAddress, match=r"example\.com: .* is not a public address"):
+        resolve(Resolver(public_only(), Names(answer)), "example.com")
+
+
+def test_a_literal_is_checked_without_a_look_up() -> None:
+    """An IP address as host goes through the guard and never to DNS."""
+    names = Names(["1.1.1.1"])
+    resolver = Resolver(public_only(), names)
+    assert resolve(resolver, "9.9.9.9") == ["9.9.9.9"]
+    with pytest.raises(BlockedAddress, match=r"169\.254\.169\.254"):
+        resolve(resolver, "169.254.169.254")
+    assert names.asked == 0
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.1", "2130706433", "0x7f.1", "017700000001"])
+def test_what_the_system_itself_reads_as_loopback_is_blocked(host: str) -> None:
+    """The real look-up understands more spellings than the parser lets through; the guard sees their meaning."""
+    with pytest.raises(BlockedAddress):
+        resolve(Resolver(public_only()), host)
+
+
+@pytest.mark.parametrize("host", ["metadata.google.internal", "db.internal", "metadata", "a.metadata", "X.INTERNAL."])
+def test_inside_names_are_not_even_looked_up(host: str) -> None:
+    """Without exceptions no query about the inside leaves the process."""
+    names = Names(["1.1.1.1"])
+    with pytest.raises(BlockedAddress, match="inside name"):
+        resolve(Resolver(public_only(), names), host)
+    assert names.asked == 0
+
+
+def test_an_inside_name_works_only_with_addresses_that_are_exceptions() -> None:
+    """With allow_networks an inside name may mean an allowed address, but not a public one."""
+    guard = Guard(["10.0.0.0/8"], lambda address: False)
+    assert resolve(Resolver(guard, Names(["10.0.0.5"])), "db.internal") == ["10.0.0.5"]
+    with pytest.raises(BlockedAddress, match="inside name"):
+        resolve(Resolver(guard, Names(["1.1.1.1"])), "db.internal")
+
+
+def test_a_name_without_an_address_is_not_resolved() -> None:
+    """The real look-up of a name that cannot exist, and an empty answer, raise the same error."""
+    with pytest.raises(NameNotResolved, match="xxx: "):
+        resolve(Resolver(public_only()), "x" * 64)  # longer than a label may be: refused without a query
+    with pytest.raises(NameNotResolved, match="no address"):
+        resolve(Resolver(public_only(), Names([])), "example.com")
+
+
+def test_an_answer_is_used_for_ten_seconds() -> None:
+    """Within the time the look-up is not repeated, after it it is."""
+    now, names = [0.0], Names(["1.1.1.1"], ["9.9.9.9"])
+    resolver = Resolver(public_only(), names, lambda: now[0])
+    assert resolve(resolver, "example.com") == resolve(resolver, "example.com") == ["1.1.1.1"]
+    now[0] = egress.CACHED_SECONDS_MAX
+    assert resolve(resolver, "example.com") == ["9.9.9.9"]
+    assert names.asked == 2
+
+
+def test_many_waiters_share_one_look_up() -> None:
+    """A hundred requests for one name at once ask once."""
+    names = Names(["1.1.1.1"])
+
+    async def all_at_once() -> list[list[str]]:
+        resolver = Resolver(public_only(), names)
+        return await asyncio.gather(*(resolver.resolve("example.com", 80) for _ in range(100)))
+
+    assert asyncio.run(all_at_once()) == [["1.1.1.1"]] * 100
+    assert names.asked == 1
+
+
+def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that hang give up at the deadline; known to hang, they take at most their quarter of the threads."""
+    monkeypatch.setattr(egress, "LOOKUP_SECONDS_MAX", 0.05)
+    release, hanging = threading.Event(), []
+
+    def lookup(host: str, port: int) -> list[str]:
+        if host.startswith("hung"):
+            hanging.append(host)
+            release.wait(10)
+            raise OSError("gave up")
+        return ["1.1.1.1"]
+
+    async def scenario() -> None:
+        resolver = Resolver(public_only(), lookup)
+        for number in range(40):
+            resolver._doubt(f"hung{number}")
+        hung = [resolver.resolve(f"hung{number}", 80) for number in range(40)]
+        results = await asyncio.gather(*hung, return_exceptions=True)
+        assert all(isinstance(result, NameNotResolved) for result in results)
+        assert await resolver.resolve("healthy", 80) == ["1.1.1.1"]
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        release.set()
+    assert len(hanging) == egress.DOUBTFUL_LOOKUPS_MAX
+
+
+def test_too_many_waiting_names_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue of look-ups is bounded; what does not fit is tried again later like any failed look-up."""
+    monkeypatch.setattr(egress, "LOOKUPS_WAITING_MAX", 2)
+
+    async def scenario() -> list[object]:
+        resolver = Resolver(public_only(), Names(["1.1.1.1"]))
+        return list(await asyncio.gather(*(resolver.resolve(n, 80) for n in "abc"), return_exceptions=True))
+
+    found = asyncio.run(scenario())
+    assert found[:2] == [["1.1.1.1"]] * 2
+    assert isinstance(found[2], NameNotResolved)
+
+
+@pytest.fixture
+def listeners() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A receiver on 127.0.0.2 and a canary on 127.0.0.1, at one port."""
+    with (
+        socket.create_server(("127.0.0.2", 0), backlog=2_048) as receiver,
+        socket.create_server(("127.0.0.1", receiver.getsockname()[1])) as canary,
+    ):
+        canary.setblocking(False)
+        yield receiver, canary
+
+
+def test_rebinding_never_reaches_the_canary(listeners: tuple[socket.socket, socket.socket]) -> None:
+    """A thousand answers that alternate between an allowed and a refused address: only the checked one is contacted."""
+    receiver, canary = listeners
+    port = receiver.getsockname()[1]
+    names = Names(["127.0.0.2"], ["127.0.0.1"], ["127.0.0.2", "127.0.0.1"])
+    ticks = itertools.count(0, 60)
+    guard = Guard(["127.0.0.2/32"], lambda address: False)
+
+    async def scenario() -> tuple[int, int]:
+        resolver, contacted, blocked = Resolver(guard, names, lambda: next(ticks)), 0, 0
+        for _ in range(1_000):
+            try:
+                for address in await resolver.resolve("rebind.example", port):
+                    socket.create_connection((address, port)).close()
+                    contacted += 1
+            except BlockedAddress:
+                blocked += 1
+        return contacted, blocked
+
+    contacted, blocked = asyncio.run(scenario())
+    assert (contacted, blocked) == (334, 666)
+    assert names.asked == 1_000
+    with pytest.raises(BlockingIOError):
+        canary.accept()

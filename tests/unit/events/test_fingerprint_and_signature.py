@@ -1,0 +1,38 @@
+"""The two digests of an event: its fingerprint and the signature of its body."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.events.fingerprint import FINGERPRINT_BYTES, fingerprint
+from hookline.events.signature import Signer
+
+
+def test_fingerprint_is_stable() -> None:
+    """The value is stored for years, so it may never change."""
+    assert fingerprint("website", "m-1").hex() == hashlib.blake2b(b"website\0m-1", digest_size=16).hexdigest()
+    assert len(fingerprint("website", "m-1")) == FINGERPRINT_BYTES
+
+
+def test_sources_do_not_share_fingerprints() -> None:
+    """The same messageId from two sources is two events, however the two strings meet."""
+    prints = {fingerprint("a", "bc"), fingerprint("ab", "c"), fingerprint("a", "b"), fingerprint("abc", "")}
+    assert len(prints) == 4
+
+
+@given(st.text(), st.binary())
+def test_signature_is_hmac_sha1(secret: str, body: bytes) -> None:
+    """The prepared digest equals the standard one for every secret (short, long, empty) and body."""
+    signer = Signer(secret)
+    expected = hmac.new(secret.encode(), body, hashlib.sha1).hexdigest()
+    assert signer.hex(body) == expected
+    assert signer.hex(body) == expected  # signing leaves the signer as it was
+
+
+def test_a_secret_longer_than_a_block() -> None:
+    """Keys over 64 bytes are hashed first, as RFC 2104 says."""
+    assert Signer("k" * 200).hex(b"x") == hmac.new(b"k" * 200, b"x", hashlib.sha1).hexdigest()

@@ -1,0 +1,101 @@
+"""Timestamps in every form that SDKs write."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.events.timestamps import MAX_MS, MIN_MS, iso, parse, resolve
+
+SEVEN = 1_795_158_000_000  # 2026-11-20T07:00:00Z
+RECEIVED = SEVEN + 60_000
+
+
+@pytest.mark.parametrize(
+    ("value", "ms"),
+    [
+        ("2026-11-20T07:00:00Z", SEVEN),
+        ("2026-11-20T07:00:00.123Z", SEVEN + 123),
+        ("2026-11-20T07:00:00.1234+00:00", SEVEN + 123),
+        ("2026-11-20T07:00:00.011385+00:00", SEVEN + 11),
+        ("2026-11-20T07:00:00.123456789Z", SEVEN + 123),
+        ("2026-11-20T07:00:00+0000", SEVEN),
+        ("2026-11-20T09:00:00+0200", SEVEN),
+        ("2026-11-20T09:00:00+02", SEVEN),
+        ("2026-11-20T07:00:00", SEVEN),
+        ("2026-11-20T07:00", SEVEN),
+        ("2026-11-20 07:00:00.5", SEVEN + 500),
+        ("2026-11-20 07:00:00 UTC", SEVEN),
+        ("2026-11-20 07:00:00 +0000", SEVEN),
+        ("2026-11-20T07:00:00.5z", SEVEN + 500),
+        ("2026-11-20T06:59:60Z", SEVEN),
+        (" 2026-11-20T07:00:00Z ", SEVEN),
+        ("2026-11-20", SEVEN - 7 * 3_600_000),
+        (SEVEN // 1000, SEVEN),
+        (SEVEN / 1000 + 0.123, SEVEN + 123),
+        (SEVEN + 123, SEVEN + 123),
+        (str(SEVEN // 1000), SEVEN),
+        (f"{SEVEN // 1000}.123", SEVEN + 123),
+        (str(SEVEN + 123), SEVEN + 123),
+        ("20261120", 20_261_120_000),
+        ("1970-01-01T00:33:34+00:00", 2_014_000),
+        (-1, -1000),
+        (0, 0),
+        ("0001-01-01T00:00:00Z", MIN_MS),
+        ("9999-12-31T23:59:59.999999Z", MAX_MS),
+        ("9999-12-31T23:59:60Z", MAX_MS),
+    ],
+)
+def test_readable_forms(value: object, ms: int) -> None:
+    """Each form that an SDK or a person writes is read to the millisecond."""
+    assert parse(value) == ms
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, "", " ", "yesterday", "2026-13-01T00:00:00Z", "2026-02-30", "0000-01-01T00:00:00Z", True, [], {}),
+        *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "10000-01-01T00:00:00Z"),
+        *(math.nan, math.inf, -math.inf, 1e20, -1e20, 10**400, "9" * 400, "1e9", "\ud800" * 20, "0000-\udc00" * 3),
+    ],
+)
+def test_unreadable_is_none(value: object) -> None:
+    """What is no time, or lies outside the years 0001 to 9999, counts as not given."""
+    assert parse(value) is None
+
+
+@given(st.one_of(st.text(), st.integers(), st.floats(), st.from_regex(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d.{0,12}")))
+def test_parse_never_raises_and_stays_in_range(value: object) -> None:
+    """Any text and any number give a time in range or None."""
+    ms = parse(value)
+    assert ms is None or MIN_MS <= ms <= MAX_MS
+
+
+@given(st.integers(MIN_MS, MAX_MS))
+def test_iso_and_parse_are_inverse(ms: int) -> None:
+    """What is written is read back to the same millisecond."""
+    assert parse(iso(ms)) == ms
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "original", "sent_at", "expected"),
+    [
+        (None, None, None, RECEIVED),
+        ("2026-11-20T07:00:00Z", None, None, SEVEN),
+        (None, "2026-11-20T07:00:00Z", None, SEVEN),
+        ("", "2026-11-20T07:00:00Z", None, SEVEN),
+        ("2026-11-20T07:00:00Z", "1999-01-01", None, SEVEN),
+        ("garbage", None, None, RECEIVED),
+        ("garbage", None, "2026-11-20T07:00:00Z", RECEIVED),
+        ("2031-01-01T00:00:00Z", None, "2031-01-01T00:00:10Z", RECEIVED - 10_000),
+        ("2026-11-20T07:00:00Z", None, "garbage", SEVEN),
+        ("1969-12-31T23:59:59Z", None, None, 0),
+        ("9999-12-31T23:59:59Z", None, "1970-01-01T00:00:00Z", MAX_MS),
+    ],
+)
+def test_resolve(timestamp: object, original: object, sent_at: object, expected: int) -> None:
+    """The first given time counts, the sender's clock error is taken out, the result stays within 1970 to 9999."""
+    assert resolve(RECEIVED, timestamp, original, sent_at) == iso(expected)

@@ -1,0 +1,187 @@
+"""Opening a journal after a crash: what is cut, what is kept, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.journal.conformance import a_record
+from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.recovery import Recovery
+from hookline.journal.local.segment import (
+    SEGMENT_HEADER_BYTES,
+    decode_header,
+    encode_groups,
+    list_segments,
+    segment_name,
+)
+from hookline.journal.port import JournalError
+from hookline.journal.record import Record
+from tests.unit.journal.stored import stored_ids
+
+FIRST = segment_name(0)
+
+
+def append(open_appender: Any, *calls: list[Record], **keywords: object) -> tuple[Recovery, ...]:
+    """Open, append call by call, close; return what opening repaired."""
+
+    async def run() -> tuple[Recovery, ...]:
+        appender = open_appender(**keywords)
+        for call in calls:
+            await appender.append(call)
+        await appender.close()
+        return tuple(appender.recovered)
+
+    return asyncio.run(run())
+
+
+def group_positions(path: Path) -> list[int]:
+    """Where the groups of a segment begin, and where the last one ends."""
+    data = path.read_bytes()
+    positions = [SEGMENT_HEADER_BYTES]
+    while (header := decode_header(data, positions[-1])).length:
+        positions.append(positions[-1] + header.size_bytes)
+    return positions
+
+
+def test_a_torn_group_is_cut_at_every_length(open_appender: Any, journal: Path) -> None:
+    """Whatever part of the last group reached the disk before its sync, opening keeps the groups before it."""
+    append(open_appender, [a_record(0), a_record(1)])
+    path = journal / "0" / FIRST
+    start = group_positions(path)[-1]
+    group = next(encode_groups([a_record(2)], 2, 1 << 20))
+    torn = group.header + group.payload
+    for length in range(len(torn)):
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(torn[:length])
+        repaired = append(open_appender)
+        expected = len(torn[:length].rstrip(b"\0"))
+        assert [r.cut_bytes for r in repaired] == ([expected] if expected else [])
+        assert stored_ids(journal) == ["m0", "m1"]
+    assert append(open_appender, [a_record(3)]) == ()
+    assert stored_ids(journal) == ["m0", "m1", "m3"]
+
+
+def test_a_whole_group_that_no_one_was_answered_for_is_kept(open_appender: Any, journal: Path) -> None:
+    """A group that is intact after the published end belongs to the journal: its caller may have been answered."""
+    append(open_appender, [a_record(0)])
+    path = journal / "0" / FIRST
+    group = next(encode_groups([a_record(1)], 1, 1 << 20))
+    with path.open("r+b") as file:
+        file.seek(group_positions(path)[-1])
+        file.write(group.header + group.payload)
+    assert append(open_appender) == ()
+    assert stored_ids(journal) == ["m0", "m1"]
+
+
+def test_what_is_cut_is_kept_beside_and_zeroed(open_appender: Any, journal: Path) -> None:
+    """Later groups behind a missing one are never taken for data again: the tail is saved, then zeroed."""
+    append(open_appender, [a_record(0)])
+    path = journal / "0" / FIRST
+    start = group_positions(path)[-1]
+    stale = next(encode_groups([a_record(2)], 2, 1 << 20))
+    with path.open("r+b") as file:
+        file.seek(start + 500)
+        file.write(stale.header + stale.payload)
+    (repaired,) = append(open_appender)
+    assert repaired.cut_bytes == 500 + len(stale.header + stale.payload)
+    assert path.with_suffix(".cut").read_bytes()[500:] == stale.header + stale.payload
+    assert not path.read_bytes()[start:].strip(b"\0")
+
+
+def test_the_end_does_not_depend_on_its_file(open_appender: Any, journal: Path) -> None:
+    """A lost or outdated end file is put right from the segments."""
+    append(open_appender, [a_record(0)], [a_record(1)])
+    end = journal / "0" / "end"
+    for damage in (end.unlink, lambda: end.write_bytes(bytes(8)), lambda: end.write_bytes(b"x")):
+        damage()
+        append(open_appender)
+        assert stored_ids(journal) == ["m0", "m1"]
+
+
+def test_durable_records_that_the_disk_lost_are_reported(open_appender: Any, journal: Path) -> None:
+    """Damage below the published end is no torn tail: nothing is cut, no offset is used again, readers hear of it."""
+    append(open_appender, [a_record(0)], [a_record(1)], [a_record(2)])
+    path = journal / "0" / FIRST
+    with path.open("r+b") as file:
+        file.seek(group_positions(path)[1] + 60)
+        file.write(b"\xff\xff")
+    assert append(open_appender, [a_record(3)]) == (Recovery(0, FIRST, 0, 2),)
+    reader = LocalReader(journal)
+    assert next(reader.read(0, 0)).records == [a_record(0)]
+    with pytest.raises(JournalCorrupt) as damage:
+        list(reader.read(0, 0))
+    assert (damage.value.offset, damage.value.next_offset) == (1, 2)
+    assert [r.message_id for g in reader.read(0, 2) for r in g.records] == ["m2", "m3"]
+    reader.close()
+
+
+def test_zeroed_durable_records_are_reported(open_appender: Any, journal: Path) -> None:
+    """A disk that forgot acknowledged writes leaves a gap that reading names, with the offset to go on from."""
+    append(open_appender, [a_record(0)], [a_record(1)])
+    path = journal / "0" / FIRST
+    start = group_positions(path)[1]
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(bytes(200))
+    append(open_appender, [a_record(2)])
+    reader = LocalReader(journal)
+    with pytest.raises(JournalCorrupt) as damage:
+        list(reader.read(0, 0))
+    assert damage.value.next_offset == 2
+    assert reader.get(0, 2) == a_record(2)
+    reader.close()
+
+
+def test_leftovers_are_cleared(open_appender: Any, journal: Path) -> None:
+    """A half-made next segment and an intent that never became durable are no hindrance."""
+    append(open_appender, [a_record(0)])
+    (journal / "0" / "next.tmp").write_bytes(b"half")
+    (journal / "0" / "erase.intent").write_bytes(b"torn intent")
+    append(open_appender)
+    assert sorted(os.listdir(journal / "0")) == [FIRST, "end"]
+    assert stored_ids(journal) == ["m0"]
+
+
+def test_opening_goes_on_in_the_last_of_many_segments(open_appender: Any, journal: Path) -> None:
+    """Across many segments and reopenings every record keeps its offset."""
+    for start in range(0, 60, 10):
+        append(open_appender, [a_record(n, body=b"x" * 9_000) for n in range(start, start + 10)])
+    assert len(list_segments(journal / "0")) > 5
+    assert stored_ids(journal) == [f"m{n}" for n in range(60)]
+
+
+def test_a_newer_format_is_refused(open_appender: Any, journal: Path) -> None:
+    """A segment of a newer version is neither cut nor misread: opening and reading say to upgrade."""
+    append(open_appender, [a_record(0)])
+    with (journal / "0" / FIRST).open("r+b") as file:
+        file.seek(8)
+        file.write((99).to_bytes(4, "little"))
+    with pytest.raises(JournalTooNew, match="upgrade"):
+        open_appender()
+    reader = LocalReader(journal)
+    with pytest.raises(JournalTooNew, match="upgrade"):
+        list(reader.read(0, 0))
+    reader.close()
+
+
+def test_a_record_of_a_newer_version_is_refused(open_appender: Any, journal: Path) -> None:
+    """Records that a newer version wrote raise an error that says to upgrade."""
+    newer = a_record(0)
+    newer.format_version = 99
+    append(open_appender, [newer])
+    with pytest.raises(JournalTooNew, match="upgrade"):
+        stored_ids(journal)
+
+
+def test_fewer_partitions_than_there_are_is_refused(open_appender: Any, journal: Path) -> None:
+    """Opening with fewer partitions would hide records: the error names the number to set."""
+    append(open_appender, [a_record(0)], partitions=3)
+    with pytest.raises(JournalError, match=r"journal\.partitions to 3"):
+        open_appender(partitions=1)

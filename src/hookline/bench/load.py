@@ -25,6 +25,8 @@ from hookline.bench.ledger import Ledger
 TICK_SECONDS = 0.001
 DRAIN_SECONDS = 10.0
 OK = b"HTTP/1.1 200"
+SOME_REJECTED = b'"rejected": [{'
+REFUSAL_BYTES_MAX = 300
 
 
 class Spec(msgspec.Struct, kw_only=True, frozen=True):
@@ -48,6 +50,7 @@ class Result(msgspec.Struct, kw_only=True, frozen=True):
     sent: int
     accepted: int
     refused: int
+    first_refusal: str | None
     broken_connections: int
     seconds: float
     late_max_seconds: float
@@ -85,7 +88,10 @@ class Connection(asyncio.Protocol):
             return
         self._buffer = b""
         first, self.first = self.first, -1
-        self._load.answered(self, first, data.startswith(OK) and b'"rejected"' not in data)
+        accepted = data.startswith(OK) and SOME_REJECTED not in data
+        if not accepted and self._load.first_refusal is None:
+            self._load.first_refusal = data[:REFUSAL_BYTES_MAX].decode("latin-1")
+        self._load.answered(self, first, accepted)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._load.lost(self)
@@ -119,6 +125,7 @@ class Load:
         self.latencies: list[float] = []
         self.accepted = self.refused = self.broken = self.open = 0
         self.late_max_seconds = 0.0
+        self.first_refusal: str | None = None
 
     async def run(self) -> Result:
         """Send for the given time, wait for the last answers, and sum up."""
@@ -144,6 +151,7 @@ class Load:
             sent=self._next - self._spec.first,
             accepted=self.accepted,
             refused=self.refused,
+            first_refusal=self.first_refusal,
             broken_connections=broken,
             seconds=seconds,
             late_max_seconds=self.late_max_seconds,

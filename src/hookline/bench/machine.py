@@ -27,6 +27,15 @@ def memory_of(pid: int) -> Memory:
     return Memory(sizes.get("Rss", 0), sizes.get("Pss", 0))
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time a process has used so far; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def pin(pid: int, core: int | None) -> None:
     """Keep a process and all its threads on one core, or let it use all of them; without effect off Linux."""
     if not hasattr(os, "sched_setaffinity"):

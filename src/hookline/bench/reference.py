@@ -38,6 +38,7 @@ class Nginx:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.port = free_port()
+        self._questions = 0
         (folder / "nginx.conf").write_text(CONFIG.format(folder=folder, port=self.port))
         program = tool("nginx")
         assert program is not None, "ask tool('nginx') first"
@@ -55,7 +56,7 @@ class Nginx:
         return self._process.pid
 
     def requests(self) -> int | None:
-        """Requests answered so far (this one included), or None when nginx does not answer."""
+        """Requests answered so far, these questions aside, or None when nginx does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
         try:
             connection.request("GET", "/status")
@@ -64,7 +65,8 @@ class Nginx:
             return None
         finally:
             connection.close()
-        return int(found[1]) if found else None
+        self._questions += 1
+        return int(found[1]) - self._questions if found else None
 
     def stop(self) -> None:
         """End nginx."""

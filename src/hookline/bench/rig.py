@@ -99,6 +99,8 @@ class Rig:
         """The result of a load generator that has ended."""
         result = msgspec.json.decode(output, type=Result)
         self._next += result.sent
+        if result.first_refusal is not None:
+            print(f"{result.refused} requests were refused, the first with:\n{result.first_refusal}", file=sys.stderr)
         return result
 
     def received(self) -> int:

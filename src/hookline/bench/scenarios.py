@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from hookline.bench import machine, reference
 from hookline.bench.event import AUTHORIZATION, ID_PREFIX, event
+from hookline.bench.load import Result
 from hookline.bench.rig import Rig, rig
 
 Figures = dict[str, float]
@@ -25,33 +26,48 @@ E2E_WINDOW = 20_000
 DRAINED_EVENTS = 300_000
 BACKLOG_EVENTS = 1_000_000
 SETTLE_SECONDS = 2.0
+WARM_UP_EVENTS = 5_000
+START_WAIT_SECONDS = 30.0
+STILL_SECONDS = 0.5
 
 
 def collect(seconds: float) -> Figures:
     """Durable acceptance on one core: single calls and batches of 100, saturated, and at half of that open loop."""
     measured, measuring = machine.cores()
-    figures: Figures = {}
     with rig() as bench:
-        os.kill(bench.pin_service(measured)["deliver"], signal.SIGSTOP)  # the sender is another measurement
-        single = bench.load(core=measuring, connections=CONNECTIONS, seconds=seconds)
+        roles = bench.pin_service(measured)
+        os.kill(roles["deliver"], signal.SIGSTOP)  # the sender is another measurement
+        single, single_cpu = _with_cpu(
+            roles["collect"], lambda: bench.load(core=measuring, connections=CONNECTIONS, seconds=seconds)
+        )
         half = bench.load(
             core=measuring, connections=CONNECTIONS, seconds=seconds, rate=single.accepted / single.seconds / 2
         )
-        batches = bench.load(core=measuring, connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH)
+        batches, batches_cpu = _with_cpu(
+            roles["collect"],
+            lambda: bench.load(core=measuring, connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH),
+        )
         accepted = single.accepted + half.accepted + batches.accepted
-        figures |= {
+        figures = {
             "collect_single_per_second": single.accepted / single.seconds,
+            "collect_single_cpu_us_per_event": single_cpu / max(1, single.accepted) * 1e6,
             "collect_single_saturated_p99_ms": single.latency_seconds[1] * 1000,
             "collect_single_half_load_p50_ms": half.latency_seconds[0] * 1000,
             "collect_single_half_load_p99_ms": half.latency_seconds[1] * 1000,
             "collect_batch_events_per_second": batches.accepted / batches.seconds,
+            "collect_batch_cpu_us_per_event": batches_cpu / max(1, batches.accepted) * 1e6,
             "collect_batch_p99_ms": batches.latency_seconds[1] * 1000,
             "collect_refused": float(single.refused + half.refused + batches.refused),
-            "collect_accepted_not_stored": float(accepted - bench.service.events_accepted()),
+            "collect_accepted_not_stored": float(max(0, accepted - bench.service.events_accepted())),
         }
-        os.kill(bench.service.processes()["deliver"], signal.SIGCONT)
-    figures |= _collect_against_nginx(seconds)
-    return figures
+        os.kill(roles["deliver"], signal.SIGCONT)
+    return figures | _collect_against_nginx(seconds)
+
+
+def _with_cpu(pid: int, measure: Callable[[], Result]) -> tuple[Result, float]:
+    before = machine.cpu_seconds(pid)
+    result = measure()
+    return result, machine.cpu_seconds(pid) - before
 
 
 def _collect_against_nginx(seconds: float) -> Figures:
@@ -86,13 +102,16 @@ def deliver(seconds: float) -> Figures:
     _, measuring = machine.cores()
     with rig() as bench:
         bench.start_receiver(core=measuring)
-        stopped = _fill(bench, DRAINED_EVENTS)
-        os.kill(stopped, signal.SIGCONT)
+        sender = _fill(bench, DRAINED_EVENTS)
+        before = machine.cpu_seconds(sender)
+        os.kill(sender, signal.SIGCONT)
         rate = _rate(bench.received, seconds)
         bench.drain(bench.next_number - 1)
+        cpu = machine.cpu_seconds(sender) - before
         seen = bench.delivered(BATCH)
     figures = {
         "deliver_per_second": rate,
+        "deliver_cpu_us_per_event": cpu / max(1, seen.accepted) * 1e6,
         "deliver_lost": float(seen.lost),
         "deliver_duplicates": float(seen.duplicates),
         "deliver_wrong_signatures": float(seen.wrong_signatures),
@@ -139,21 +158,19 @@ def _fill(bench: Rig, events: int) -> int:
 
 
 def _rate(count: Callable[[], int], seconds: float) -> float:
-    """How fast a count grows, from the moment it moves, after a short warm-up, for at most ``seconds``."""
-    began = count()
-    deadline = time.monotonic() + 10
-    while count() <= began + 5 and time.monotonic() < deadline:
+    """How fast a count grows once it has begun to: over at most ``seconds``, or until it stands still."""
+    warm = count() + WARM_UP_EVENTS
+    deadline = time.monotonic() + START_WAIT_SECONDS
+    while count() < warm and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.3)
-    first, start = count(), time.monotonic()
-    last, stop = first, start
-    while time.monotonic() - start < seconds:
-        time.sleep(0.1)
+    first, began = count(), time.monotonic()
+    last, moved = first, began
+    while time.monotonic() - began < seconds and time.monotonic() - moved < STILL_SECONDS:
+        time.sleep(0.02)
         now = count()
-        if now - last <= 5:  # the backlog is gone (nginx counts the questions asked here, too)
-            break
-        last, stop = now, time.monotonic()
-    return (last - first) / (stop - start) if stop > start else 0.0
+        if now > last:
+            last, moved = now, time.monotonic()
+    return (last - first) / (moved - began) if moved > began else 0.0
 
 
 def e2e(seconds: float) -> Figures:
@@ -162,11 +179,14 @@ def e2e(seconds: float) -> Figures:
         bench.start_receiver()
         bench.load(connections=BATCH_CONNECTIONS, seconds=1.0, batch=BATCH, window=E2E_WINDOW)  # warm-up
         bench.drain(bench.next_number - 1)
+        roles = bench.service.processes()
+        cpu = {role: machine.cpu_seconds(roles[role]) for role in ("collect", "deliver")}
         before, began = bench.received(), time.monotonic()
         saturated = bench.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=E2E_WINDOW)
         bench.drain(bench.next_number - 1)
         arrivals = [at for at in bench.arrivals.times[before + 1 : bench.next_number].tolist() if at]
         rate = len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
+        cpu = {role: machine.cpu_seconds(roles[role]) - used for role, used in cpu.items()}
         first = bench.next_number
         half = bench.load(connections=32, seconds=seconds, batch=BATCH, rate=rate / 2)
         bench.drain(bench.next_number - 1)
@@ -174,6 +194,8 @@ def e2e(seconds: float) -> Figures:
     p50, p99, p999, longest = at_half.latency_seconds
     return {
         "e2e_per_second": rate,
+        "e2e_collect_cpu_us_per_event": cpu["collect"] / max(1, saturated.accepted) * 1e6,
+        "e2e_deliver_cpu_us_per_event": cpu["deliver"] / max(1, saturated.accepted) * 1e6,
         "e2e_half_load_per_second": half.accepted / half.seconds,
         "e2e_half_load_p50_ms": p50 * 1000,
         "e2e_half_load_p99_ms": p99 * 1000,

@@ -36,7 +36,7 @@ def role(name: str, arguments: Sequence[str]) -> int:
     except (lock.FolderInUse, OSError) as error:
         print(f"hookline: {error}", file=sys.stderr)
         return 1
-    from hookline import app
+    import hookline.app as app
 
     if name == "collect":
         return app.run_collect(launch.settings)

@@ -41,12 +41,16 @@ def lines(fate: Fate) -> Iterator[str]:
     what = " ".join(str(fate[name]) for name in ("type", "messageId") if fate.get(name))
     name = (fate.get("event") or {}).get("event") if isinstance(fate.get("event"), dict) else None
     yield f"{what}{f' “{name}”' if name else ''}"
-    yield f"  {fate['receivedAt']}  accepted from {fate['source']}" + (
+    yield f"  {fate['receivedAt']}  {'refused' if fate.get('rejection') else 'accepted'} from {fate['source']}" + (
         f", user {fate['userId']}" if fate.get("userId") else ""
     )
     if fate.get("duplicates"):
         yield f"  sent again {fate['duplicates']} more times; the repeats were dropped"
-    if not fate["destinations"]:
+    if fate.get("rejection"):
+        yield f"  ■ rejected: {fate['rejection']['message']} ({fate['rejection']['code']})"
+    elif fate.get("fate"):
+        yield f"  {MARKS.get(fate['fate'], '○')} {fate['fate']}"
+    elif not fate["destinations"]:
         yield "  ○ no destination: connect one to the source"
     for destination in fate["destinations"]:
         yield from _destination(destination)

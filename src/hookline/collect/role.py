@@ -76,6 +76,7 @@ class CollectRole:
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:
             await asyncio.sleep(0.02)
+        self.edge.set_snapshot(self.feed.load())  # poll() has nothing to tell while there is no object at all
         while True:
             snapshot = self.feed.poll()
             if snapshot is not None:

@@ -12,10 +12,12 @@ from hmac import compare_digest
 from pathlib import Path
 
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 FILE_NAME = "admin-token"
 PREFIX = "hk_admin_"
-TOKEN_CHARACTERS_MIN = 16
+TOKEN_CHARACTERS_GOOD = 16
+"""A configured token shorter than this is taken, with a warning: whoever can reach the port may guess it."""
 TOKEN_CHARACTERS_MAX = 512
 _TOKEN_BYTES = 32
 
@@ -30,11 +32,13 @@ class AdminToken:
     """Answers whether a presented token is the right one."""
 
     def __init__(self, token: str) -> None:
-        if not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX or not token.isascii():
+        if not 0 < len(token) <= TOKEN_CHARACTERS_MAX or not token.isascii():
             raise AdminTokenError(
-                f"the admin token must have {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} ASCII characters; "
-                "set control.admin_token to a longer one, or leave it out to have one made up"
+                f"the admin token must have at most {TOKEN_CHARACTERS_MAX} ASCII characters; "
+                "set control.admin_token to another one, or leave it out to have one made up"
             )
+        if len(token) < TOKEN_CHARACTERS_GOOD:
+            logger().warning("admin_token_short", next_step=f"use {TOKEN_CHARACTERS_GOOD} characters or more")
         self._digest = sha256(token.encode()).digest()
 
     def matches(self, presented: str) -> bool:
@@ -51,7 +55,7 @@ def load(settings: Settings) -> AdminToken:
         token = path.read_text().strip()
     except FileNotFoundError:
         return AdminToken(_make(path))
-    if len(token) < TOKEN_CHARACTERS_MIN:
+    if len(token) < TOKEN_CHARACTERS_GOOD:
         raise AdminTokenError(f"{path} holds no usable token; delete it and a new one is made up at the next start")
     path.chmod(0o600)
     return AdminToken(token)

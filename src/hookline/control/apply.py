@@ -6,13 +6,14 @@ import asyncio
 
 import msgspec
 from litestar import Controller, Response, get, post
+from litestar.params import RawBody
 
 from hookline.connections import check
 from hookline.connections.changes import Change
 from hookline.control.journal_ends import journal_ends
 from hookline.control.objects import refused_as_problem
 from hookline.control.problem import FieldError, Problem, invalid_body, pointer_of
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 
 YAML = "application/yaml"
 APPLY_BODY_BYTES_MAX = 18 * 1024 * 1024
@@ -40,17 +41,17 @@ class Connections(Controller):
     path = "/connections"
 
     @post("/apply", status_code=200, request_max_body_size=APPLY_BODY_BYTES_MAX)
-    async def apply(self, services: Services, body: bytes) -> ApplyResult:
+    async def apply(self, services: FromServices, body: RawBody) -> ApplyResult:
         """Bring the connections to what the file says; with problems nothing is changed."""
         try:
             wanted = msgspec.json.decode(body, type=ApplyRequest)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise invalid_body(error) from None
         # In a thread: reading a large file takes seconds, and the store may be shared between threads.
         return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, wanted, "api"))
 
     @get("/export")
-    async def export(self, services: Services) -> Response[str]:
+    async def export(self, services: FromServices) -> Response[str]:
         """Return all connections as a file, `keep` in place of stored secrets."""
         from hookline.connections import file  # here: YAML is wanted rarely
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from litestar import Controller, get
-from litestar.params import Parameter
+from litestar.params import FromPath, QueryParameter
 
 from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.listing import After, Limit, Listing
 from hookline.control.problem import Problem, not_found
-from hookline.control.services import Services
+from hookline.control.services import FromServices
 
 
 class DeadLetters(Controller):
@@ -21,10 +21,10 @@ class DeadLetters(Controller):
     @get()
     async def list_dead_letters(
         self,
-        services: Services,
+        services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        destination: Annotated[str | None, Parameter(max_length=100)] = None,
+        destination: Annotated[str | None, QueryParameter(max_length=100)] = None,
     ) -> Listing[DeadLetter]:
         """Return the newest dead letters, of one destination or of all."""
         if after is not None and not (after.isdecimal() and len(after) < 19):
@@ -34,7 +34,7 @@ class DeadLetters(Controller):
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
     @get("/{letter_id:str}")
-    async def get_dead_letter(self, services: Services, letter_id: str) -> DeadLetter:
+    async def get_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> DeadLetter:
         """Return one dead letter."""
         letter = services.dead_letters.get(int(letter_id)) if letter_id.isdecimal() and len(letter_id) < 19 else None
         if letter is None:

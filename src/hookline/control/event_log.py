@@ -189,8 +189,9 @@ class EventLog:
 
 
 def fates_of(event: EventFate) -> set[str]:
-    """Every fate the event has, over its destinations."""
-    return {destination.fate for destination in event.destinations}
+    """Every fate the event has: over its destinations, or its own where no destination has a say."""
+    fates = {destination.fate for destination in event.destinations}
+    return fates | {event.fate} if event.fate else fates
 
 
 def event_name(record: Record) -> str:
@@ -202,7 +203,7 @@ def name_in(message_type: str, body: bytes) -> str:
     """The name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
     try:
         named = _named.decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return ""
     name = named.event if message_type == "track" else named.name
     return name if isinstance(name, str) else ""

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from litestar import Controller, Request, get
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
 from hookline.control.event_log import EventFilter, Fate
 from hookline.control.listing import After, Limit, Listing
 from hookline.control.problem import Problem
-from hookline.control.services import Services
+from hookline.control.services import FromServices
 from hookline.outcomes.fate import EventFate
 
-Text = Annotated[str | None, Parameter(max_length=1_000)]
+Text = Annotated[str | None, QueryParameter(max_length=1_000)]
 
 
 class Events(Controller):
@@ -27,15 +27,15 @@ class Events(Controller):
     @get()
     async def list_events(
         self,
-        services: Services,
+        services: FromServices,
         limit: Limit = 50,
         after: After = None,
         source: Text = None,
-        type_: Annotated[str | None, Parameter(query="type", max_length=1_000)] = None,
+        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
         event: Text = None,
-        user_id: Annotated[str | None, Parameter(query="userId", max_length=1_000)] = None,
-        message_id: Annotated[str | None, Parameter(query="messageId", max_length=1_000)] = None,
-        fate: Fate | None = None,
+        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=1_000)] = None,
+        message_id: Annotated[str | None, QueryParameter(name="messageId", max_length=1_000)] = None,
+        fate: FromQuery[Fate | None] = None,
     ) -> Listing[EventFate]:
         """Return the newest events that match; a page may be short when the search took long, `after` goes on."""
         wanted = EventFilter(source, type_, event, user_id, message_id, fate)
@@ -43,14 +43,14 @@ class Events(Controller):
         return Listing([logged.fate for logged in page.events], page.after)
 
     @get("/stream")
-    async def stream_events(self, services: Services) -> Stream:
+    async def stream_events(self, services: FromServices) -> Stream:
         """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
         messages: AsyncIterator[bytes] = services.live.watch()
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     @get("/{message_id:path}")
     async def get_event(
-        self, services: Services, request: Request[Any, Any, Any], message_id: str, source: Text = None
+        self, services: FromServices, request: Request[Any, Any, Any], message_id: FromPath[str], source: Text = None
     ) -> EventFate:
         """Return what became of one message: its acceptance, each routing decision, each attempt."""
         wanted = id_in_path(request, "/events/")

@@ -10,11 +10,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from hookline.control.role_metrics import MEMORY, STARTED, RoleReport
-from hookline.telemetry.metrics import METRICS, Metric
+from hookline.control.role_metrics import RoleReport
+from hookline.telemetry.metrics import METRICS, PROCESS_MEMORY, PROCESS_STARTED, Metric
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_PROCESS = {STARTED: "When the role's process started, since the epoch.", MEMORY: "Memory the role holds."}
+_PROCESS = {
+    PROCESS_STARTED: "When the role's process started, since the epoch.",
+    PROCESS_MEMORY: "Memory the role holds.",
+}
 
 
 def exposition(reports: Mapping[str, RoleReport]) -> bytes:

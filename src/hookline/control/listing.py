@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
@@ -14,10 +14,12 @@ CURSOR_CHARACTERS_MAX = 20_000
 
 T = TypeVar("T")
 
-Limit = Annotated[int, Parameter(ge=1, le=LIMIT_MAX, description="How many items to return at most.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=LIMIT_MAX, description="How many items to return at most.")]
 After = Annotated[
     str | None,
-    Parameter(max_length=CURSOR_CHARACTERS_MAX, description="The `after` of the last answer; leave it out to begin."),
+    QueryParameter(
+        max_length=CURSOR_CHARACTERS_MAX, description="The `after` of the last answer; leave it out to begin."
+    ),
 ]
 
 

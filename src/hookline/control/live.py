@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from hookline.control.event_log import EventLog, LoggedEvent, event_name
+from hookline.control.event_log import EventLog, LoggedEvent, event_name, fates_of
 from hookline.control.problem import Problem
 from hookline.outcomes.fate import EventFate
 from hookline.telemetry.log import logger
@@ -125,7 +125,7 @@ class LiveEvents:
 
     def _follow(self, logged: LoggedEvent) -> None:
         place = (logged.partition, logged.offset)
-        if logged.fate.destinations and all(each.fate in FINAL_FATES for each in logged.fate.destinations):
+        if fates_of(logged.fate) <= FINAL_FATES:
             self._followed.pop(place, None)
             return
         self._followed[place] = logged.fate

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post, put
+from litestar.params import FromPath, RawBody
 
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import Kind
@@ -22,7 +23,7 @@ from hookline.control.journal_ends import journal_ends
 from hookline.control.listing import After, Limit, Listing, by_id
 from hookline.control.merge_patch import merged
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 
 Object = Source | Destination
 ObjectT = TypeVar("ObjectT", Source, Destination)
@@ -38,13 +39,13 @@ class Sources(Controller):
     path = "/sources"
 
     @get()
-    async def list_sources(self, services: Services, limit: Limit = 50, after: After = None) -> Listing[Source]:
+    async def list_sources(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Source]:
         """Return the sources by id."""
         sources = [stored.object for stored in services.store.sources()]
         return by_id(sources, [source.id for source in sources], limit, after)
 
     @post()
-    async def create_source(self, services: Services, body: bytes) -> Response[Source]:
+    async def create_source(self, services: FromServices, body: RawBody) -> Response[Source]:
         """Create a source; one that names no write keys is given one."""
         fields = _decode(body, dict[str, Any])
         if isinstance(fields, dict) and "writeKeys" not in fields:
@@ -52,24 +53,24 @@ class Sources(Controller):
         return _created(_create(services, _convert(fields, Source)), "sources")
 
     @get("/{object_id:str}")
-    async def get_source(self, services: Services, object_id: str) -> Source:
+    async def get_source(self, services: FromServices, object_id: FromPath[str]) -> Source:
         """Return one source."""
         return _source(services, object_id)
 
     @put("/{object_id:str}")
-    async def put_source(self, services: Services, object_id: str, body: bytes) -> Response[Source]:
+    async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Create or replace a source."""
         existed = services.store.source(object_id) is not None
         source = _replace(services, object_id, _decode(body, Source))
         return Response(source) if existed else _created(source, "sources")
 
     @patch("/{object_id:str}")
-    async def patch_source(self, services: Services, object_id: str, body: bytes) -> Source:
+    async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Source:
         """Change some fields of a source."""
         return _patch(services, _source(services, object_id), body)
 
     @delete("/{object_id:str}")
-    async def delete_source(self, services: Services, object_id: str) -> None:
+    async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a source that feeds no destination."""
         _delete(services, "source", object_id)
 
@@ -81,36 +82,38 @@ class Destinations(Controller):
 
     @get()
     async def list_destinations(
-        self, services: Services, limit: Limit = 50, after: After = None
+        self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[Destination]:
         """Return the destinations by id."""
         destinations = [redact(stored.object) for stored in services.store.destinations()]
         return by_id(destinations, [each.id for each in destinations], limit, after)
 
     @post()
-    async def create_destination(self, services: Services, body: bytes) -> Response[Destination]:
+    async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
         return _created(redact(_create(services, _decode(body, Destination))), "destinations")
 
     @get("/{object_id:str}")
-    async def get_destination(self, services: Services, object_id: str) -> Destination:
+    async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Destination:
         """Return one destination, secrets masked."""
         return redact(_destination(services, object_id))
 
     @put("/{object_id:str}")
-    async def put_destination(self, services: Services, object_id: str, body: bytes) -> Response[Destination]:
+    async def put_destination(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> Response[Destination]:
         """Create or replace a destination; its lane goes on where it is."""
         existed = services.store.destination(object_id) is not None
         destination = redact(_replace(services, object_id, _decode(body, Destination)))
         return Response(destination) if existed else _created(destination, "destinations")
 
     @patch("/{object_id:str}")
-    async def patch_destination(self, services: Services, object_id: str, body: bytes) -> Destination:
+    async def patch_destination(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Destination:
         """Change some fields of a destination."""
         return redact(_patch(services, _destination(services, object_id), body))
 
     @delete("/{object_id:str}")
-    async def delete_destination(self, services: Services, object_id: str) -> None:
+    async def delete_destination(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a destination; events that wait for it are not sent any more."""
         _delete(services, "destination", object_id)
 
@@ -154,7 +157,7 @@ def _destination(services: Services, object_id: str) -> Destination:
 def _stored(services: Services, wanted: ObjectT) -> ObjectT:
     """The object as the store now has it: with secrets in place of masks."""
     if isinstance(wanted, Source):
-        return _source(services, wanted.id)
+        return _source(services, wanted.id)  # type: ignore[return-value]  # mypy cannot tell the branches apart
     return _destination(services, wanted.id)
 
 
@@ -195,7 +198,7 @@ DecodedT = TypeVar("DecodedT")
 def _decode(body: bytes, kind: type[DecodedT]) -> DecodedT:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid_body(error) from None
     except RecursionError:
         raise Problem(400, "malformed_json", "The body is nested too deeply.") from None

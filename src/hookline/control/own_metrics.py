@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from hookline.control.role_metrics import MEMORY, STARTED
 from hookline.telemetry.metrics import publish
 
 REPORT_SECONDS = 1.0
-_PAGE_BYTES = 4096
 
 
 class OwnMetrics:
@@ -22,16 +19,13 @@ class OwnMetrics:
 
     def __init__(self) -> None:
         self.answers: Counter[int] = Counter()
-        self._started = time.time()
 
     def values(self) -> dict[str, Any]:
         """The report as it is written."""
         return {
             "hookline_control_requests_total": {
                 "status": {str(status): count for status, count in self.answers.items()}
-            },
-            STARTED: round(self._started, 3),
-            MEMORY: _resident_bytes(),
+            }
         }
 
     async def report_forever(self, run_folder: Path) -> None:
@@ -57,12 +51,3 @@ class CountAnswers:
             await send(message)
 
         await self._app(scope, receive, counting)
-
-
-def _resident_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
-    except (OSError, ValueError, IndexError):  # not Linux
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litestar import Response, get
 
-from hookline.control.services import Services
+from hookline.control.services import FromServices
 
 
 @get("/healthz", sync_to_thread=False)
@@ -14,7 +14,7 @@ def get_healthz() -> Response[bytes]:
 
 
 @get("/readyz", sync_to_thread=False)
-def get_readyz(services: Services) -> Response[bytes]:
+def get_readyz(services: FromServices) -> Response[bytes]:
     """Say whether start-up is finished, the connections file included, and no stop has begun."""
     if services.ready:
         return Response(b'{"status":"ready"}', media_type="application/json")
@@ -22,7 +22,7 @@ def get_readyz(services: Services) -> Response[bytes]:
 
 
 @get("/metrics")
-async def get_metrics(services: Services) -> Response[bytes]:
+async def get_metrics(services: FromServices) -> Response[bytes]:
     """Return the counters of all roles in Prometheus' text format."""
     from hookline.control.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it
 

@@ -6,7 +6,6 @@ method, body too large, a bug of ours), into one shape with a stable ``code``.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -17,10 +16,10 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from hookline.telemetry.log import logger
+
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:hookline:problem:"
-
-logger = logging.getLogger("hookline.control")
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -82,9 +81,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
     instance = request.scope["path"]
     if problem.status >= 500 and not isinstance(error, Problem):
         instance = f"urn:uuid:{uuid4()}"
-        logger.error(
-            "internal_error instance=%s %s %s", instance, request.method, request.scope["path"], exc_info=error
-        )
+        logger().error("internal_error", instance=instance, method=request.method, exc_info=error)
     return Response(
         render(problem, instance), status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
     )
@@ -109,7 +106,7 @@ def not_found(what: str, object_id: str) -> Problem:
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
 
 
-def invalid_body(error: msgspec.DecodeError) -> Problem:
+def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
     """The problem of a body that is not JSON, or not of the right shape."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(400, "malformed_json", f"The body is not JSON: {error}.")

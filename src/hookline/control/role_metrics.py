@@ -12,10 +12,6 @@ import msgspec
 FRESH_SECONDS = 5.0
 FILE_BYTES_MAX = 16 * 1024 * 1024
 
-STARTED = "process_start_time_seconds"
-MEMORY = "process_resident_memory_bytes"
-"""What every role says of its own process, beside the table of ``telemetry.metrics``."""
-
 
 class RoleReport(NamedTuple):
     """The last report of one role; ``fresh`` is whether it is recent enough to say that the role runs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from litestar.di import NamedDependency
+
 from hookline.connections.store import Store
 from hookline.control.admin_token import AdminToken
 from hookline.control.dead_letter_log import DeadLetterLog
@@ -46,3 +48,7 @@ class Services:
         self.events.close()
         self.dead_letters.close()
         self.health.close()
+
+
+FromServices = NamedDependency[Services]
+"""What a handler writes to be given them."""

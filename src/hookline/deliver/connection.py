@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        self._parser: httptools.HttpResponseParser | None = None
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
         self.token: object | None = None
@@ -88,27 +89,31 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.checked_address = ""
         self._reused = False
-        self._begin_answer()
+        self._head_done = False
+        self._received = 0
 
-    def begin(self, token: object, target: Target, request: bytes) -> None:
+    def begin(self, token: object, target: Target, request: bytes, now_seconds: float) -> None:
         """Take a request; it is written at once, or when the connection is made."""
         self.token = token
         self.target = target
         self.request = request
-        self.started = monotonic()
+        self.started = now_seconds
         transport = self.transport
         if transport is not None:
             self._reused = True
-            self._begin_answer()
+            self._parser = None
+            self._head_done = False
+            self._received = 0
             transport.write(request)
 
-    def _begin_answer(self) -> None:
+    def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
         self._parser = httptools.HttpResponseParser(self)
         self._status = 0
         self._head_done = self._complete = self._keep_alive = False
-        self._received = self._interim = 0
+        self._interim = 0
         self._answer = b""
-        self._first = b""
+        self._first = first
+        return self._parser
 
     # asyncio.Protocol
 
@@ -128,8 +133,13 @@ class Connection(asyncio.Protocol):
             return
         head_room_bytes = HEAD_BYTES_MAX - self._received
         self._received += len(data)
-        if not self._first:
-            self._first = data
+        parser = self._parser
+        if parser is None:
+            self._status = plain_success(data)
+            if self._status:
+                self._answered(reusable=True)
+                return
+            parser = self._begin_parsing(data)
         if (
             len(data) > head_room_bytes
             and not self._head_done
@@ -138,7 +148,7 @@ class Connection(asyncio.Protocol):
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
             return
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._broken(error)
             return
@@ -173,6 +183,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Note the status; interim answers are only counted."""
+        assert self._parser is not None
         self._status = self._parser.get_status_code()
         if self._status < 200:
             self._interim += 1
@@ -193,6 +204,7 @@ class Connection(asyncio.Protocol):
         """The answer's body has ended too."""
         if self._head_done:
             self._complete = True
+            assert self._parser is not None
             self._keep_alive = self._parser.should_keep_alive()  # here only: the parser forgets it on return
 
     # results
@@ -221,12 +233,13 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, *, reusable: bool) -> None:
         token, target, status = self.token, self.target, self._status
-        milliseconds = int((monotonic() - self.started) * 1000)
+        now = monotonic()
+        milliseconds = int((now - self.started) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
         if reusable and self.transport is not None and not self.transport.is_closing():
             self.started = 0.0
-            self.pool.keep(self)
+            self.pool.keep(self, now)
         else:
             self.close()
         if token is not None and target is not None:
@@ -244,6 +257,7 @@ class Connection(asyncio.Protocol):
         return Failure(of_status(self._status), self._status, answer, found[1] if found else None)
 
     def _broken(self, error: Exception) -> None:
+        assert self._parser is not None
         if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD in self._first:
             # Such as two lengths that differ: what was answered is plain, only where it ends is not.
             self._status = self._parser.get_status_code()
@@ -267,3 +281,22 @@ class Connection(asyncio.Protocol):
         self.token = None
         self.request = b""
         return token, target, request
+
+
+def plain_success(data: bytes) -> int:
+    """The status of a whole, ordinary 2xx answer in one piece, else 0: nearly all answers are such, and need no parser.
+
+    Anything unusual (chunks, ``Connection: close``, a length that does not fit exactly) is left to the parser.
+    """
+    end = data.find(b"\r\n\r\n")
+    if data[:10] != b"HTTP/1.1 2" or end < 0 or end > HEAD_BYTES_MAX:
+        return 0
+    head = data[9:end].lower()
+    at = head.find(b"\r\ncontent-length: ")
+    if at < 0 or head.count(b"content-length") != 1 or b"transfer-encoding" in head or b"close" in head:
+        return 0
+    length = head[at + 18 :].split(b"\r", 1)[0]
+    if len(length) > 5 or not length.isdigit() or len(data) != end + 4 + int(length):
+        return 0
+    status = head[:3]
+    return int(status) if status.isdigit() and head[3:4] == b" " else 0

@@ -36,10 +36,11 @@ class Pool:
 
     def send(self, token: object, target: Target, request: bytes) -> None:
         """Send a request on an idle connection, else on a new one; the sink is told the result."""
+        now = monotonic()
         while self._idle:
             connection = self._idle.pop()
-            if monotonic() - connection.idle_since <= REUSE_SECONDS_MAX:
-                connection.begin(token, target, request)
+            if now - connection.idle_since <= REUSE_SECONDS_MAX:
+                connection.begin(token, target, request, now)
                 return
             connection.close()
         self.send_afresh(token, target, request)
@@ -48,12 +49,12 @@ class Pool:
         """Send a request on a new connection."""
         connection = Connection(self)
         self._connections.add(connection)
-        connection.begin(token, target, request)
+        connection.begin(token, target, request, monotonic())
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: Connection, now: float) -> None:
         """Take back a connection whose answer has been read to its end."""
-        connection.idle_since = monotonic()
+        connection.idle_since = now
         self._idle.append(connection)
 
     def forget(self, connection: Connection) -> None:

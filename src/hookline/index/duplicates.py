@@ -20,8 +20,8 @@ from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, Reader
 from hookline.journal.record import Record
 
-RUN_EVENTS = 262_144
-"""Events per sealed run."""
+RUN_EVENTS = 131_072
+"""Events per sealed run; in memory they take about 20 MB until then."""
 
 FROZEN_MAX = 2
 """Full ranges waiting in memory to be sealed; with a failing disk the oldest is given up beyond that."""
@@ -126,6 +126,10 @@ class Duplicates:
         """Drop the runs of events that the journal no longer keeps."""
         self._sealed.shrink(self._reader.start(self._partition))
 
+    def rest(self) -> None:
+        """Give back memory that only speeds look-ups up; for when there is nothing to do for a while."""
+        self._sealed.rest()
+
     def close(self) -> None:
         """Give back files and memory maps; what is not sealed is read from the journal again next time."""
         if isinstance(self._job, Generator):
@@ -200,6 +204,10 @@ class Duplicates:
         return self._sealed.fill_one() if self._sealed.needs_filling else None
 
     def _seal(self, frozen: Recent) -> Generator[None, None, None]:
-        self._sealed.add((yield from seal(frozen, self._folder)))
-        self._frozen.remove(frozen)
+        run = yield from seal(frozen, self._folder)
+        try:
+            yield from self._sealed.fill(run)
+        finally:  # with or without its filter column the run takes over
+            self._sealed.add(run)
+            self._frozen.remove(frozen)
         self._sealed.shrink(self._reader.start(self._partition))

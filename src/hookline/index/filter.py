@@ -1,7 +1,7 @@
 """A bit-sliced Bloom filter over up to 64 runs: one look-up says which of them may hold a fingerprint.
 
 The file is an array of 64-bit rows in the machine's byte order; bit r of a row belongs to run r. A fingerprint sets its
-run's bit in four rows; a run is possible when its bit is set in all four. Which bits count is the manifest's to say.
+run's bit in three rows; a run is possible when its bit is set in all three. Which bits count is the manifest's to say.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ SUFFIX = ".filter"
 RUNS_MAX = 64
 ROW_BYTES = 8
 ROWS_PER_EVENT = 16
-"""Rows per event of a run: with four rows set per event, 0.24 % of foreign fingerprints pass for one run."""
+"""Rows per event of a run: with three rows set per event, 0.5 % of foreign fingerprints pass for one run."""
 
 FLUSH_BYTES = 256 * 1024
-EVENTS_PER_STEP = 1_000
+EVENTS_PER_STEP = 500
 
-POSITIONS = struct.Struct("<4I")
-"""The four row numbers of a fingerprint, modulo the number of rows."""
+POSITIONS = struct.Struct("<3I4x")
+"""The three row numbers of a fingerprint, modulo the number of rows."""
 
-_ENTRY = struct.Struct("<4I8x")
+_ENTRY = struct.Struct("<3I12x")
 
 
 def rows_for(run_events: int) -> int:
@@ -54,20 +54,26 @@ class Filter:
         self.cells = memoryview(self._map).cast("Q")
 
     def fill(self, bit: int, run: Run) -> Iterator[None]:
-        """Set the bits of a run's events and bring them to the disk, in short steps."""
+        """Set the bits of a run's events, in short steps."""
         mask = self.rows - 1
         cells = self.cells
         flag = 1 << bit
         for start in range(0, run.header.entries, EVENTS_PER_STEP):
-            for a, b, c, d in _ENTRY.iter_unpack(run.entries(start, EVENTS_PER_STEP)):
+            for a, b, c in _ENTRY.iter_unpack(run.entries(start, EVENTS_PER_STEP)):
                 cells[a & mask] |= flag
                 cells[b & mask] |= flag
                 cells[c & mask] |= flag
-                cells[d & mask] |= flag
             yield
+
+    def flush(self) -> Iterator[None]:
+        """Bring all bits to the disk, in short steps."""
         for start in range(0, self.size_bytes, FLUSH_BYTES):
             self._map.flush(start, min(FLUSH_BYTES, self.size_bytes - start))
             yield
+
+    def rest(self) -> None:
+        """Let go of memory that only speeds look-ups up; what was set stays set."""
+        self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Give the memory map back."""

@@ -1,4 +1,7 @@
-"""Which column of which filter file belongs to which run; a column is listed only once it is on the disk."""
+"""Which column of which filter file belongs to which run, and which columns are surely on the disk.
+
+What a process wrote to a filter outlives the process, not the machine: after another boot only flushed columns count.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,16 @@ from hookline.index.seal import TEMPORARY_SUFFIX, sync_folder
 
 NAME = "manifest.json"
 FORMAT_VERSION = 1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class FilterEntry(msgspec.Struct):
-    """One filter file: its number of rows and, per column, the name of the run it was filled from."""
+    """One filter file: its rows, the run that each column was filled from, and how many columns are flushed."""
 
     name: str
     rows: int
     columns: list[str]
+    flushed: int = 0
 
 
 class Manifest(msgspec.Struct):
@@ -27,6 +32,7 @@ class Manifest(msgspec.Struct):
 
     version: int = FORMAT_VERSION
     byteorder: str = byteorder
+    boot: str = ""
     filters: list[FilterEntry] = []
 
     @classmethod
@@ -35,8 +41,15 @@ class Manifest(msgspec.Struct):
         try:
             found = msgspec.json.decode((folder / NAME).read_bytes(), type=cls)
         except (OSError, ValueError):
-            return cls()
-        return found if (found.version, found.byteorder) == (FORMAT_VERSION, byteorder) else cls()
+            found = cls()
+        if (found.version, found.byteorder) != (FORMAT_VERSION, byteorder):
+            found = cls()
+        boot = _boot()
+        if not boot or found.boot != boot:
+            for entry in found.filters:
+                del entry.columns[entry.flushed :]
+        found.boot = boot
+        return found
 
     def save(self, folder: Path) -> None:
         """Replace the manifest on the disk at once and durably."""
@@ -47,3 +60,11 @@ class Manifest(msgspec.Struct):
             os.fsync(file.fileno())
         temporary.rename(folder / NAME)
         sync_folder(folder)
+
+
+def _boot() -> str:
+    """Name the present boot of the machine; empty where that cannot be told."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

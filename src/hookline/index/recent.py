@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from hookline.index.times import Times
-from hookline.index.user_hash import user_hash
+from hookline.index.user_hash import USER_HASH_BYTES, user_hash
 from hookline.journal.record import Record
 
 REJECTED = 1 << 63
@@ -15,6 +15,9 @@ REJECTED = 1 << 63
 
 ENTRIES_PER_STEP = 2_000
 """Entries handled between two pauses of long work: well below a millisecond."""
+
+NO_USER = bytes(USER_HASH_BYTES)
+"""Stands for a record without a user."""
 
 
 class Recent:
@@ -29,7 +32,7 @@ class Recent:
         self.users = bytearray()
         self._firsts: dict[bytes, int] = {}
         self._repeats: dict[bytes, list[int]] = {}
-        self._rejected = bytearray()
+        self._rejected: list[tuple[bytes, int]] = []
 
     def __len__(self) -> int:
         """How many offsets are covered."""
@@ -44,12 +47,11 @@ class Recent:
         for record in records:
             if not record.erased:
                 if record.rejection is not None:
-                    self._rejected += record.fingerprint + (offset | REJECTED).to_bytes(8, "big")
+                    self._rejected.append((record.fingerprint, offset | REJECTED))
                 elif setdefault(record.fingerprint, offset) != offset:
                     self._repeats.setdefault(record.fingerprint, []).append(offset)
                     repeated.append(offset - first_offset)
-                if record.user_key:
-                    users.append(user_hash(record.source, record.user_key) + offset.to_bytes(8, "big"))
+            users.append(user_hash(record.source, record.user_key) if record.user_key else NO_USER)
             offset += 1
         self.users += b"".join(users)
         received = [record.received_at for record in records]
@@ -75,12 +77,9 @@ class Recent:
         below = bisect_left(repeats, before)
         return (first, repeats[below - 1]) if below else (first,)
 
-    def entries(self) -> Iterator[bytes]:
+    def entries(self) -> Iterator[list[tuple[bytes, int]]]:
         """Yield fingerprint and offset of every entry, some at a time: per fingerprint in the order of the offsets."""
-        firsts = iter(self._firsts.items())
-        while chunk := list(islice(firsts, ENTRIES_PER_STEP)):
-            yield b"".join([fingerprint + offset.to_bytes(8, "big") for fingerprint, offset in chunk])
         repeats = ((key, offset) for key, offsets in self._repeats.items() for offset in offsets)
-        while chunk := list(islice(repeats, ENTRIES_PER_STEP)):
-            yield b"".join([fingerprint + offset.to_bytes(8, "big") for fingerprint, offset in chunk])
-        yield bytes(self._rejected)
+        everything = chain(self._firsts.items(), repeats, self._rejected)
+        while some := list(islice(everything, ENTRIES_PER_STEP)):
+            yield some

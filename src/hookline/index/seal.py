@@ -8,16 +8,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
-from hookline.events.fingerprint import FINGERPRINT_BYTES
 from hookline.index.recent import Recent
-from hookline.index.run import ENTRY_BYTES, FANOUT, USER_BYTES, Header, Run
-from hookline.index.sorted_chunks import sorted_chunks
-from hookline.index.user_hash import USER_HASH_BYTES
+from hookline.index.run import FANOUT, Header, Run
+from hookline.index.sorted_chunks import ENTRY_BYTES, sorted_chunks
 
 TEMPORARY_SUFFIX = ".tmp"
 
 SYNC_BYTES = 128 * 1024
 """Written between two synchronisations: many short ones stall the loop less than one of the whole file."""
+
+WRITE_BYTES = 64 * 1024
 
 
 def seal(recent: Recent, folder: Path) -> Generator[None, None, Run]:
@@ -25,21 +25,17 @@ def seal(recent: Recent, folder: Path) -> Generator[None, None, Run]:
 
     ``recent`` must not change meanwhile. Raise OSError when the disk refuses; nothing is left behind then.
     """
-    entries = bytearray()
-    for chunk in recent.entries():
-        entries += chunk
-        yield
-    counts = len(recent.times), len(entries) // ENTRY_BYTES, len(recent.users) // USER_BYTES
-    header = Header(recent.first_offset, recent.next_offset, *counts)
-    path = folder / header.name
+    draft = Header(recent.first_offset, recent.next_offset, len(recent.times), 0)
+    path = folder / draft.name
     temporary = path.with_suffix(TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
-            file.seek(header.entries_at)
-            entry_fanout = yield from _write_section(file, entries, ENTRY_BYTES, FINGERPRINT_BYTES)
-            user_fanout = yield from _write_section(file, recent.users, USER_BYTES, USER_HASH_BYTES)
+            file.seek(draft.entries_at)
+            counts = yield from _write_entries(file, recent)
+            yield from _write_users(file, recent.users)
             file.seek(0)
-            file.write(header.to_bytes() + recent.times.to_bytes() + entry_fanout + user_fanout)
+            header = draft._replace(entries=sum(counts)).to_bytes()
+            file.write(header + recent.times.to_bytes() + FANOUT.pack(0, *accumulate(counts)))
             file.flush()
             os.fsync(file.fileno())
             yield
@@ -59,18 +55,29 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_section(file: BinaryIO, entries: bytearray, width: int, key_bytes: int) -> Generator[None, None, bytes]:
-    """Write the entries sorted; return how many there are below each first byte."""
+def _write_entries(file: BinaryIO, recent: Recent) -> Generator[None, None, list[int]]:
+    """Write the entries sorted; return how many there are with each first byte."""
     counts = [0] * 256
     unsynced = 0
-    for chunk in sorted_chunks(entries, width, key_bytes):
+    for chunk in sorted_chunks(recent.entries()):
         if chunk:
-            counts[chunk[0]] += len(chunk) // width
-            file.write(chunk)
-            unsynced += len(chunk)
-        if unsynced >= SYNC_BYTES:
-            file.flush()
-            os.fdatasync(file.fileno())
-            unsynced = 0
+            counts[chunk[0]] += len(chunk) // ENTRY_BYTES
+            unsynced = _write(file, chunk, unsynced)
         yield
-    return FANOUT.pack(0, *accumulate(counts))
+    return counts
+
+
+def _write_users(file: BinaryIO, users: bytearray) -> Generator[None, None, None]:
+    unsynced = 0
+    for start in range(0, len(users), WRITE_BYTES):
+        unsynced = _write(file, users[start : start + WRITE_BYTES], unsynced)
+        yield
+
+
+def _write(file: BinaryIO, data: bytes | bytearray, unsynced: int) -> int:
+    file.write(data)
+    if unsynced + len(data) < SYNC_BYTES:
+        return unsynced + len(data)
+    file.flush()
+    os.fdatasync(file.fileno())
+    return 0

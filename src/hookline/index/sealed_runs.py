@@ -13,6 +13,9 @@ from hookline.index.run import Run, RunDamaged
 from hookline.index.seal import TEMPORARY_SUFFIX
 from hookline.journal.record import Record
 
+COLUMNS_PER_FLUSH = 8
+"""Columns that a crash of the machine may cost; every one touches all of its filter file."""
+
 
 class SealedRuns:
     """The runs, oldest first. A run without a filled filter column is searched directly until it has one."""
@@ -51,9 +54,10 @@ class SealedRuns:
         return bool(self._unfiltered)
 
     def add(self, run: Run) -> None:
-        """Take in the run that was just sealed."""
+        """Take in the run that was just sealed; without a filled column it is searched directly."""
         self.runs.append(run)
-        self._unfiltered[run.path.name] = run
+        if not any(run in columns for columns in self._columns.values()):
+            self._unfiltered[run.path.name] = run
 
     def candidates(self, records: Sequence[Record], since: int) -> dict[int, list[Run]]:
         """Return, by index, the runs that may hold a record too, leaving out those wholly received before ``since``."""
@@ -69,23 +73,29 @@ class SealedRuns:
                     found.setdefault(index, []).append(run)
         return found
 
-    def fill_one(self) -> Iterator[None]:
-        """Fill the filter column of the oldest run that waits for it, in short steps; raise OSError without room."""
-        run = next(iter(self._unfiltered.values()), None)
-        if run is None:
-            return
-        entry = self._entry_with_room()
-        bit = len(entry.columns)
-        yield from self._filters[entry.name].fill(bit, run)
+    def fill(self, run: Run) -> Iterator[None]:
+        """Fill the filter column of a run, in short steps; raise OSError when there is no room for a filter."""
+        entry = self._entry_with_room(run)
+        one = self._filters[entry.name]
+        yield from one.fill(len(entry.columns), run)
+        flushed = entry.flushed
+        if len(entry.columns) + 1 - flushed >= COLUMNS_PER_FLUSH or len(entry.columns) + 1 == RUNS_MAX:
+            yield from one.flush()
+            flushed = len(entry.columns) + 1
+        entry.flushed = flushed
         entry.columns.append(run.path.name)
         self._columns[entry.name].append(run)
-        del self._unfiltered[run.path.name]
+        self._unfiltered.pop(run.path.name, None)
         self._manifest.save(self._folder)
+
+    def fill_one(self) -> Iterator[None]:
+        """Do that for the oldest run that waits for it."""
+        return self.fill(next(iter(self._unfiltered.values())))
 
     def shrink(self, journal_start: int) -> None:
         """Drop the runs that retention has overtaken, then the oldest ones as far as the bytes ask for it.
 
-        Not to be called while ``fill_one`` is under way.
+        Not to be called while a column is being filled.
         """
         while self.runs and (self.runs[0].header.next_offset <= journal_start or self.size_bytes > self._bytes_max):
             run = self.runs.pop(0)
@@ -96,6 +106,13 @@ class SealedRuns:
             run.close()
             run.path.unlink(missing_ok=True)
             self._drop_empty_filters()
+
+    def rest(self) -> None:
+        """Let go of memory that only speeds look-ups up."""
+        for run in self.runs:
+            run.rest()
+        for one in self._filters.values():
+            one.rest()
 
     def close(self) -> None:
         """Give back all memory maps."""
@@ -121,11 +138,10 @@ class SealedRuns:
             if path.name not in self._filters:
                 path.unlink()
 
-    def _entry_with_room(self) -> FilterEntry:
+    def _entry_with_room(self, run: Run) -> FilterEntry:
         entries = self._manifest.filters
         if not entries or len(entries[-1].columns) == RUNS_MAX:
-            first_run = next(iter(self._unfiltered))
-            name = Path(first_run).with_suffix(FILTER_SUFFIX).name
+            name = run.path.with_suffix(FILTER_SUFFIX).name
             self._filters[name] = Filter(self._folder / name, self._rows)
             self._columns[name] = []
             entries.append(FilterEntry(name, self._rows, []))
@@ -170,10 +186,10 @@ def _search(
     cells = one.cells
     mask = one.rows - 1
     for index, record in enumerate(records):
-        a, b, c, d = positions(record.fingerprint)
+        a, b, c = positions(record.fingerprint)
         bits = cells[a & mask] & cells[b & mask] & live
         if bits:
-            bits &= cells[c & mask] & cells[d & mask]
+            bits &= cells[c & mask]
         while bits:
             lowest = bits & -bits
             bits ^= lowest

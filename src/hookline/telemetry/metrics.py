@@ -8,6 +8,8 @@ A role writes ``run/metrics-<role>.json`` once a second: a JSON object from metr
 from __future__ import annotations
 
 import os
+import resource
+import time
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -70,8 +72,16 @@ METRICS: dict[str, Metric] = {
 }
 
 
+PROCESS_STARTED = "process_start_time_seconds"
+PROCESS_MEMORY = "process_resident_memory_bytes"
+"""What ``publish`` adds for every role, under the names that Prometheus uses everywhere."""
+
+_started_seconds = time.time()
+
+
 def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
     """Write a role's values, replacing the old ones at once; a full disk only delays them."""
+    values = {PROCESS_STARTED: round(_started_seconds, 3), PROCESS_MEMORY: _resident_bytes(), **values}
     target = run_folder / f"metrics-{role}.json"
     scratch = run_folder / f"metrics-{role}.json.new"
     try:
@@ -79,6 +89,13 @@ def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
         os.replace(scratch, target)
     except OSError:
         scratch.unlink(missing_ok=True)
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:  # not Linux: the highest so far is the best there is
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def histogram(bounds_ms: tuple[int, ...], counts: list[int], sum_ms: int) -> dict[str, Any]:

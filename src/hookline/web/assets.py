@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from litestar import Response, get
+from litestar.params import FromPath
 
 from hookline.control.problem import not_found
 from hookline.web.rendering import STATIC_FOLDER
@@ -18,7 +19,7 @@ MEDIA_TYPES = {
 
 
 @get("/static/{name:str}", sync_to_thread=False)
-def get_asset(name: str) -> Response[bytes]:
+def get_asset(name: FromPath[str]) -> Response[bytes]:
     """Return one of the known files; the address holds its version, so it may be kept for ever."""
     if name not in MEDIA_TYPES:
         raise not_found("asset", name)

@@ -9,8 +9,8 @@ import msgspec
 
 from hookline.control.event_log import name_in
 from hookline.control.services import Services
-from hookline.outcomes.fate import DestinationFate, EventFate
-from hookline.web.overview import Station
+from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
+from hookline.web.overview import NO_DESTINATION, Station
 
 PAYLOAD_CHARACTERS_MAX = 64_000
 _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
@@ -24,7 +24,7 @@ class DestinationLine(NamedTuple):
     fate: str
     reason: str
     rule: str
-    attempts: Sequence[object]
+    attempts: Sequence[Attempt]
 
 
 class EventPage(NamedTuple):
@@ -37,6 +37,8 @@ class EventPage(NamedTuple):
     user: str
     received_at: str
     duplicates: int
+    fate: str
+    reason: str
     stations: Sequence[Station]
     destinations: Sequence[DestinationLine]
     payload: str
@@ -45,7 +47,7 @@ class EventPage(NamedTuple):
 def event_page(services: Services, fate: EventFate) -> EventPage:
     """The page of an event with this fate."""
     names = {stored.object.id: stored.object.name for stored in services.store.destinations()}
-    body = b"" if fate.event is None else msgspec.json.encode(fate.event)
+    body = msgspec.json.encode(fate.event)
     return EventPage(
         message_id=fate.message_id,
         source=fate.source,
@@ -53,20 +55,23 @@ def event_page(services: Services, fate: EventFate) -> EventPage:
         name=name_in(fate.type, body),
         user=fate.user_id or "",
         received_at=fate.received_at,
-        duplicates=fate.duplicates or 0,
-        stations=stations(fate.destinations),
+        duplicates=fate.duplicates,
+        fate=fate.fate or "",
+        reason=fate.rejection.message if fate.rejection else NO_DESTINATION if fate.fate == "not_routed" else "",
+        stations=stations(fate),
         destinations=[_line(each, names) for each in fate.destinations],
         payload=pretty(body),
     )
 
 
-def stations(destinations: Sequence[DestinationFate]) -> list[Station]:
+def stations(event: EventFate) -> list[Station]:
     """The event's own way: accepted, routed, sent, delivered."""
+    destinations = event.destinations
     fates = [each.fate for each in destinations]
-    routed = [each for each in destinations if each.fate not in ("not_routed", "filtered", "rejected", "suppressed")]
-    tried = sum(len(each.attempts or ()) for each in destinations)
+    routed = [each for each in destinations if each.fate not in ("not_routed", "filtered", "suppressed")]
+    tried = sum(len(each.attempts) for each in destinations)
     delivered = fates.count("delivered")
-    refused = "rejected" in fates
+    refused = event.fate == "rejected"
     return [
         Station(
             "Accepted", "no" if refused else "yes", "rejected" if refused else "durable", _state(not refused, "dead")
@@ -83,19 +88,19 @@ def pretty(body: bytes) -> str:
         return ""
     try:
         text = msgspec.json.format(body, indent=2).decode("utf-8", "replace")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         text = body.decode("utf-8", "replace")
     return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
 
 
 def _line(each: DestinationFate, names: Mapping[str, str]) -> DestinationLine:
     return DestinationLine(
-        id=each.id or "",
-        name=names.get(each.id or "", each.id or ""),
+        id=each.id,
+        name=names.get(each.id, each.id),
         fate=each.fate,
         reason=each.reason or "",
-        rule=str(each.rule or ""),
-        attempts=list(each.attempts or ()),
+        rule=each.rule or "",
+        attempts=each.attempts,
     )
 
 
@@ -110,7 +115,7 @@ def _delivered_state(fates: Sequence[str], delivered: int) -> str:
 
 
 def _ending(fates: Sequence[str]) -> str:
-    other = [fate.replace("_", " ") for fate in dict.fromkeys(fates) if fate != "delivered"]
+    other = [fate.replace("_", " ") for fate in dict.fromkeys(fates) if fate not in ("delivered", "not_routed")]
     return ", ".join(other)
 
 

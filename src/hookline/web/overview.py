@@ -10,13 +10,15 @@ from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.control.destination_health import Failure, Health
 from hookline.control.event_log import EventFilter, LoggedEvent, event_name
-from hookline.control.role_metrics import MEMORY, STARTED, RoleReport
+from hookline.control.role_metrics import RoleReport
 from hookline.control.services import Services
+from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.rendering import iso_seconds, number
 from hookline.web.snippets import Snippet, collect_url, host_of, of_source
 
 EVENTS_SHOWN = 20
 THINGS_SHOWN = 50
+NO_DESTINATION = "No destination is connected to this source."
 BREAKER_OPEN = "hookline_deliver_breaker_open"
 ROLES = ("collect", "deliver", "control")
 # The fate that matters most to somebody who looks stands for the whole event.
@@ -162,8 +164,10 @@ async def overview(services: Services) -> Overview:
 def event_view(logged: LoggedEvent) -> EventView:
     """One row."""
     fate = logged.fate
-    ranked = sorted(fate.destinations, key=lambda each: _urgency(each.fate))
-    first = ranked[0] if ranked else None
+    # Destinations that the source does not feed are told on the event's own page; here they would be noise.
+    concerned = [each for each in fate.destinations if each.fate != "not_routed"] or list(fate.destinations)
+    ranked = sorted(concerned, key=lambda each: _urgency(each.fate))
+    reason = fate.rejection.message if fate.rejection else ranked[0].reason if ranked else NO_DESTINATION
     return EventView(
         key=logged.cursor,
         href=event_href(fate.message_id, fate.source),
@@ -173,9 +177,9 @@ def event_view(logged: LoggedEvent) -> EventView:
         user=logged.record.user_key,
         source=fate.source,
         received_at=fate.received_at,
-        fate=first.fate if first else "not_routed",
-        reason=(first.reason or "") if first else "no destination is connected to this source",
-        more=max(0, len(ranked) - 1),
+        fate=fate.fate or ranked[0].fate,
+        reason=reason or "",
+        more=max(0, len(ranked) - 1) if ranked and ranked[0].fate != "not_routed" else 0,
     )
 
 
@@ -291,7 +295,7 @@ def role_view(name: str, report: RoleReport | None) -> RoleView:
         return RoleView(name, "wait", "◔", "no report yet", None, None)
     if not report.fresh:
         return RoleView(name, "dead", "■", "no report for more than 5 s", None, None)
-    started, memory = report.number(STARTED), report.number(MEMORY)
+    started, memory = report.number(PROCESS_STARTED), report.number(PROCESS_MEMORY)
     since = iso_seconds(started) if started else None
     return RoleView(name, "good", "●", "running", since, f"{number(memory / 1024**2)} MB" if memory else None)
 

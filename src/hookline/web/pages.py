@@ -7,40 +7,44 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from litestar import Controller, Request, Response, get
-from litestar.params import Parameter
+from litestar.params import FromPath, QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from hookline.control.events import id_in_path
 from hookline.control.problem import CODES, Problem
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 from hookline.web.assets import get_asset
 from hookline.web.event_page import event_page
 from hookline.web.overview import overview
 from hookline.web.rendering import page
 from hookline.web.sign_in import SignIn, is_signed_in, to_login
 
-SourceId = Annotated[str | None, Parameter(max_length=1_000)]
+SourceId = Annotated[str | None, QueryParameter(max_length=1_000)]
 
 
 class Pages(Controller):
     """Views on the admin API's services."""
 
     @get("/")
-    async def show_overview(self, request: Request[Any, Any, Any], services: Services) -> Response[str]:
+    async def show_overview(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Show the overview."""
         if not is_signed_in(request, services):
             return to_login(request)
         return page("overview.html", here="overview", live="/parts/overview", view=await overview(services))
 
     @get("/parts/overview")
-    async def overview_parts(self, request: Request[Any, Any, Any], services: Services) -> Response[str]:
+    async def overview_parts(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Return the overview's parts as they are now."""
         _require_session(request, services)
         return page("overview_parts.html", view=await overview(services))
 
     @get("/events/{message_id:path}")
     async def show_event(
-        self, request: Request[Any, Any, Any], services: Services, message_id: str, source: SourceId = None
+        self,
+        request: Request[Any, Any, Any],
+        services: FromServices,
+        message_id: FromPath[str],
+        source: SourceId = None,
     ) -> Response[str]:
         """Show one event."""
         if not is_signed_in(request, services):
@@ -54,7 +58,11 @@ class Pages(Controller):
 
     @get("/parts/events/{message_id:path}")
     async def event_parts(
-        self, request: Request[Any, Any, Any], services: Services, message_id: str, source: SourceId = None
+        self,
+        request: Request[Any, Any, Any],
+        services: FromServices,
+        message_id: FromPath[str],
+        source: SourceId = None,
     ) -> Response[str]:
         """Return one event's parts as they are now."""
         _require_session(request, services)

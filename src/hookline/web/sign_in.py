@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import Cookie
+from litestar.params import FromPath
 
 from hookline.control.access import Connection, require_same_origin
-from hookline.control.services import Services
+from hookline.control.services import FromServices, Services
 from hookline.control.sessions import LIFETIME_SECONDS, Sessions
 from hookline.web.rendering import page, redirect
 
@@ -20,7 +21,7 @@ class SignIn(Controller):
     """The form, its answer, the link and the way out."""
 
     @get("/login")
-    async def show_login(self, request: Request[Any, Any, Any], services: Services) -> Response[str]:
+    async def show_login(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Show the form, or go on when already signed in."""
         after = local_path(request.query_params.get("next"))
         if is_signed_in(request, services):
@@ -28,7 +29,7 @@ class SignIn(Controller):
         return page("login.html", after=after, error=None)
 
     @post("/login")
-    async def sign_in(self, request: Request[Any, Any, Any], services: Services) -> Response[str]:
+    async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Check the token and open a session."""
         require_same_origin(request)
         form = await request.form()
@@ -46,7 +47,9 @@ class SignIn(Controller):
         return _with_session(redirect(after), request, services.sessions)
 
     @get("/open/{code:str}")
-    async def open_by_link(self, request: Request[Any, Any, Any], services: Services, code: str) -> Response[str]:
+    async def open_by_link(
+        self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]
+    ) -> Response[str]:
         """Open a session with the code of the one-time link."""
         if is_signed_in(request, services):
             return redirect("/")
@@ -58,7 +61,7 @@ class SignIn(Controller):
         return _with_session(page("opened.html"), request, services.sessions)
 
     @post("/logout")
-    async def sign_out(self, request: Request[Any, Any, Any], services: Services) -> Response[str]:
+    async def sign_out(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """End the session."""
         require_same_origin(request)
         sessions = services.sessions

@@ -10,7 +10,7 @@ import pytest
 from hookline.connections.edits import Delete, Put
 from hookline.connections.model import Lane, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
-from hookline.database.sqlite import connect
+from hookline.database.sqlite import IntegrityError, connect
 from tests.unit.connections.examples import change, destination, ends, source
 
 
@@ -108,7 +108,7 @@ def test_new_settings_keep_the_lane(store: Store) -> None:
 
 
 def test_a_lane_number_is_never_used_again(store: Store) -> None:
-    """Neither deleting a destination nor a refused or failed change brings a number back."""
+    """Deleting a destination does not bring its number back."""
     change(store, source(), destination("one"))
     change(store, Delete("destination", "one"))
     change(store, destination("one"), destination("two"))
@@ -142,6 +142,21 @@ def test_a_change_that_fails_midway_leaves_nothing(store: Store) -> None:
         store.change([Put(source())], "somebody", None, fail)
     assert (store.version, store.snapshot().sources) == (0, ())
     assert change(store, source()) == 1
+
+
+def test_a_database_that_fails_midway_leaves_nothing(store: Store, path: Path) -> None:
+    """When the second of two rows cannot be written, neither the version nor the first row nor a lane number stays."""
+    change(store, source(), destination("one"))
+    faulty = connect(path)
+    faulty.execute(
+        "CREATE TRIGGER fault BEFORE INSERT ON objects WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'fault'); END"
+    )
+    with pytest.raises(IntegrityError, match="fault"):
+        change(store, destination("two"), destination("bad"))
+    faulty.execute("DROP TRIGGER fault")
+    faulty.close()
+    assert change(store, destination("three")) == 2
+    assert {id: lane.number for id, lane in store.snapshot().lanes.items()} == {"one": 1, "three": 2}
 
 
 def test_an_outdated_expectation_is_a_conflict(store: Store) -> None:

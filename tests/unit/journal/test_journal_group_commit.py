@@ -135,6 +135,24 @@ def test_the_reserve_is_left_free(open_appender: Any, disk: Any, journal: Path) 
     asyncio.run(run())
 
 
+def test_a_refusal_ahead_of_need_is_forgotten(open_appender: Any, disk: Any, journal: Path) -> None:
+    """A segment refused while the present one still had room, and possible when it is needed, refuses no append."""
+    now = [100.0]
+
+    async def run() -> None:
+        appender = open_appender(disk=disk, clock=lambda: now[0])
+        disk.free = 0
+        for number in range(5):  # past half of the first segment
+            await appender.append([a_record(number, body=b"x" * 9_000)])
+        disk.free, now[0] = 1 << 40, now[0] + 2
+        for number in range(5, 30):
+            await appender.append([a_record(number, body=b"x" * 9_000)])
+        await appender.close()
+
+    asyncio.run(run())
+    assert len(stored_ids(journal)) == 30
+
+
 def test_a_new_journal_opens_on_a_full_disk(open_appender: Any, disk: Any) -> None:
     """Without room for the first segment the journal opens all the same, and refuses until there is room."""
     now = [100.0]

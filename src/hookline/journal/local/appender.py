@@ -81,7 +81,7 @@ class LocalAppender:
         self._wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._wake.setblocking(False)
         self._partitions: list[PartitionWriter] = []
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(folder, self._disk)
         self._lock_fd = _lock(folder)
         try:
             self._open(partitions)
@@ -169,7 +169,6 @@ class LocalAppender:
             for number in range(partitions):
                 self._partitions.append(self._open_partition(number))
             self._disk.sync_folder(self._folder)
-            self._disk.sync_folder(self._folder.parent)
         except OSError as error:
             raise self._disk_error(error) from error
 
@@ -252,6 +251,14 @@ class LocalAppender:
         self._threads.shutdown()
         self._wake.close()
         os.close(self._lock_fd)
+
+
+def _make_folder(folder: Path, disk: Disk) -> None:
+    """Create the folder and what is missing above it, each for this user only and durably."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+        disk.sync_folder(path.parent)
 
 
 def _lock(folder: Path) -> int:

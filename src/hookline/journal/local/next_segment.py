@@ -49,16 +49,17 @@ class NextSegment:
         self._filling: Future[int] | None = None
         self._size_bytes = 0
         self._full_until = 0.0
+        self._closing = False
         self._hurry = threading.Event()
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``take`` would not wait."""
-        return self._filling is not None and self._filling.done()
+        """Whether ``take`` would answer at once, were it with a refusal."""
+        return self._filling is not None and self._filling.done() and not self._may_retry()
 
     def begin(self, size_bytes: int) -> None:
         """Start filling unless that is under way, done, or was refused for want of room a moment ago."""
-        if self._filling is not None or self._clock() < self._full_until:
+        if self._filling is not None and not self._may_retry():
             return
         self._size_bytes = size_bytes
         self._hurry.clear()
@@ -68,24 +69,17 @@ class NextSegment:
         """Fill as quickly as the disk allows: the segment is needed soon."""
         self._hurry.set()
 
-    def wait(self, size_bytes: int) -> None:
+    def wait(self, size_bytes: int) -> int:
         """Wait until the next segment is filled; raise JournalFull when there is no room for it."""
         self.begin(size_bytes)
         self.hurry()
-        if self._filling is None:
-            raise _full(self._folder)
-        try:
-            self._filling.result()
-        except JournalError:
-            self._filling = None
-            self._full_until = self._clock() + FULL_RETRY_SECONDS
-            raise
+        assert self._filling is not None
+        return self._filling.result()
 
     def take(self, first_offset: int, size_bytes: int) -> OpenSegment:
         """Give the filled file its header and its name, durably, and hand it over."""
-        self.wait(size_bytes)
-        assert self._filling is not None
-        fd, self._filling = self._filling.result(), None
+        fd = self.wait(size_bytes)
+        self._filling = None
         try:
             write_all(self._disk, fd, [encode_segment_header(first_offset)], 0)
             self._disk.fdatasync(fd)
@@ -104,31 +98,49 @@ class NextSegment:
         return OpenSegment(fd, first_offset, self._size_bytes)
 
     def close(self) -> None:
-        """Remove what was prepared and not taken."""
+        """Stop filling, and remove what was prepared and not taken."""
+        self._closing = True
+        self.hurry()
         if self._filling is not None and self._filling.exception() is None:
             os.close(self._filling.result())
             (self._folder / TEMPORARY_NAME).unlink(missing_ok=True)
         self._filling = None
 
+    def _may_retry(self) -> bool:
+        """Whether filling was refused for want of room, long enough ago to ask again."""
+        if self._filling is None or not self._filling.done():
+            return False
+        return isinstance(self._filling.exception(), JournalFull) and self._clock() >= self._full_until
+
     def _fill(self, size_bytes: int) -> int:
-        path = self._folder / TEMPORARY_NAME
         try:
             if self._disk.free_bytes(self._folder) - size_bytes < self._reserve_bytes:
                 raise _full(self._folder)
-            fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
-            try:
-                zeros = bytes(_CHUNK_BYTES)
-                for position in range(0, size_bytes, _CHUNK_BYTES):
-                    write_all(self._disk, fd, [memoryview(zeros)[: size_bytes - position]], position)
-                    self._disk.fdatasync(fd)
-                    self._hurry.wait(_PAUSE_SECONDS)
-            except BaseException:
-                os.close(fd)
-                path.unlink(missing_ok=True)
-                raise
+            fd = self._write_zeros(size_bytes)
+        except JournalFull:
+            self._full_until = self._clock() + FULL_RETRY_SECONDS
+            raise
         except OSError as error:
+            self._full_until = self._clock() + FULL_RETRY_SECONDS
             raise _error(self._folder, error) from error
         crash_point("journal.segment_filled")
+        return fd
+
+    def _write_zeros(self, size_bytes: int) -> int:
+        path = self._folder / TEMPORARY_NAME
+        fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
+        try:
+            zeros = memoryview(bytes(_CHUNK_BYTES))
+            for position in range(0, size_bytes, _CHUNK_BYTES):
+                if self._closing:
+                    raise _full(self._folder)
+                write_all(self._disk, fd, [zeros[: size_bytes - position]], position)
+                self._disk.fdatasync(fd)
+                self._hurry.wait(_PAUSE_SECONDS)
+        except BaseException:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+            raise
         return fd
 
 

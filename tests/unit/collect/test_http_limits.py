@@ -1,0 +1,261 @@
+"""Heads, bodies, connections and slow clients are bounded, each at its limit and one past it."""
+
+from __future__ import annotations
+
+import struct
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from hookline.collect import limits
+from tests.unit.collect.wire import TRACK, Running, Wire, request, sized, zipped
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def _padded(head_bytes: int) -> bytes:
+    # target + each header with four bytes of its own, as the limit counts
+    used = len(b"/healthz") + len(b"Hostlocalhost") + 4 + len(b"X") + 4
+    return GET + b"X: " + b"a" * (head_bytes - used) + b"\r\n\r\n"
+
+
+def test_head_bytes_boundary(edge: Running) -> None:
+    """64 KB of head pass, one byte more is 431 and closed."""
+    assert edge.ask(_padded(limits.HEAD_BYTES_MAX - 1)).status == 200
+    assert edge.ask(_padded(limits.HEAD_BYTES_MAX - 100)).status == 200
+    wire = edge.wire().send(_padded(limits.HEAD_BYTES_MAX + 1))
+    assert (wire.answer().status, wire.closed()) == (431, True)
+
+
+def test_header_count_boundary(edge: Running) -> None:
+    """100 headers pass, 101 are 431."""
+    extra = [b"X-%d: a\r\n" % number for number in range(limits.HEADERS_MAX)]
+    assert edge.ask(GET + b"".join(extra[1:]) + b"\r\n").status == 200
+    assert edge.ask(GET + b"".join(extra) + b"\r\n").status == 431
+
+
+def test_target_boundary(edge: Running) -> None:
+    """A target of 8 KB is looked up, a longer one is 431."""
+    path = b"/" + b"a" * (limits.TARGET_BYTES_MAX - 1)
+    head = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert edge.ask(b"GET " + path + head).status == 404
+    assert edge.ask(b"GET " + path + b"a" + head).status == 431
+
+
+def test_an_endless_head_is_cut_off(edge: Running) -> None:
+    """A header that never ends is answered as soon as it passes the limit."""
+    wire = edge.wire().send(GET + b"X: ")
+    for _ in range(9):
+        wire.send(b"a" * 8_192)
+    assert wire.answer().status == 431
+
+
+def test_single_call_boundary(edge: Running) -> None:
+    """A single call of 32,768 bytes is accepted, one more is 413, plain or gzipped; the connection lives on."""
+    limit = limits.EVENT_BYTES_MAX
+    assert edge.post("/v1/track", sized(limit - 1)).status == 200
+    assert edge.post("/v1/track", sized(limit)).status == 200
+    assert edge.post("/v1/track", zipped(sized(limit)), Content_Encoding="gzip").status == 200
+    wire = edge.wire().send(request("/v1/track", sized(limit + 1)))
+    assert (first := wire.answer()).status == 413
+    assert first.code == "event_too_large"
+    assert wire.send(request("/v1/track", zipped(sized(limit + 1)), Content_Encoding="gzip")).answer().status == 413
+    assert wire.send(request("/v1/track", TRACK)).answer().status == 200
+
+
+def _batch_of(byte_count: int) -> bytes:
+    items = b",".join([sized(30_000, type="track")] * 17)
+    start = b'{"batch":[' + items + b'],"pad":"'
+    return start + b"x" * (byte_count - len(start) - 2) + b'"}'
+
+
+def test_batch_bytes_boundary(edge: Running) -> None:
+    """A batch of 512,000 bytes is accepted, one more is 413, plain, gzipped or chunked."""
+    limit = limits.BATCH_BYTES_MAX
+    assert edge.post("/v1/batch", _batch_of(limit)).json["accepted"] == 17
+    assert edge.post("/v1/import", zipped(_batch_of(limit)), Content_Encoding="gzip").json["accepted"] == 17
+    assert edge.post("/v1/batch", _batch_of(limit + 1)).code == "batch_too_large"
+    assert edge.post("/v1/b", zipped(_batch_of(limit + 1)), Content_Encoding="gzip").status == 413
+
+
+def test_a_declared_giant_is_refused_unread(edge: Running) -> None:
+    """10 GB of Content-Length is 413 at once, without a byte of the body, and the connection closes."""
+    head = b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n"
+    wire = edge.wire().send(head)
+    answer = wire.answer()
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert wire.closed()
+
+
+def test_endless_chunks_are_cut_off(edge: Running) -> None:
+    """A chunked body without end is 413 before more than its limit and 64 KB are read."""
+    wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    before = edge.edge.counters.buffered_bytes
+    for _ in range(13):
+        wire.send(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
+    assert wire.answer().status == 413
+    assert wire.closed()
+    assert edge.edge.counters.buffered_bytes == before
+
+
+def test_endless_chunk_extensions_are_cut_off(edge: Running) -> None:
+    """Framing without content is bounded too: 1 MB of chunk extension is 400."""
+    wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=")
+    wire.send(b"x" * (1024 * 1024))
+    assert wire.answer().status == 400
+
+
+def test_tiny_chunks_are_no_offence(edge: Running) -> None:
+    """An honest body in one-byte chunks is read whole."""
+    body = sized(4_000)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    head = request("/v1/track", b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    assert edge.ask(head + chunks).status == 200
+    assert edge.memory.records[0].body == body
+
+
+def test_slow_headers_are_408(start: Callable[..., Running]) -> None:
+    """A head that drips is answered 408 after ten seconds, however lively it drips."""
+    edge = start()
+    wire = edge.wire().send(GET)
+    edge.until(lambda: edge.edge.counters.open_connections)
+    edge.pass_seconds(6)
+    wire.send(b"X-A: b\r\n")
+    edge.pass_seconds(6)
+    assert (wire.answer().status, wire.closed()) == (408, True)
+
+
+def test_a_slow_body_is_408(start: Callable[..., Running]) -> None:
+    """A body shorter than its Content-Length is 408 after thirty seconds and nothing of it is stored."""
+    edge = start()
+    wire = edge.wire().send(request("/v1/track", sized(1_000))[:-1])
+    edge.until(lambda: edge.edge.counters.buffered_bytes == 999)
+    edge.pass_seconds(29)
+    assert edge.edge.counters.open_connections == 1
+    edge.pass_seconds(2)
+    assert (wire.answer().status, wire.closed()) == (408, True)
+    assert edge.memory.records == []
+    assert edge.edge.counters.buffered_bytes == 0
+
+
+def test_a_body_cut_short_is_400(edge: Running) -> None:
+    """A client that hangs up its side amid a body is told, and nothing is stored."""
+    wire = edge.wire().send(request("/v1/track", TRACK)[:-1])
+    wire.socket.shutdown(socket.SHUT_WR)
+    assert wire.answer().code == "incomplete_body"
+    assert edge.memory.records == []
+
+
+def test_silence_is_closed(start: Callable[..., Running]) -> None:
+    """A new connection may be silent for ten seconds, one that was used for seventy-five."""
+    edge = start()
+    silent, used = edge.wire(), edge.wire()
+    assert used.send(request("/v1/track", TRACK)).answer().status == 200
+    edge.until(lambda: edge.edge.counters.open_connections == 2)
+    edge.pass_seconds(11)
+    assert silent.closed()
+    edge.pass_seconds(60)
+    assert used.send(request("/v1/track", TRACK)).answer().status == 200
+    edge.pass_seconds(76)
+    assert used.closed()
+
+
+def test_waiting_for_the_disk_is_not_idleness(start: Callable[..., Running]) -> None:
+    """A request that waits for the journal is not closed under it."""
+    edge = start()
+    edge.memory.hold = True
+    wire = edge.wire().send(request("/v1/track", TRACK))
+    edge.until(lambda: edge.memory.held)
+    edge.pass_seconds(300)
+    edge.call(edge.memory.release)
+    assert wire.answer().status == 200
+
+
+def test_connections_are_bounded(start: Callable[..., Running]) -> None:
+    """One connection too many gets 503 with Retry-After and is closed; room that is given back is used."""
+    edge = start(connections_max=2)
+    first, second = edge.wire(), edge.wire()
+    edge.until(lambda: edge.edge.counters.open_connections == 2)
+    third = edge.wire()
+    answer = third.answer()
+    assert (answer.status, answer.code) == (503, "too_many_connections")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert third.closed()
+    first.socket.close()
+    edge.until(lambda: edge.edge.counters.open_connections == 1)
+    assert edge.wire().send(request("/v1/track", TRACK)).answer().status == 200
+    second.socket.close()
+
+
+def test_unfinished_bodies_are_bounded_together(start: Callable[..., Running]) -> None:
+    """Bodies of all connections share a bound; past it the newest is 503 and what it held is given back."""
+    edge = start(buffered_bytes_max=100_000)
+    body = sized(300, type="track")
+    batch = b'{"batch":[' + b",".join([body] * 300) + b"]}"
+    holder = edge.wire().send(request("/v1/batch", batch)[:80_000])
+    edge.until(lambda: edge.edge.counters.buffered_bytes > 70_000)
+    second = edge.wire().send(request("/v1/batch", batch)[:80_000])
+    assert second.answer().code == "overloaded"
+    assert holder.send(request("/v1/batch", batch)[80_000:]).answer().json["accepted"] == 300
+    edge.until(lambda: edge.edge.counters.buffered_bytes == 0)
+
+
+def test_a_client_that_reads_no_answers_is_dropped(start: Callable[..., Running]) -> None:
+    """Unread answers stop the reading of requests, and after thirty seconds end the connection."""
+    edge = start()
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.connect(edge.address)
+    client.setblocking(False)
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+    edge.until(lambda: edge.edge.counters.open_connections)
+    stalled = 0
+    while stalled < 200:
+        try:
+            client.send(asked)
+            stalled = 0
+        except BlockingIOError:
+            stalled += 1
+            edge.call(lambda: None)
+    answered = edge.edge.counters.requests[b"200"]
+    edge.pass_seconds(31)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)
+    assert edge.edge.counters.requests[b"200"] <= answered + 500
+    client.close()
+
+
+def test_a_reset_while_waiting_harms_nobody(start: Callable[..., Running]) -> None:
+    """An answer to a connection that was reset goes nowhere; the others of the same commit get theirs."""
+    edge = start()
+    edge.memory.hold = True
+    gone, stays = edge.wire(), edge.wire()
+    gone.send(request("/v1/track", TRACK))
+    edge.until(lambda: len(edge.memory.held) == 1)
+    stays.send(request("/v1/track", TRACK))
+    edge.until(lambda: len(edge.memory.held) == 2)
+    gone.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    gone.socket.close()
+    edge.until(lambda: edge.edge.counters.open_connections == 1)
+    edge.call(edge.memory.release)
+    edge.call(edge.memory.release)
+    assert stays.answer().status == 200
+
+
+def test_a_refused_client_still_sees_its_answer(edge: Running) -> None:
+    """What a refused client is still sending is read and dropped for a while, so that no reset eats the answer."""
+    wire: Wire = edge.wire()
+    wire.send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n")
+    for _ in range(10):
+        wire.send(b"x" * 50_000)
+    assert wire.answer().status == 413
+
+
+@pytest.mark.parametrize("seconds", [3])
+def test_lingering_ends(start: Callable[..., Running], seconds: float) -> None:
+    """A refused client that never closes its side is cut off soon."""
+    edge = start()
+    wire = edge.wire().send(b"junk\r\n\r\n")
+    assert wire.answer().status == 400
+    edge.pass_seconds(seconds)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)

@@ -1,0 +1,24 @@
+"""Running control roles: one of its own for a test that changes something, one shared by those that only ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.control.running import Running
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Running]:
+    """Control on an empty data folder."""
+    with Running(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Control that many tests ask and none changes."""
+    with Running(tmp_path_factory.mktemp("asked") / "data") as running:
+        yield running

@@ -1,0 +1,163 @@
+"""A control role served over a real socket, and what the tests say to it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hookline.control.serve import Server, start
+from hookline.events.fingerprint import fingerprint
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.record import FORMAT_VERSION, Record, Rejection
+from hookline.settings import Control, Settings
+from hookline.web.pages import routes
+
+TOKEN = "hk_admin_for-the-tests-only"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, headers by lower-case name."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode()
+
+
+class Running:
+    """Control in a thread; ``call`` speaks HTTP to it."""
+
+    def __init__(self, folder: Path, **control: Any) -> None:
+        settings = Settings(
+            data_dir=str(folder), control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control})
+        )
+        self.data_path = folder
+        self.services, self._listening = start(settings, None)
+        self.port: int = self._listening.getsockname()[1]
+        self.server = Server(self.services, [routes])
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self.server.serve(sockets=[self._listening])), daemon=True
+        )
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        wait_until(lambda: self.server.started)
+        self.services.ready = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.services.stop_streams()
+        self._thread.join(5)
+        assert not self._thread.is_alive(), "control did not stop"
+        self.services.close()
+        self.services.store.close()
+
+    def call(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None, token: bool = True
+    ) -> Answer:
+        """One request, by default with the admin token; a body that is not bytes is sent as JSON."""
+        payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, payload, {**(BEARER if token else {}), **(headers or {})})
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def api(self, method: str, path: str, body: object = None) -> Answer:
+        """A call below ``/api/v1``."""
+        return self.call(method, "/api/v1" + path, body)
+
+    def append(self, *records: Record) -> None:
+        """Store records as collect would."""
+        asyncio.run(_append(self.data_path / "journal", records))
+
+
+async def _append(folder: Path, records: tuple[Record, ...]) -> None:
+    appender = LocalAppender(folder, retention_seconds=86_400, retention_bytes=2**30, segment_bytes=1_048_576)
+    await appender.append(records)
+    await appender.close()
+
+
+def record(message_id: str, event: str = "Test", *, rejected: str | None = None, **fields: Any) -> Record:
+    """A stored track call of the source ``site``."""
+    source, kind = fields.pop("source", "site"), fields.pop("type", "track")
+    body = {"type": kind, "messageId": message_id, "userId": "u1", "event": event, **fields}
+    return Record(
+        format_version=FORMAT_VERSION,
+        erased=False,
+        received_at=int(time.time() * 1000),
+        source=source,
+        type=kind,
+        message_id=message_id,
+        fingerprint=fingerprint(source, message_id),
+        user_key=str(body["userId"]),
+        timestamp="2026-01-01T00:00:00.000Z",
+        origin="sdk",
+        body=json.dumps(body).encode(),
+        rejection=Rejection("missing_event", rejected) if rejected else None,
+    )
+
+
+def source(id: str = "site", **fields: Any) -> dict[str, Any]:
+    """A source as the API takes it."""
+    return {"id": id, "name": id.title(), "type": "server", "enabled": True, "writeKeys": [f"wk_{id}"], **fields}
+
+
+def destination(id: str = "crm", secret: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A destination as the API takes it."""
+    settings: dict[str, Any] = {"webhooks": [{"url": "https://crm.example.com/hook", "headers": {}}]}
+    if secret is not None:
+        settings["sharedSecret"] = secret
+    return {"id": id, "name": id.upper(), "kind": "webhook", "sources": ["site"], "settings": settings, **fields}
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait for a condition with a bound."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "condition not met in time"
+        time.sleep(0.01)
+
+
+class Stream:
+    """An open event stream."""
+
+    def __init__(self, running: Running) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+        self._connection.request("GET", "/api/v1/events/stream", headers=BEARER)
+        self.answer = self._connection.getresponse()
+
+    def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (kind, data) of each message until the server ends the stream."""
+        kind = ""
+        for raw in self.answer:
+            line = raw.decode().rstrip("\n")
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield kind, json.loads(line.removeprefix("data: "))
+
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()

@@ -1,0 +1,46 @@
+"""An index over a journal in memory, with ranges small enough to be sealed within a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.index.journal_in_memory import JournalInMemory
+
+from hookline.index.duplicates import Duplicates
+
+WINDOW_SECONDS = 3600
+RUN_EVENTS = 8
+
+Open = Callable[..., Duplicates]
+
+
+@pytest.fixture
+def journal() -> JournalInMemory:
+    """An empty journal."""
+    return JournalInMemory()
+
+
+@pytest.fixture
+def open_index(tmp_path: Path, journal: JournalInMemory) -> Open:
+    """Opens the index of partition 0 in ``tmp_path``; everything may be set by name."""
+
+    def open_(**options: object) -> Duplicates:
+        settings: dict[str, object] = {
+            "window_seconds": WINDOW_SECONDS,
+            "bytes_max": 1 << 30,
+            "run_events": RUN_EVENTS,
+            **options,
+        }
+        return Duplicates(tmp_path / "0", journal, 0, **settings)  # type: ignore[arg-type]
+
+    return open_
+
+
+def finish(index: Duplicates) -> None:
+    """Do all work that is waiting."""
+    for _ in range(100_000):
+        if not index.work():
+            return
+    raise AssertionError("the index's work does not end")

@@ -12,8 +12,10 @@ import ipaddress
 import json
 import os
 import re
+import tempfile
 import types
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, NewType, get_args, get_origin, get_type_hints
 
@@ -24,6 +26,7 @@ Bytes = NewType("Bytes", int)
 Networks = NewType("Networks", tuple[str, ...])
 
 DAY_SECONDS = 86_400.0
+SOCKET_PATH_BYTES_MAX = 100
 
 
 class SettingsError(ValueError):
@@ -125,6 +128,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def data_path(self) -> Path:
         """The data folder as an absolute path."""
         return Path(self.data_dir).expanduser().absolute()
+
+    def socket_path(self, name: str) -> Path:
+        """Where a local socket of this installation is: in ``run/`` of the data folder.
+
+        The system takes about 100 bytes of a socket's path; for a deeper data folder it is a folder of this user's
+        in the temporary directory, named after the data folder.
+        """
+        path = self.data_path / "run" / name
+        if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+            return path
+        mark = blake2b(os.fsencode(self.data_path), digest_size=8).hexdigest()
+        folder = Path(tempfile.gettempdir()) / f"hookline-{os.getuid()}-{mark}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise SettingsError(f"{folder} is not ours: remove it, or use a data_dir with a shorter path")
+        folder.chmod(0o700)
+        return folder / name
 
 
 class Origin(msgspec.Struct, frozen=True):

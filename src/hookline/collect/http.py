@@ -264,7 +264,7 @@ class Connection(Outbound):
 
     def _hold_to_bounds(self) -> None:
         if self._phase == HEAD:
-            if self._fed_bytes > limits.HEAD_BYTES_MAX:
+            if self._fed_bytes > limits.HEAD_BYTES_MAX + limits.HEAD_FRAME_BYTES_MAX:
                 self._refuse("headers_too_large")
             return
         framing = self._fed_bytes - self._size - self._chunks * limits.CHUNK_FRAME_BYTES

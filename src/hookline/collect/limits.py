@@ -23,6 +23,9 @@ MERGED_BYTES_MAX = 4 * 1024 * 1024
 
 # One request's head.
 HEAD_BYTES_MAX = 64 * 1024
+"""Target, names and values, and four bytes per header."""
+HEAD_FRAME_BYTES_MAX = 64
+"""The rest of a request line and the empty line."""
 HEADERS_MAX = 100
 TARGET_BYTES_MAX = 8 * 1024
 WRITE_KEY_CHARACTERS_MAX = 200

@@ -28,6 +28,7 @@ class CollectRole:
     def __init__(self, settings: Settings, boot_id: str | None) -> None:
         data = settings.data_path
         self._log = logger()
+        self._settings = settings
         self._boot_id = boot_id
         self._run_folder = data / "run"
         self.failed = asyncio.Event()
@@ -36,17 +37,18 @@ class CollectRole:
             settings.journal.partitions,
             retention_seconds=settings.retention.events,
             retention_bytes=settings.retention.bytes,
-            wake_path=self._run_folder / "deliver.wake",
+            wake_path=settings.socket_path("deliver.wake"),
             on_failed=self._on_failed,
         )
         for recovery in self.appender.recovered:
-            self._log.warning("journal_recovered", detail=str(recovery))
+            report = self._log.error if recovery.damaged_records else self._log.warning
+            report("journal_recovered", **recovery._asdict())
         self.edge = Edge(self.appender, settings)
         self.feed = Feed(data / "control.db", kinds=("source",))
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
-        inner = await serve_append(self._run_folder / "collect.sock", self.appender)
+        inner = await serve_append(self._settings.socket_path("collect.sock"), self.appender)
         host, port = await self.edge.serve()
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()

@@ -51,8 +51,20 @@ class LiveEvents:
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
         self._loop: asyncio.Task[None] | None = None
         self._closed = False
+        self.looks = 0
+        """How often the journal was looked at."""
         # Events whose fate is still open, by place, with the fate last told.
         self._followed: OrderedDict[tuple[int, int], EventFate] = OrderedDict()
+
+    @property
+    def watchers(self) -> int:
+        """How many streams are open."""
+        return len(self._watchers)
+
+    @property
+    def looking(self) -> bool:
+        """Whether the loop runs, which it does only for watchers."""
+        return self._loop is not None and not self._loop.done()
 
     def watch(self) -> AsyncIterator[bytes]:
         """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already."""
@@ -74,7 +86,7 @@ class LiveEvents:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE_MESSAGES_MAX)
         self._watchers.add(queue)
-        if self._loop is None or self._loop.done():
+        if not self.looking:
             self._loop = asyncio.get_running_loop().create_task(self._look_while_watched())
         try:
             yield b"retry: 1000\n: Hookline\n\n"
@@ -96,6 +108,7 @@ class LiveEvents:
                 if starts is None:
                     starts = await self._events.ends()
                 starts = await self._look(starts)
+                self.looks += 1
             except Exception:  # noqa: BLE001 - the loop's border: a journal being opened or repaired comes back
                 logger().warning("live_look_failed", exc_info=True)
             await asyncio.sleep(LOOK_SECONDS)

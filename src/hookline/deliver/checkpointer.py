@@ -138,6 +138,7 @@ class Checkpointer:
                 lane, backlog = engine.lanes.get(number), backlogs.get(number)
                 if lane is not None and backlog is not None:
                     lane.retry_count, lane.next_retry_ms = backlog
+                    engine.retrying.add(lane)
         engine.wake_starved()
 
 

@@ -44,6 +44,8 @@ class Engine:
         self.lanes: dict[int, Lane] = {}
         self.open_lanes: set[Lane] = set()
         """Lanes with work that a checkpoint must know of."""
+        self.retrying: set[Lane] = set()
+        """Lanes that have retry rows."""
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
         self.flying = 0
@@ -245,6 +247,7 @@ class Engine:
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
         if not delivery.from_row:
             lane.retry_count += 1
+            self.retrying.add(lane)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
         self.counters.retries_scheduled += 1
@@ -254,6 +257,7 @@ class Engine:
         """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
         now_ms = self.clock.now_ms()
         lane.retry_count += 1
+        self.retrying.add(lane)
         lane.loose.discard(place)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or now_ms, now_ms)

@@ -15,12 +15,13 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Intake, Lane
 from hookline.index.duplicates import Duplicates
-from hookline.journal.port import Group, OffsetExpired, Reader
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
+RETENTION_PASSED = "the journal's retention passed the lane"
 CURSORS_MAX = 8
 """Open catch-up reads kept from one turn to the next."""
 
@@ -161,7 +162,10 @@ class Feeder:
         try:
             group = shared.next_group()
         except OffsetExpired as expired:
-            shared.next_offset = expired.start
+            self._pass_over(shared, expired.start, "expired_by_retention", RETENTION_PASSED)
+            return True
+        except JournalCorrupt as damaged:
+            self._pass_over(shared, damaged.next_offset, "discarded", str(damaged))
             return True
         if group is None:
             return False
@@ -298,7 +302,10 @@ class Feeder:
                 cursor = self._journal.read(intake.partition, offset)
                 group = next(cursor, None)
         except OffsetExpired as expired:
-            self._skip_expired(intake, expired.start)
+            self._skip(intake, expired.start, "expired_by_retention", RETENTION_PASSED)
+            return self._read(intake)
+        except JournalCorrupt as damaged:
+            self._skip(intake, damaged.next_offset, "discarded", str(damaged))
             return self._read(intake)
         if group is None or cursor is None:
             return None
@@ -348,25 +355,24 @@ class Feeder:
         first = group.first_offset
         return {first + index for index, _ in self.shared[partition].duplicates.check(group.records, first)}
 
-    def _skip_expired(self, intake: Intake, start: int) -> None:
-        """Retention wins over lag, never silently: one range record says what was dropped."""
+    def _pass_over(self, shared: SharedReader, until: int, fate: str, reason: str) -> None:
+        """Go on behind what can no longer be read, on the record of every lane that would have had it."""
+        for lane in shared.attached:
+            self._record_loss(lane, shared.partition, shared.next_offset, until, fate, reason)
+        shared.next_offset = until
+
+    def _skip(self, intake: Intake, until: int, fate: str, reason: str) -> None:
+        """The same for one detached lane."""
         lane = next(lane for lane in self.engine.lanes.values() if intake in lane.detached)
-        self._log.error(
-            "events_expired_by_retention", destination=lane.destination.id, events=start - intake.next_offset
-        )
-        self.engine.batch.ranges.append(
-            RangeRow(
-                lane.number,
-                lane.destination.id,
-                intake.partition,
-                intake.next_offset,
-                start - 1,
-                "expired_by_retention",
-                self.engine.clock.now_ms(),
-                "the journal's retention passed the lane",
-            )
-        )
-        intake.next_offset = start
+        self._record_loss(lane, intake.partition, intake.next_offset, until, fate, reason)
+        intake.next_offset = until
+
+    def _record_loss(self, lane: Lane, partition: int, first: int, until: int, fate: str, reason: str) -> None:
+        destination = lane.destination.id
+        self._log.error("events_passed_over", destination=destination, events=until - first, fate=fate, reason=reason)
+        now_ms = self.engine.clock.now_ms()
+        row = RangeRow(lane.number, destination, partition, first, until - 1, fate, now_ms, reason)
+        self.engine.batch.ranges.append(row)
 
 
 def _is_deliverable(record: Record) -> bool:

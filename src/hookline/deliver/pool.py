@@ -25,8 +25,11 @@ FIRST_ADDRESSES_SECONDS = 1.5
 class Pool:
     """The connections to one origin."""
 
-    def __init__(self, url: ReceiverUrl, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self, url: ReceiverUrl, sink: Sink, resolver: Resolver, tls: ssl.SSLContext, active: set[Pool]
+    ) -> None:
         self.sink = sink
+        self._active = active
         self._host = url.host
         self._port = url.port
         self._tls = tls if url.scheme == "https" else None
@@ -49,6 +52,7 @@ class Pool:
         """Send a request on a new connection."""
         connection = Connection(self)
         self._connections.add(connection)
+        self._active.add(self)
         connection.begin(token, target, request, monotonic())
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
 
@@ -123,12 +127,14 @@ class Pools:
         self._resolver = resolver
         self._tls = tls
         self._pools: dict[tuple[str, str, int], Pool] = {}
+        self._active: set[Pool] = set()
+        """Pools that have connections: the others cost nothing."""
 
     def of(self, url: ReceiverUrl) -> Pool:
         """The pool of a URL's origin."""
         pool = self._pools.get(url.origin)
         if pool is None:
-            pool = self._pools[url.origin] = Pool(url, self._sink, self._resolver, self._tls)
+            pool = self._pools[url.origin] = Pool(url, self._sink, self._resolver, self._tls, self._active)
         return pool
 
     def __iter__(self) -> Iterator[Pool]:
@@ -138,10 +144,11 @@ class Pools:
         """Sweep every pool that has connections; return how many connections are left."""
         now = monotonic()
         left = 0
-        for pool in self._pools.values():
-            if len(pool):
-                pool.sweep(now, timeout_seconds)
-                left += len(pool)
+        for pool in list(self._active):
+            pool.sweep(now, timeout_seconds)
+            left += len(pool)
+            if not len(pool):
+                self._active.discard(pool)
         return left
 
     def close(self) -> None:

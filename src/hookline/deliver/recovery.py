@@ -107,6 +107,7 @@ class Recovery:
             return
         lane.retry_count += backlog.rows
         lane.next_retry_ms = backlog.due_ms
+        self._engine.retrying.add(lane)
         done = self._entries.get(lane.number, {})
         for row in self._store.oldest(lane.number, backlog.rows) if done else ():
             place = row.partition << PLACE_SHIFT | row.offset

@@ -47,7 +47,9 @@ class Registry:
             lane = engine.lanes.get(number)
             if lane is None:
                 self.open(destination, start)
-            elif lane.destination != destination or lane.starts != start.sources:
+            elif lane.destination is not destination and (
+                lane.destination != destination or lane.starts != start.sources
+            ):
                 self._change(lane, destination, start)
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))

@@ -37,8 +37,10 @@ class Retries:
         if self._engine.stopping:
             return
         now_ms = self._engine.clock.now_ms()
-        for lane in [lane for lane in self._engine.lanes.values() if lane.retry_count and lane.next_retry_ms <= now_ms]:
-            if lane.breaker.allowance:
+        for lane in list(self._engine.retrying):
+            if lane.closed or lane.retry_count <= 0:
+                self._engine.retrying.discard(lane)
+            elif lane.next_retry_ms <= now_ms and lane.breaker.allowance:
                 self._start_due(lane, now_ms)
         for lane in list(self._engine.probing):
             self._probe(lane, now_ms)

@@ -95,7 +95,7 @@ class DeliverRole:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""
-        wake = _listen(self._run_folder / "deliver.wake")
+        wake = _listen(self.settings.socket_path("deliver.wake"))
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
         beats = [

@@ -151,17 +151,20 @@ def _out(
         traits = empty if traits is UNSET else traits
     elif kind == "alias":
         user_id, new_id = UNSET, user_id
+    # Most are absent; a call for each would cost more than the rest of this function.
+    anonymous_id, event, name = caller.anonymousId, caller.event, caller.name
+    category, group_id, previous_id = caller.category, caller.groupId, caller.previousId
     return _Body(
         BODY_VERSION,
         kind,
         user_id,
-        _text(caller.anonymousId),
+        UNSET if anonymous_id is None else _text(anonymous_id),
         record.timestamp,
-        _text(caller.event),
-        _text(caller.name),
-        _text(caller.category),
-        _text(caller.groupId),
-        _text(caller.previousId),
+        UNSET if event is None else _text(event),
+        UNSET if name is None else _text(name),
+        UNSET if category is None else _text(category),
+        UNSET if group_id is None else _text(group_id),
+        UNSET if previous_id is None else _text(previous_id),
         new_id,
         properties,
         traits,
@@ -248,6 +251,8 @@ def _tree_fields(tree: dict[str, Tree], name: str) -> Any:
 
 
 def _tree_text(value: Tree) -> str | None:
+    if isinstance(value, json_tree.Number) and not value.removeprefix("-").isdigit():
+        return json_tree.javascript_number(value)
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     return json_tree.encode_verbatim(value).decode()

@@ -26,6 +26,9 @@ RUN_EVENTS = 131_072
 FROZEN_MAX = 2
 """Full ranges waiting in memory to be sealed; with a failing disk the oldest is given up beyond that."""
 
+WORK_SECONDS = 0.001
+"""How long one call of ``work`` takes, single steps of the disk aside."""
+
 DISK_RETRY_SECONDS = 5.0
 """Pause after the disk refused."""
 
@@ -66,6 +69,11 @@ class Duplicates:
         return self._recent.next_offset
 
     @property
+    def frozen_ranges(self) -> int:
+        """How many full ranges wait in memory to be sealed."""
+        return len(self._frozen)
+
+    @property
     def size_bytes(self) -> int:
         """What the index takes on the disk."""
         return self._sealed.size_bytes
@@ -94,23 +102,17 @@ class Duplicates:
         self._freeze_when_full()
         return found
 
-    def work(self) -> bool:
-        """Do one short step of what is waiting (sealing, filling filters); return whether there is more to do now."""
-        if self._job is None:
-            self._job = self._next_job()
-            if self._job is None:
-                return False
-        try:
-            next(self._job)
-        except StopIteration:
-            self._job = None
-            self.failure = None
-        except OSError as error:
-            self._job = None
-            self.failure = str(error)
-            self._retry_at = self._clock() + DISK_RETRY_SECONDS
-            return False
-        return True
+    def work(self, budget_seconds: float = WORK_SECONDS) -> bool:
+        """Do what is waiting (sealing, filling filters) for about the budget; return whether there is more to do now.
+
+        One group of records is to be followed by one call. The budget grows with what is waiting, so that sealing
+        keeps pace with a reader at full speed.
+        """
+        end = self._clock() + budget_seconds * max(1, len(self._frozen))
+        while self._step():
+            if self._clock() >= end:
+                return True
+        return False
 
     def window_seconds_real(self, now_ms: int) -> float:
         """Return how far back repeats are recognised: the window, or less where the bytes or retention cut it."""
@@ -124,7 +126,8 @@ class Duplicates:
 
     def retain(self) -> None:
         """Drop the runs of events that the journal no longer keeps."""
-        self._sealed.shrink(self._reader.start(self._partition))
+        if self._job is None:  # sealing ends with this anyway, and must not lose a filter that it is filling
+            self._sealed.shrink(self._reader.start(self._partition))
 
     def rest(self) -> None:
         """Give back memory that only speeds look-ups up; for when there is nothing to do for a while."""
@@ -175,6 +178,23 @@ class Duplicates:
             earlier is not None and not earlier.erased and record.received_at - earlier.received_at <= self._window_ms
         )
 
+    def _step(self) -> bool:
+        if self._job is None:
+            self._job = self._next_job()
+            if self._job is None:
+                return False
+        try:
+            next(self._job)
+        except StopIteration:
+            self._job = None
+            self.failure = None
+        except OSError as error:
+            self._job = None
+            self.failure = str(error)
+            self._retry_at = self._clock() + DISK_RETRY_SECONDS
+            return False
+        return True
+
     def _close_gap(self, first_offset: int) -> None:
         if first_offset > self.next_offset:  # the reader was overtaken by retention
             self._freeze(first_offset)
@@ -188,7 +208,7 @@ class Duplicates:
             self._frozen.append(self._recent)
         self._recent = Recent(next_offset)
         while len(self._frozen) > FROZEN_MAX:
-            if not self.work():
+            if not self._step():
                 self._give_up_oldest()
 
     def _give_up_oldest(self) -> None:

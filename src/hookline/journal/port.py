@@ -69,6 +69,21 @@ class OffsetExpired(JournalError):
         self.start = start
 
 
+class JournalCorrupt(JournalError):
+    """Records that were durable cannot be read any more; ``next_offset`` is where reading may go on."""
+
+    code = "journal_corrupt"
+
+    def __init__(self, segment: str, offset: int, next_offset: int) -> None:
+        super().__init__(
+            f"journal segment {segment} is damaged at offset {offset}; reading can go on at offset {next_offset}. "
+            "Check the disk, and restore the segment from a copy if there is one"
+        )
+        self.segment = segment
+        self.offset = offset
+        self.next_offset = next_offset
+
+
 class Group(NamedTuple):
     """Consecutive records: ``records[i]`` has offset ``first_offset + i``; ``size_bytes`` is what they take on disk."""
 
@@ -97,7 +112,8 @@ class Reader(Protocol):
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` to the end as it is now; the first one begins exactly at ``offset``.
 
-        Raise OffsetExpired when ``offset`` is below ``start``, ValueError when it is past ``end``.
+        Raise OffsetExpired when ``offset`` is below ``start``, ValueError when it is past ``end``, JournalCorrupt
+        where the disk lost something.
         """
 
     def get(self, partition: int, offset: int) -> Record | None:

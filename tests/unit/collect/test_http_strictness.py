@@ -32,7 +32,10 @@ MALFORMED = {
     "coding identity": HEAD + b"Transfer-Encoding: identity\r\n" + b"\r\n" + BODY,
     "coding twice": HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED,
     "coding after a vertical tab": HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n" + CHUNKED,
-    "coding in HTTP/1.0": b"POST /v1/track HTTP/1.0\r\n" + AUTHORIZATION + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED,
+    "coding in HTTP/1.0": b"POST /v1/track HTTP/1.0\r\n"
+    + AUTHORIZATION
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + CHUNKED,
     "folded header": HEAD + b"X-A: b\r\n c\r\n" + LENGTH + b"\r\n" + BODY,
     "folded with a tab": HEAD + b"X-A: b\r\n\tc\r\n" + LENGTH + b"\r\n" + BODY,
     "folded length": HEAD + b"Content-Length:\r\n 48\r\n\r\n" + BODY,
@@ -116,7 +119,14 @@ def test_surplus_bytes_are_never_part_of_the_event(edge: Running) -> None:
 
 def test_every_split_of_a_request_reads_alike(edge: Running) -> None:
     """Where the network cuts a request, within the head, within a chunk, makes no difference."""
-    data = HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;x=y\r\n" + BODY[:5] + b"\r\n2b\r\n" + BODY[5:] + b"\r\n0\r\nT: 1\r\n\r\n"
+    data = (
+        HEAD
+        + b"Transfer-Encoding: chunked\r\n\r\n5;x=y\r\n"
+        + BODY[:5]
+        + b"\r\n2b\r\n"
+        + BODY[5:]
+        + b"\r\n0\r\nT: 1\r\n\r\n"
+    )
     for cut in range(1, len(data)):
         wire = edge.wire().send(data[:cut])
         assert wire.send(data[cut:]).answer().status == 200, cut

@@ -172,7 +172,9 @@ class Running:
             assert time.monotonic() < ends, "the condition did not come true"
 
     def stop(self) -> None:
-        """Stop the edge and its thread."""
+        """Stop the edge and its thread; harmless when a test has done so."""
+        if not self._thread.is_alive():
+            return
         self.loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(WAIT_SECONDS * 2)
         assert not self._thread.is_alive()

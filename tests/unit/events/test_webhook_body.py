@@ -112,7 +112,16 @@ def test_null_and_empty_ids_are_absent(absent: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (42, "42"), (1.5, "1.5"), (True, "true"), ({"a": [1, None]}, '{"a":[1,null]}')]
+    ("value", "text"),
+    [
+        (0, "0"),
+        (42, "42"),
+        (1.5, "1.5"),
+        (12.0, "12"),
+        (10**20, str(10**20)),
+        (True, "true"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+    ],
 )
 def test_other_types_become_strings(value: object, text: str) -> None:
     """Ids and names are strings in every body."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.index.journal_in_memory import JournalInMemory
 
 from hookline.index.duplicates import Duplicates
+from tests.unit.index.journal_in_memory import JournalInMemory
 
 WINDOW_SECONDS = 3600
 RUN_EVENTS = 8

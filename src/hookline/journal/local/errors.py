@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hookline.journal.port import JournalError, JournalFull
+from hookline.journal.port import JournalCorrupt, JournalError, JournalFull
+
+__all__ = ["JournalBusy", "JournalCorrupt", "JournalTooNew"]
 
 
 class JournalBusy(JournalFull):
@@ -10,21 +12,6 @@ class JournalBusy(JournalFull):
 
     code = "journal_busy"
     retry_after_seconds = 1
-
-
-class JournalCorrupt(JournalError):
-    """Records that were durable cannot be read any more; ``next_offset`` is where reading may go on."""
-
-    code = "journal_corrupt"
-
-    def __init__(self, segment: str, offset: int, next_offset: int) -> None:
-        super().__init__(
-            f"journal segment {segment} is damaged at offset {offset}; reading can go on at offset {next_offset}. "
-            "Check the disk, and restore the segment from a copy if there is one"
-        )
-        self.segment = segment
-        self.offset = offset
-        self.next_offset = next_offset
 
 
 class JournalTooNew(JournalError):

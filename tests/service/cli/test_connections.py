@@ -1,0 +1,61 @@
+"""Connections as a file: check, diff, apply, export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.service.cli.conftest import Run
+from tests.service.harness import Hookline
+
+FILE = {
+    "sources": [{"id": "app", "name": "App", "type": "mobile", "writeKeys": ["wk_app"]}],
+    "destinations": [
+        {
+            "id": "crm",
+            "name": "CRM",
+            "sources": ["app"],
+            "settings": {"webhooks": [{"url": "https://crm.example.com/"}], "sharedSecret": "s3cret-s3cret"},
+        }
+    ],
+}
+
+
+def test_a_file_is_compared_applied_and_exported(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """diff changes nothing, apply does what it announced, a second apply nothing, and export can be applied."""
+    with new_hookline(sources=[]) as hookline:
+        file = hookline.folder / "more.yaml"
+        file.write_text(json.dumps(FILE))
+        assert "+ destination crm" in run(hookline, "diff", str(file)).stdout
+        assert hookline.api("GET", "destinations/crm").status == 404
+        assert "+ source app" in run(hookline, "apply", str(file)).stdout
+        assert hookline.api("GET", "destinations/crm").status == 200
+        assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
+        exported = run(hookline, "export").stdout
+        assert "s3cret" not in exported
+        file.write_text(exported)
+        assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
+
+
+def test_only_prune_deletes(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """What is no longer in the file stays until deletion is asked for."""
+    with new_hookline(sources=[]) as hookline:
+        file = hookline.folder / "more.yaml"
+        file.write_text(json.dumps(FILE))
+        run(hookline, "apply", str(file))
+        file.write_text(json.dumps({**FILE, "destinations": []}))
+        assert run(hookline, "apply", str(file)).stdout == "nothing to change\n"
+        assert "- destination crm" in run(hookline, "apply", str(file), "--prune").stdout
+        assert hookline.api("GET", "destinations/crm").status == 404
+
+
+def test_a_bad_file_is_refused_with_its_place(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """Nothing of a file with a mistake is applied; the sentence says where it is."""
+    with new_hookline() as hookline:
+        file = hookline.folder / "bad.yaml"
+        file.write_text("sources:\n- {id: app, name: App, typ: web}\n")
+        for command in ("diff", "apply"):
+            done = run(hookline, command, str(file))
+            assert done.returncode == 1
+            assert "'typ'" in done.stderr
+        assert hookline.api("GET", "sources/app").status == 404

@@ -1,0 +1,84 @@
+"""``hookline listen``, ``send`` and ``why`` together, as in the README."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from tests.service.cli.conftest import Run, command, environment
+from tests.service.harness import Hookline, free_port, wait_until
+
+
+def listen(hookline: Hookline, *arguments: str) -> subprocess.Popen[str]:
+    """Start the receiver and wait until it is a destination."""
+    line = command(hookline, "listen", "--json", *arguments)
+    process = subprocess.Popen(
+        line, cwd=hookline.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: destinations(hookline) or process.poll() is not None, 15, "listen is a destination")
+    return process
+
+
+def destinations(hookline: Hookline) -> list[str]:
+    """The ids of all destinations."""
+    return [item["id"] for item in hookline.api("GET", "destinations").json["items"]]
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:
+    """Ask the receiver to end; its exit code, standard output and standard error."""
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=15)
+    return process.returncode, output, errors
+
+
+def test_an_event_is_sent_received_and_explained(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """The README's first event: listen shows it verified, why shows it delivered, and listen leaves nothing behind."""
+    with new_hookline() as hookline:
+        port = free_port()
+        receiver = listen(hookline, "--port", str(port))
+        assert destinations(hookline) == [f"listen-{port}"]
+        sent = run(
+            hookline, "send", "track", "--user-id", "u1", "--event", "Signed Up", "--properties", "n=1", "--json"
+        )
+        message_id = json.loads(sent.stdout)["messageId"]
+        hookline.wait_fate(message_id, f"listen-{port}", "delivered")
+        fate: dict[str, Any] = json.loads(run(hookline, "why", message_id, "--json").stdout)
+        assert fate["destinations"][0]["attempts"][0]["outcome"] == "success"
+        assert "delivered" in run(hookline, "why", message_id).stdout
+        code, output, _ = ended(receiver, signal.SIGTERM)
+        arrival = json.loads(output)
+        assert (code, arrival["signature"], arrival["messageId"]) == (0, "valid", message_id)
+        assert arrival["body"]["properties"] == {"n": 1}
+        assert destinations(hookline) == []
+
+
+def test_ctrl_c_takes_the_destination_out(new_hookline: Callable[..., Hookline]) -> None:
+    """Ctrl-C ends it as cleanly as SIGTERM."""
+    with new_hookline() as hookline:
+        receiver = listen(hookline, "--port", "0")
+        code, _, errors = ended(receiver, signal.SIGINT)
+        assert (code, destinations(hookline)) == (0, [])
+        assert "refused" not in errors
+
+
+def test_it_says_when_nothing_can_arrive(new_hookline: Callable[..., Hookline]) -> None:
+    """A server that may not send to this machine is named as the reason, with the setting to change."""
+    with new_hookline(settings={"deliver.allow_networks": []}) as hookline:
+        receiver = listen(hookline, "--port", "0")
+        _, _, errors = ended(receiver, signal.SIGTERM)
+        assert "deliver.allow_networks" in errors
+
+
+def test_a_status_to_answer_shows_retries(new_hookline: Callable[..., Hookline]) -> None:
+    """Answering 500 makes the same message come again."""
+    with new_hookline() as hookline:
+        port = free_port()
+        receiver = listen(hookline, "--port", str(port), "--status", "500")
+        message_id = hookline.track()
+        wait_until(lambda: len(hookline.fate_at(message_id, f"listen-{port}").get("attempts", [])) > 1, 10, "a retry")
+        _, output, _ = ended(receiver, signal.SIGTERM)
+        assert {json.loads(line)["messageId"] for line in output.splitlines()} == {message_id}
+        assert len(output.splitlines()) > 1

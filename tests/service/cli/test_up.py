@@ -1,0 +1,70 @@
+"""``hookline up``: what it does when roles die, when it is killed, and for a first look."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
+
+NewHookline = Callable[..., Hookline]
+
+
+def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: NewHookline) -> None:
+    """Each role may be killed; a moment later it is back and events flow as before."""
+    with new_hookline(webhook("crm", receiver.url())) as hookline:
+        for role in ("collect", "deliver", "control"):
+            before = hookline.role(role)
+            os.kill(before, signal.SIGKILL)
+            wait_until(lambda role=role, before=before: running(hookline, role) not in (None, before), 10, role)
+            hookline.wait_ready()
+        receiver.wait_for(hookline.track())
+
+
+def test_roles_end_when_their_supervisor_is_killed(new_hookline: NewHookline) -> None:
+    """kill -9 of the supervisor alone leaves no role behind, and the next start on the folder succeeds at once."""
+    hookline = new_hookline().start()
+    assert hookline.process is not None
+    hookline.process.kill()
+    hookline.process.wait(5)
+    group = hookline.members
+    wait_until(lambda: not group(), 10, "roles gone")
+    with hookline:
+        hookline.track()
+
+
+def test_a_new_start_waits_for_what_a_killed_supervisor_left(new_hookline: NewHookline) -> None:
+    """A service manager restarts a killed supervisor at once: the new one waits until the old roles are gone."""
+    hookline = new_hookline().start()
+    assert hookline.process is not None
+    hookline.process.kill()
+    hookline.process.wait(5)
+    with hookline:
+        hookline.track()
+
+
+def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> None:
+    """A connections file with a mistake ends the start with 2 and its sentence, instead of starting for ever."""
+    hookline = new_hookline(webhook("crm", "ftp://example.com/"))
+    assert hookline.launch().wait(10) == 2
+    assert "ftp://example.com/" in hookline.log or "webhooks[0].url" in hookline.log
+
+
+def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: NewHookline) -> None:
+    """--quickstart, as make run gives it: a first source, its key and the lines are printed; a restart keeps them."""
+    command = (*Hookline.__init__.__kwdefaults__["command"], "--quickstart")
+    hookline = new_hookline(sources=[], command=command)
+    for _ in range(2):
+        hookline.start()
+        wait_until(lambda: "Ctrl-C ends it" in hookline.log, 15, "the welcome")
+        (source,) = hookline.api("GET", "sources").json["items"]
+        assert f"curl -u {source['writeKeys'][0]}: http://127.0.0.1:{hookline.collect_port}/v1/track" in hookline.log
+        assert f"http://127.0.0.1:{hookline.control_port}/open/" in hookline.log
+        hookline.stop()
+    assert source["id"] == "website"
+
+
+def running(hookline: Hookline, role: str) -> int | None:
+    """The pid of a role's process, None while there is none."""
+    return next((pid for pid, line in hookline.members().items() if role in line.split()), None)

@@ -1,0 +1,71 @@
+"""The live stream of events."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.control import live
+from tests.unit.control.running import Running, Stream, record, wait_until
+
+
+def watching(control: Running) -> Stream:
+    """A stream whose loop has taken its bearings: what is appended from now on is new to it."""
+    stream = Stream(control)
+    assert stream.answer.status == 200
+    wait_until(lambda: control.services.live.looks > 0)
+    return stream
+
+
+def test_new_events_arrive(control: Running) -> None:
+    """An event stored while somebody watches is pushed with its name and fate; older ones are not."""
+    control.append(record("old"))
+    stream = watching(control)
+    control.append(record("new", "Signed Up"))
+    kind, event = next(stream.events())
+    assert (kind, event["messageId"], event["name"], event["fate"]) == ("event", "new", "Signed Up", "not_routed")
+    assert event["cursor"] == "0:1"
+    stream.close()
+
+
+def test_every_watcher_gets_every_event(control: Running) -> None:
+    """Two streams see the same events."""
+    streams = [watching(control), watching(control)]
+    control.append(record("m1"))
+    assert [next(stream.events())[1]["messageId"] for stream in streams] == ["m1", "m1"]
+
+
+def test_a_burst_is_cut_and_counted(control: Running) -> None:
+    """Of very many events in one look the newest few are sent, with the number of those left out."""
+    stream = watching(control)
+    control.append(*(record(f"m{number}") for number in range(100)))
+    messages = stream.events()
+    kind, data = next(messages)
+    assert (kind, data["count"]) == ("skipped", 80)
+    assert [next(messages)[1]["messageId"] for _ in range(20)] == [f"m{number}" for number in range(80, 100)]
+
+
+def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stream too many is 503; when one leaves there is room again."""
+    monkeypatch.setattr(live, "WATCHERS_MAX", 2)
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    streams = [watching(control), watching(control)]
+    assert control.api("GET", "/events/stream").json["code"] == "too_many_streams"
+    streams[0].close()
+    wait_until(lambda: control.services.live.watchers < 2)
+    watching(control).close()
+
+
+def test_a_stop_ends_every_stream(control: Running) -> None:
+    """Once a stop begins, streams end by themselves and no new one starts."""
+    stream = watching(control)
+    control.server.stop()
+    assert list(stream.events()) == []
+
+
+def test_nobody_watching_costs_nothing(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the last watcher left, the journal is not looked at any more."""
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.05)
+    stream = watching(control)
+    assert control.services.live.looking
+    stream.close()
+    wait_until(lambda: not control.services.live.looking)

@@ -1,0 +1,160 @@
+"""The role as a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.unit.control.running import BEARER, TOKEN, wait_until
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from hookline.app import run_control
+from hookline.settings import load
+settings, _ = load(Path(sys.argv[1]))
+connections = Path(sys.argv[2]) if sys.argv[2] else None
+sys.exit(run_control(settings, connections, one_time_link=True))
+"""
+
+
+class Process:
+    """Control started as the supervisor starts it."""
+
+    def __init__(self, folder: Path, connections: str | None = None, descriptor: int | None = None) -> None:
+        self.data = folder / "data"
+        self.port = free_port()
+        config = folder / "hookline.yaml"
+        config.write_text(
+            json.dumps(
+                {
+                    "data_dir": str(self.data),
+                    "control": {"listen": f"127.0.0.1:{self.port}", "admin_token": TOKEN},
+                }
+            )
+        )
+        path = folder / "connections.yaml"
+        if connections is not None:
+            path.write_text(connections)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
+        if descriptor is not None:
+            environment["HOOKLINE_SUPERVISOR_FD"] = str(descriptor)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(config), str(path) if connections is not None else ""],
+            cwd=folder,
+            env=environment,
+            stderr=subprocess.PIPE,
+            pass_fds=() if descriptor is None else (descriptor,),
+        )
+
+    def get(self, path: str) -> http.client.HTTPResponse:
+        """One request with the token; the connection stays open."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request("GET", path, headers=BEARER)
+        return connection.getresponse()
+
+    def is_ready(self) -> bool:
+        """Whether /readyz says so."""
+        assert self.process.poll() is None, self.error()
+        try:
+            return self.get("/readyz").status == 200
+        except OSError:
+            return False
+
+    def error(self) -> str:
+        """What it wrote to standard error, once it has ended."""
+        pipe: IO[bytes] | None = self.process.stderr
+        return pipe.read().decode() if pipe else ""
+
+
+def free_port() -> int:
+    """A port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder for one installation."""
+    return tmp_path
+
+
+def test_sigterm_ends_it_at_once_with_a_stream_open(folder: Path) -> None:
+    """With somebody watching the live stream a stop takes less than two seconds and is a clean exit."""
+    running = Process(folder)
+    wait_until(running.is_ready)
+    stream = running.get("/api/v1/events/stream")
+    assert stream.readline()
+    began = time.monotonic()
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(10) == 0
+    assert time.monotonic() - began < 2
+    stream.read()  # ended, not cut
+
+
+def test_it_ends_when_its_supervisor_is_gone(folder: Path) -> None:
+    """The inherited pipe closes with the supervisor, however it ended, and control follows."""
+    reading, writing = os.pipe()
+    running = Process(folder, descriptor=reading)
+    os.close(reading)
+    wait_until(running.is_ready)
+    os.close(writing)
+    assert running.process.wait(10) == 0
+
+
+def test_the_connections_file_is_in_force_when_it_is_ready(folder: Path) -> None:
+    """/readyz answers 200 only once the file's objects are there; the one-time link is printed for the right port."""
+    running = Process(folder, '{"sources": [{"id": "site", "name": "Site"}]}')
+    wait_until(running.is_ready)
+    assert json.load(running.get("/api/v1/sources"))["items"][0]["id"] == "site"
+    link = (running.data / "run" / "one-time-link").read_text()
+    assert link.startswith(f"http://127.0.0.1:{running.port}/open/")
+    running.process.terminate()
+    assert running.process.wait(10) == 0
+    assert not (running.data / "run" / "one-time-link").exists()
+
+
+@pytest.mark.parametrize(
+    ("connections", "sentence"),
+    [
+        ('{"sources": [{"id": "site", "nmae": "Site"}]}', "nmae"),
+        ('{"destinations": [{"id": "a", "name": "A", "sources": ["x"], "settings": {"webhooks": []}}]}', "webhooks"),
+        ("sources: [", "line 1"),
+    ],
+)
+def test_a_wrong_connections_file_stops_the_start(folder: Path, connections: str, sentence: str) -> None:
+    """It ends with the code that says trying again is useless, one sentence and no traceback."""
+    refused = Process(folder, connections)
+    assert refused.process.wait(10) == 2
+    error = refused.error()
+    assert "connections.yaml" in error
+    assert sentence in error
+    assert "Traceback" not in error
+
+
+def test_a_taken_address_is_said_plainly(folder: Path) -> None:
+    """A second control on the same port ends with a sentence that names the address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        config = folder / "hookline.yaml"
+        config.write_text(json.dumps({"data_dir": str(folder / "data"), "control": {"listen": f"127.0.0.1:{port}"}}))
+        refused = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(config), ""], capture_output=True, text=True, timeout=20, check=False
+        )
+    assert refused.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,135 @@
+"""Signing in to the pages and out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from hookline.control.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
+from hookline.web.sign_in import local_path
+from tests.unit.control.running import TOKEN, Answer, Running
+
+OWN = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+
+
+def login(control: Running, token: str, headers: dict[str, str] | None = None, after: str = "/") -> Answer:
+    """Send the form."""
+    body = urlencode({"token": token, "next": after}).encode()
+    return control.call("POST", "/login", body, {**OWN, **(headers or {})}, token=False)
+
+
+def cookie_of(answer: Answer) -> str:
+    """The session cookie as the browser sends it back."""
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def home(control: Running, cookie: str = "") -> Answer:
+    """Ask for the first page."""
+    return control.call("GET", "/", headers={"Cookie": cookie} if cookie else {}, token=False)
+
+
+def test_without_a_session_there_is_only_the_form(asked: Running) -> None:
+    """Every page leads to the form and comes back afterwards; parts are 401; the bearer token opens no page."""
+    assert home(asked).headers["location"] == "/login"
+    page = asked.call("GET", "/events/m%2F1?source=site", token=False)
+    assert (page.status, page.headers["location"]) == (303, "/login?next=%2Fevents%2Fm%252F1%3Fsource%3Dsite")
+    assert asked.call("GET", "/parts/overview", token=False).status == 401
+    assert asked.call("GET", "/parts/events/x").status == 401
+    assert asked.call("GET", "/").status == 303
+
+
+def test_the_token_opens_a_session(control: Running) -> None:
+    """The right token gives a cookie that no script sees and no other site sends, and goes where one wanted to go."""
+    answer = login(control, TOKEN, after="/events/m1")
+    assert (answer.status, answer.headers["location"]) == (303, "/events/m1")
+    attributes = answer.headers["set-cookie"].lower()
+    for attribute in ("httponly", "samesite=strict", "path=/"):
+        assert attribute in attributes
+    assert "secure" not in attributes
+    page = home(control, cookie_of(answer))
+    assert (page.status, page.headers["cache-control"]) == (200, "no-store")
+
+
+def test_over_tls_the_cookie_is_pinned_to_the_host(tmp_path: Path) -> None:
+    """With an https public URL the cookie is Secure and has the __Host- prefix."""
+    with Running(tmp_path / "data", public_url="https://hooks.example.com") as control:
+        answer = login(control, TOKEN)
+        assert answer.headers["set-cookie"].startswith("__Host-")
+        assert "secure" in answer.headers["set-cookie"].lower()
+        assert "max-age" in answer.headers["strict-transport-security"]
+
+
+def test_a_planted_cookie_is_worth_nothing(control: Running) -> None:
+    """Signing in always makes a new key and ends the session the browser came with."""
+    planted = f"{control.services.sessions.cookie_name}=planted"
+    first = cookie_of(login(control, TOKEN, {"Cookie": planted}))
+    assert first != planted
+    second = cookie_of(login(control, TOKEN, {"Cookie": first}))
+    assert home(control, planted).status == 303
+    assert home(control, first).status == 303
+    assert home(control, second).status == 200
+
+
+def test_signing_out_ends_the_session(control: Running) -> None:
+    """Afterwards the old cookie opens nothing; another site cannot sign one out."""
+    cookie = cookie_of(login(control, TOKEN))
+    assert control.call("POST", "/logout", b"", {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert home(control, cookie).status == 200
+    assert control.call("POST", "/logout", b"", {"Cookie": cookie, **OWN}).headers["location"] == "/login"
+    assert home(control, cookie).status == 303
+
+
+def test_wrong_tokens_are_throttled(control: Running) -> None:
+    """After five wrong ones even the right one has to wait, and is told how long."""
+    assert [login(control, "wrong").status for _ in range(5)] == [403] * 5
+    answer = login(control, TOKEN)
+    assert answer.status == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 901
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_form_is_sent_from_our_page_only(control: Running) -> None:
+    """Another site cannot sign a browser in."""
+    assert login(control, TOKEN, {"Sec-Fetch-Site": "cross-site"}).status == 403
+
+
+def test_the_one_time_link_opens_once(control: Running) -> None:
+    """The link signs in once and its file goes; the second use meets the form."""
+    link = control.services.link.make("http://localhost")
+    assert one_time_link(control.data_path) == link
+    assert (control.data_path / "run" / "one-time-link").stat().st_mode & 0o777 == 0o600
+    path = link.removeprefix("http://localhost")
+    assert control.call("GET", "/open/" + "x" * 43, token=False).status == 403
+    opened = control.call("GET", path, token=False)
+    assert opened.status == 200
+    assert home(control, cookie_of(opened)).status == 200
+    assert one_time_link(control.data_path) is None
+    again = control.call("GET", path, token=False)
+    assert (again.status, "set-cookie" in again.headers) == (403, False)
+
+
+def test_the_link_grows_old(tmp_path: Path) -> None:
+    """After a quarter of an hour the link is no good, and its file is gone."""
+    now = 0.0
+    link = OneTimeLink(tmp_path, clock=lambda: now)
+    code = link.make("http://localhost").rpartition("/")[2]
+    now = VALID_SECONDS + 1
+    assert not link.consume(code)
+    assert one_time_link(tmp_path) is None
+
+
+@pytest.mark.parametrize("path", ["/", "/events/a%2Fb?source=x", "/#events"])
+def test_own_paths_are_gone_to(path: str) -> None:
+    """A path of ours is kept."""
+    assert local_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", None, "//evil.example", "/\\evil.example", "https://evil.example", "evil", "/a\nb", "/ü", "/" + "a" * 3000],
+)
+def test_nobody_is_sent_elsewhere(path: str | None) -> None:
+    """Anything that is not plainly a path of ours leads to the first page (open redirect)."""
+    assert local_path(path) == "/"

@@ -1,0 +1,85 @@
+"""Look-ups by other processes, and the times kept per span."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.events.fingerprint import fingerprint
+from hookline.index.lookup import find
+from hookline.index.times import SPAN_RECORDS, Times
+from tests.unit.index.conftest import RUN_EVENTS, Open, finish
+from tests.unit.index.journal_in_memory import JournalInMemory, record
+
+KEY = fingerprint("website", "a")
+
+
+@pytest.fixture
+def three_runs(open_index: Open, journal: JournalInMemory) -> JournalInMemory:
+    """A journal with ``a`` first in each of three runs and in the tail; at the third place it was rejected."""
+    index = open_index()
+    for run in range(3):
+        first = len(journal.records)
+        journal.records += [record("a", rejected=run == 2), *[record(f"{run}-{n}") for n in range(RUN_EVENTS - 1)]]
+        index.feed(journal.records[first:], first)
+        finish(index)
+    journal.records += [record("x"), record("a")]
+    return journal
+
+
+def test_runs_and_the_unsealed_tail_are_searched(three_runs: JournalInMemory, tmp_path: Path) -> None:
+    """All offsets are found, rejected ones too, and the journal itself is searched only where no run is."""
+    assert find(three_runs, tmp_path, 0, KEY) == [0, 8, 16, 25]
+    assert three_runs.searched == [(24, 26)]
+
+
+def test_a_lost_run_is_replaced_by_the_journal(three_runs: JournalInMemory, tmp_path: Path) -> None:
+    """A range whose run is gone or damaged is searched in the journal."""
+    runs = sorted((tmp_path / "0").glob("*.run"))
+    runs[0].unlink()
+    runs[1].write_bytes(b"damaged")
+    assert find(three_runs, tmp_path, 0, KEY) == [0, 8, 16, 25]
+    assert three_runs.searched == [(0, 16), (24, 26)]
+
+
+def test_offsets_that_are_no_longer_kept_are_left_out(three_runs: JournalInMemory, tmp_path: Path) -> None:
+    """Retention may have taken a part of a run's range."""
+    three_runs.first = 9
+    assert find(three_runs, tmp_path, 0, KEY) == [16, 25]
+
+
+def test_without_any_index_the_journal_answers(tmp_path: Path) -> None:
+    """Nothing needs to be indexed yet."""
+    assert find(JournalInMemory([record("b"), record("a")]), tmp_path, 0, KEY) == [1]
+    assert find(JournalInMemory(), tmp_path, 0, KEY) == []
+
+
+@given(st.lists(st.tuples(st.integers(2, 900), st.integers(0, 10_000), st.integers(0, 500)), min_size=1, max_size=12))
+def test_times_are_never_wrong(groups: list[tuple[int, int, int]]) -> None:
+    """Whatever was covered, a yes or a no about the window is true of every record; otherwise the answer is open."""
+    times, offset, received = Times(7), 7, []
+    for count, low, spread in groups:
+        times.cover(offset, offset + count, low, low + spread)
+        received += [low, *[low + spread] * (count - 1)]
+        offset += count
+    copy = Times.from_bytes(7, times.to_bytes())
+    for number in range(0, len(received), 97):
+        for now in (0, 5_000, 10_500):
+            answer = copy.within(7 + number, now, 1_000)
+            assert answer is None or answer == (now - received[number] <= 1_000)
+    assert copy.low == min(received)
+
+
+def test_times_of_uncovered_offsets_are_open() -> None:
+    """What was never covered cannot be told."""
+    times = Times(0)
+    times.cover(SPAN_RECORDS * 2, SPAN_RECORDS * 2 + 1, 5, 5)
+    assert [times.within(offset, 5, 1) for offset in (-1, 0, SPAN_RECORDS * 2, SPAN_RECORDS * 3)] == [
+        None,
+        None,
+        True,
+        None,
+    ]

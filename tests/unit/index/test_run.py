@@ -1,0 +1,94 @@
+"""Sealed runs: what goes in comes out, and what is not a whole run is refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from hookline.events.fingerprint import fingerprint
+from hookline.index.recent import ENTRIES_PER_STEP, Recent
+from hookline.index.run import Run, RunDamaged
+from hookline.index.seal import seal
+from hookline.index.user_hash import user_hash
+from hookline.journal.record import Record
+from tests.unit.index.journal_in_memory import record
+
+
+def _sealed(folder: Path, records: list[Record], first_offset: int = 0) -> Run:
+    recent = Recent(first_offset)
+    recent.add(records, first_offset)
+    steps = seal(recent, folder)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            run: Run = stop.value
+            return run
+
+
+def test_every_entry_is_found(tmp_path: Path) -> None:
+    """Each fingerprint gives its offsets, repeats and rejected ones too; a foreign one gives none."""
+    chance = random.Random(1)
+    records = [record(str(chance.randrange(3_000)), n, rejected=n % 7 == 0) for n in range(9_000)]
+    run = _sealed(tmp_path, records, 500)
+    offsets: dict[bytes, list[int]] = {}
+    for offset, one in enumerate(records, 500):
+        offsets.setdefault(one.fingerprint, []).append(offset)
+    assert all(run.offsets(key) == expected for key, expected in offsets.items())
+    assert run.offsets(fingerprint("website", "other")) == []
+    assert (run.header.first_offset, run.header.next_offset, run.header.entries) == (500, 9_500, 9_000)
+    assert run.path.stat().st_size == run.header.size_bytes
+
+
+def test_candidates_are_the_first_and_the_last_before(tmp_path: Path) -> None:
+    """A repeat is compared with two earlier records at most, and never with a rejected one."""
+    run = _sealed(tmp_path, [record(m, rejected=m == "r") for m in "arabra"])
+    key = fingerprint("website", "a")
+    assert [run.candidates(key, before) for before in range(7)] == [(), (0,), (0,), (0, 2), (0, 2), (0, 2), (0, 5)]
+    assert run.candidates(fingerprint("website", "r"), 6) == ()
+    assert run.candidates(fingerprint("website", "other"), 6) == ()
+
+
+def test_one_message_id_over_and_over(tmp_path: Path) -> None:
+    """A storm of a single messageId fills one part of the sort far beyond a step, and stays in order."""
+    count = ENTRIES_PER_STEP * 3
+    run = _sealed(tmp_path, [record("same") for _ in range(count)])
+    key = fingerprint("website", "same")
+    assert run.offsets(key) == list(range(count))
+    assert run.candidates(key, count // 2) == (0, count // 2 - 1)
+
+
+def test_a_users_records_are_found(tmp_path: Path) -> None:
+    """Every record of a user, rejected or not, is listed; erased ones and records without a user are not."""
+    records = [record(str(n), user=f"u{n % 5}", rejected=n % 3 == 0) for n in range(50)]
+    records[10].erased, records[10].user_key = True, ""
+    run = _sealed(tmp_path, records, 100)
+    assert run.offsets_of_user(user_hash("website", "u0")) == [100, 105, *range(115, 150, 5)]
+    assert run.offsets_of_user(user_hash("website", "u9")) == []
+    assert run.offsets_of_user(user_hash("shop", "u0")) == []
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "long", "magic", "version", "count"])
+def test_what_is_not_a_whole_run_is_refused(tmp_path: Path, damage: str) -> None:
+    """Cut, lengthened, foreign and newer files are told apart from runs before anything is read from them."""
+    path = _sealed(tmp_path, [record(str(n)) for n in range(20)]).path
+    data = path.read_bytes()
+    at = {"magic": 0, "version": 8, "count": 36}.get(damage, 0)
+    changed = {"empty": b"", "short": data[:-1], "long": data + b"\0"}
+    path.write_bytes(changed.get(damage, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :]))
+    with pytest.raises(RunDamaged):
+        Run(path)
+
+
+def test_an_unfinished_run_does_not_appear(tmp_path: Path) -> None:
+    """Until the last step there is no file under the run's name, and giving up leaves nothing at all."""
+    recent = Recent(0)
+    recent.add([record(str(n)) for n in range(100)], 0)
+    steps = seal(recent, tmp_path)
+    for _ in range(5):
+        next(steps)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".tmp"]
+    steps.close()
+    assert list(tmp_path.iterdir()) == []

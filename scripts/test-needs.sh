@@ -17,13 +17,14 @@ need strace strace
 uv=uv
 uv --version >/dev/null 2>&1 || uv=.tools/bin/uv
 
-# Node SDKs: build/sdks/node_modules. npm ci checks the lock's integrity hashes.
+# Node SDKs: build/sdks/node_modules, as locked and checked by hash. Not `npm ci`: it insists on optional packages of
+# other platforms, which not every registry carries.
 mkdir -p build
 if ! cmp -s scripts/sdks/package-lock.json build/sdks/package-lock.json 2>/dev/null || [ ! -e build/sdks/.ready ]; then
     rm -rf build/sdks
     mkdir -p build/sdks
     cp scripts/sdks/package.json scripts/sdks/package-lock.json build/sdks/
-    (cd build/sdks && npm ci --silent --no-audit --no-fund --ignore-scripts && touch .ready)
+    (cd build/sdks && npm install --silent --no-save --omit=optional --no-audit --no-fund --ignore-scripts && touch .ready)
 fi
 
 # Python SDKs in an environment of their own, so that their old dependencies do not meet ours.

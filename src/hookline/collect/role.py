@@ -76,7 +76,7 @@ class CollectRole:
 
     async def _follow_connections(self) -> None:
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
-        while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:
+        while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)
         self.edge.set_snapshot(self.feed.load())  # poll() has nothing to tell while there is no object at all
         while True:

@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from hookline.control.event_log import EventLog, LoggedEvent, event_name, fates_of
+from hookline.control.event_log import EventLog, LoggedEvent, fates_of
 from hookline.control.problem import Problem
 from hookline.outcomes.fate import EventFate
 from hookline.telemetry.log import logger
 
 LOOK_SECONDS = 0.25
+PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
 QUEUE_MESSAGES_MAX = 100
@@ -109,17 +110,18 @@ class LiveEvents:
                     starts = await self._events.ends()
                 starts = await self._look(starts)
                 self.looks += 1
+                await asyncio.sleep(LOOK_SECONDS)
             except Exception:  # noqa: BLE001 - the loop's border: a journal being opened or repaired comes back
                 logger().warning("live_look_failed", exc_info=True)
-            await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
         self._followed.clear()
 
     async def _look(self, starts: dict[int, int]) -> dict[int, int]:
         new, skipped, ends = await self._events.since(starts)
         if skipped:
-            self._tell("skipped", "", {"count": skipped})
+            self._tell("skipped", "", _encode({"count": skipped}))
         for logged in new:
-            self._tell("event", logged.cursor, _event(logged))
+            self._tell("event", logged.cursor, _encode(logged.fate))
             self._follow(logged)
         if self._followed:
             await self._look_at_followed({(logged.partition, logged.offset) for logged in new})
@@ -133,7 +135,7 @@ class LiveEvents:
             if logged is None:
                 self._followed.pop(place, None)
             elif logged.fate != self._followed[place]:
-                self._tell("fate", logged.cursor, _event(logged))
+                self._tell("fate", logged.cursor, _encode(logged.fate))
                 self._follow(logged)
 
     def _follow(self, logged: LoggedEvent) -> None:
@@ -145,16 +147,14 @@ class LiveEvents:
         while len(self._followed) > FOLLOWED_EVENTS_MAX:
             self._followed.popitem(last=False)
 
-    def _tell(self, kind: str, message_id: str, data: object) -> None:
-        message = b"event: %s\nid: %s\ndata: %s\n\n" % (kind.encode(), message_id.encode(), _encode(data))
+    def _tell(self, kind: str, message_id: str, data: bytes) -> None:
+        # A caller's JSON may be written over several lines; between its tokens only, so a blank does as well.
+        line = data.replace(b"\n", b" ").replace(b"\r", b" ")
+        message = b"event: %s\nid: %s\ndata: %s\n\n" % (kind.encode(), message_id.encode(), line)
         for queue in self._watchers:
             if queue.full():
                 queue.get_nowait()  # the oldest goes; the watcher reads the list again when it wants all
             queue.put_nowait(message)
-
-
-def _event(logged: LoggedEvent) -> dict[str, object]:
-    return {"cursor": logged.cursor, "name": event_name(logged.record), **msgspec.to_builtins(logged.fate)}
 
 
 def _put_last(queue: asyncio.Queue[bytes | None]) -> None:

@@ -48,6 +48,8 @@ class Engine:
         """Lanes that have retry rows."""
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
+        self.timed_out: set[Lane] = set()
+        """Lanes with timeouts not logged yet."""
         self.flying = 0
         self.sick = 0
         self.stopping = False
@@ -175,7 +177,8 @@ class Engine:
         lane = delivery.lane
         self.counters.failures[failure.outcome] += 1
         if failure.outcome is Outcome.TIMED_OUT:
-            self._log_timeout(lane)
+            lane.timeouts += 1
+            self.timed_out.add(lane)
         failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1
@@ -303,13 +306,14 @@ class Engine:
         )
         self.on_open(lane)
 
-    def _log_timeout(self, lane: Lane) -> None:
-        lane.timeouts += 1
+    def log_timeouts(self) -> None:
+        """Log what timed out since the last time: at most one line per destination per second (DESIGN 6.2)."""
         now = self.clock.monotonic()
-        if now - lane.timeouts_logged_seconds >= 1.0:
+        for lane in [each for each in self.timed_out if now - each.timeouts_logged_seconds >= 1.0]:
             self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.timeouts)
             lane.timeouts_logged_seconds = now
             lane.timeouts = 0
+            self.timed_out.discard(lane)
 
     # places in flight
 

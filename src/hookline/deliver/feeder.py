@@ -42,6 +42,11 @@ class SharedReader:
         self._groups: Iterator[Group] = iter(())
 
     @property
+    def end(self) -> int:
+        """The journal's end as it is now."""
+        return self._journal.end(self.partition)
+
+    @property
     def should_read(self) -> bool:
         """Whether some attached lane is hungry; without lanes there is still the index to keep up."""
         return not self.attached or len(self.full) < len(self.attached)
@@ -139,7 +144,11 @@ class Feeder:
                         or not self._wants(lane, intake, record, offset)
                     ):
                         continue
-                    return Event(intake.partition << PLACE_SHIFT | offset, record)
+                    place = intake.partition << PLACE_SHIFT | offset
+                    if place in lane.skip:
+                        lane.skip.discard(place)
+                        continue
+                    return Event(place, record)
                 self._after_catch_up(lane, intake)
         return None
 

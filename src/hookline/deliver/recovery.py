@@ -59,7 +59,12 @@ class Recovery:
                 undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
                 self._restore(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
+            self._entries.pop(lane.number, None)
+        self._registry.delivered = self._entries
         self._add_blocks()
+        for lane in self._engine.lanes.values():
+            self._feeder.room(lane)
+            self._engine.dispatch(lane)
 
     def _intake(self, partition: int, row: SavedLane | None) -> Intake:
         if row is None:
@@ -78,7 +83,9 @@ class Recovery:
                 lane.breaker.open("open before the restart")
                 self._engine.probing.add(lane)
                 self._feeder.detach(lane)
+        sides = [side.next_offset for side in lane.sides if side.partition == partition]
         first = shared.next_offset if intake.attached else intake.next_offset
+        first = min([first, *sides])
         ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
         lane.skip |= ahead
         self._recovered.setdefault(partition, []).extend(done[place] for place in ahead)

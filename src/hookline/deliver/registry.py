@@ -18,7 +18,7 @@ from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.pool import Pools
 from hookline.deliver.target import Target, targets_of
-from hookline.outcomes.progress import OFFSET_MASK
+from hookline.outcomes.progress import ENTRY, OFFSET_MASK
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -32,6 +32,8 @@ class Registry:
         self._pools = pools
         self._settings = settings
         self._log = logger()
+        self.delivered: dict[int, dict[int, bytes]] = {}
+        """Of lanes that no checkpoint has seen: ring entries of what an earlier process delivered, by place."""
 
     def apply(self, snapshot: Snapshot) -> None:
         """Bring the lanes in line with a version of the connections."""
@@ -53,6 +55,7 @@ class Registry:
                 self._change(lane, destination, start)
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
+        self.delivered.clear()
         self._feeder.wake()
 
     def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
@@ -63,6 +66,9 @@ class Registry:
             first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
             fresh = Intake(partition, first, attached=first >= shared.next_offset)
             lane.intakes[partition] = known.get(partition, fresh)
+        for place, entry in self.delivered.pop(lane.number, {}).items():
+            lane.skip.add(place)
+            self._engine.ring.add(*ENTRY.unpack(entry))
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -79,6 +85,10 @@ class Registry:
             self._feeder.room(lane)
 
     def _change(self, lane: Lane, destination: Destination, start: LaneStart) -> None:
+        if start.sources.keys() - lane.starts.keys():
+            # What is queued may be given back later and read once more, then with the new source's events: not
+            # twice, so the place before which they come from a side intake must be settled now.
+            self._feeder.detach(lane)
         for partition, shared in self._feeder.shared.items():
             intake = lane.intakes[partition]
             place = shared.next_offset if intake.attached else intake.next_offset
@@ -102,26 +112,27 @@ class Registry:
         engine = self._engine
         for partition, shared in self._feeder.shared.items():
             intake = lane.intakes[partition]
+            # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
+            end = max(shared.end, shared.next_offset)
             waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
-            if not intake.attached:
-                waiting.append(intake.next_offset)
+            waiting.append(shared.next_offset if intake.attached else intake.next_offset)
+            waiting += [side.next_offset for side in lane.sides if side.partition == partition]
             if intake.attached:
                 shared.leave(lane)
-            if waiting or lane.retry_count:
-                first = 0 if lane.retry_count else min(waiting)
-                if first < shared.next_offset:
-                    engine.batch.ranges.append(
-                        RangeRow(
-                            lane.number,
-                            lane.destination.id,
-                            partition,
-                            first,
-                            shared.next_offset - 1,
-                            "discarded",
-                            engine.clock.now_ms(),
-                            "the destination was disabled or deleted",
-                        )
+            first = 0 if lane.retry_count else min(waiting)
+            if first < end:
+                engine.batch.ranges.append(
+                    RangeRow(
+                        lane.number,
+                        lane.destination.id,
+                        partition,
+                        first,
+                        end - 1,
+                        "discarded",
+                        engine.clock.now_ms(),
+                        "the destination was disabled or deleted",
                     )
+                )
         lane.closed = True
         lane.queue.clear()
         engine.lanes.pop(lane.number)

@@ -91,7 +91,7 @@ class Retries:
     def _probe(self, lane: Lane, now_ms: int) -> None:
         engine = self._engine
         now = engine.clock.monotonic()
-        if lane.closed:
+        if lane.closed or not lane.targets:
             engine.probing.discard(lane)
             return
         if now < lane.probe_at_seconds or lane.in_flight:

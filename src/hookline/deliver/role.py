@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hookline.connections.feed import Feed
 from hookline.database.open import ensure
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.clock import SystemClock
+from hookline.deliver.clock import Clock, SystemClock
+from hookline.deliver.connection import Sink
 from hookline.deliver.counters import DURATION_BUCKETS_MS, Counters
 from hookline.deliver.egress import Resolver
 from hookline.deliver.engine import Engine
@@ -39,27 +41,36 @@ RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 WAKE_BYTES_MAX = 64
+IDLE_BEATS = 100
+"""After this many beats with nothing in flight, memory that only makes look-ups quicker is given back."""
 
 
 class DeliverRole:
-    """Everything of one deliver process."""
+    """Everything of one deliver process. Clock, network and turns are seams for simulation."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        network: Callable[[Sink, Settings], Pools] | None = None,
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
         data = settings.data_path
         ensure(data / "deliver.db", "deliver")
         self.settings = settings
         self.journal = LocalReader(data / "journal")
         self.store = DeliverStore(data / "deliver.db")
         self.feed = Feed(data / "control.db")
-        clock = SystemClock()
+        clock = clock or SystemClock()
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ProgressRing(data / "progress.ring"), Counters())
-        resolver = Resolver(Guard(settings.deliver.allow_networks))
-        self.pools = Pools(self.engine, resolver, tls_context(settings.deliver.ca_file))
-        self.feeder = Feeder(self.engine, self.journal, asyncio.get_running_loop().call_soon)
+        self.pools = (network or _network)(self.engine, settings)
+        call_soon = call_soon or asyncio.get_running_loop().call_soon
+        self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.store)
         self._run_folder = data / "run"
+        self._idle_beats = 0
         self._log = logger()
 
     def recover(self) -> None:
@@ -68,7 +79,7 @@ class DeliverRole:
         for partition in range(self.settings.journal.partitions):
             saved = self.store.checkpoint(partition)
             start, end = self.journal.start(partition), self.journal.end(partition)
-            place = min(max(saved.next_offset, start), end) if saved else start
+            place = min(saved.next_offset, end) if saved else start
             version = saved.version if saved else version
             index = self.settings.data_path / "index" / str(partition)
             duplicates = Duplicates(
@@ -80,9 +91,8 @@ class DeliverRole:
             )
             self._feed_index(duplicates, partition, place)
             self.feeder.shared[partition] = SharedReader(partition, self.journal, duplicates, place)
-        if version:
-            recovery = Recovery(self.engine, self.feeder, self.registry, self.store, self.journal)
-            recovery.restore(self.feed.at(version))
+        recovery = Recovery(self.engine, self.feeder, self.registry, self.store, self.journal)
+        recovery.restore(self.feed.at(version))
         self.checkpointer.version = version
 
     def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
@@ -99,8 +109,8 @@ class DeliverRole:
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
         beats = [
-            loop.create_task(self._every(BEAT_SECONDS, self._beat)),
-            loop.create_task(self._every(CONNECTIONS_SECONDS, self._follow_connections)),
+            loop.create_task(self._every(BEAT_SECONDS, self.beat)),
+            loop.create_task(self._every(CONNECTIONS_SECONDS, self.follow_connections)),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._save()),
@@ -157,17 +167,25 @@ class DeliverRole:
                 wake.recv(WAKE_BYTES_MAX)
         self.feeder.wake()
 
-    def _beat(self) -> None:
+    def beat(self) -> None:
+        """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
         self.pools.sweep(self.settings.deliver.timeout)
+        if self.engine.timed_out:
+            self.engine.log_timeouts()
         self.retries.tick()
         if not self.engine.flying:
             self.engine.wake_starved()
+        self._idle_beats = 0 if self.engine.flying else self._idle_beats + 1
         for shared in self.feeder.shared.values():
-            shared.duplicates.work()
+            if shared.duplicates.work():
+                self._idle_beats = 0
+            elif self._idle_beats == IDLE_BEATS:
+                shared.duplicates.rest()
             if self.journal.end(shared.partition) > shared.next_offset:
                 self.feeder.wake()
 
-    def _follow_connections(self) -> None:
+    def follow_connections(self) -> None:
+        """Bring the lanes in line with the connections, if they changed."""
         snapshot = self.feed.poll()
         if snapshot is not None and snapshot.version != self.checkpointer.version:
             self.registry.apply(snapshot)
@@ -216,6 +234,11 @@ class DeliverRole:
             ),
         }
         metrics.publish(self._run_folder, "deliver", values)
+
+
+def _network(sink: Sink, settings: Settings) -> Pools:
+    resolver = Resolver(Guard(settings.deliver.allow_networks))
+    return Pools(sink, resolver, tls_context(settings.deliver.ca_file))
 
 
 def _listen(path: Path) -> socket.socket:

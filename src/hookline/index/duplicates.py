@@ -10,9 +10,11 @@ It lives on its caller's event loop: ``work`` does the slow part in steps of abo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 
+from hookline.index.background import Step
 from hookline.index.recent import Recent
 from hookline.index.run import Run
 from hookline.index.seal import seal
@@ -25,6 +27,7 @@ RUN_EVENTS = 131_072
 
 FROZEN_MAX = 2
 """Full ranges waiting in memory to be sealed; with a failing disk the oldest is given up beyond that."""
+
 
 WORK_SECONDS = 0.001
 """How long one call of ``work`` takes, single steps of the disk aside."""
@@ -58,7 +61,7 @@ class Duplicates:
         self._sealed.shrink(reader.start(partition))
         self._recent = Recent(max(self._sealed.next_offset, reader.start(partition)))
         self._frozen: list[Recent] = []
-        self._job: Iterator[None] | None = None
+        self._job: Generator[Step, None, None] | None = None
         self._retry_at: float | None = None
         self.runs_given_up = 0
         self.failure: str | None = None
@@ -109,10 +112,12 @@ class Duplicates:
         keeps pace with a reader at full speed.
         """
         end = self._clock() + budget_seconds * max(1, len(self._frozen))
-        while self._step():
-            if self._clock() >= end:
+        while True:
+            step = self._step()
+            if step is False:
+                return False
+            if isinstance(step, Future) or self._clock() >= end:
                 return True
-        return False
 
     def window_seconds_real(self, now_ms: int) -> float:
         """Return how far back repeats are recognised: the window, or less where the bytes or retention cut it."""
@@ -135,7 +140,7 @@ class Duplicates:
 
     def close(self) -> None:
         """Give back files and memory maps; what is not sealed is read from the journal again next time."""
-        if isinstance(self._job, Generator):
+        if self._job is not None:
             self._job.close()
         self._job = None
         self._sealed.close()
@@ -178,13 +183,14 @@ class Duplicates:
             earlier is not None and not earlier.erased and record.received_at - earlier.received_at <= self._window_ms
         )
 
-    def _step(self) -> bool:
+    def _step(self) -> bool | Future[None]:
+        """Do one step; return False when there is nothing to do, a future when the disk must be waited for."""
         if self._job is None:
             self._job = self._next_job()
             if self._job is None:
                 return False
         try:
-            next(self._job)
+            return next(self._job) or True
         except StopIteration:
             self._job = None
             self.failure = None
@@ -208,14 +214,17 @@ class Duplicates:
             self._frozen.append(self._recent)
         self._recent = Recent(next_offset)
         while len(self._frozen) > FROZEN_MAX:
-            if not self._step():
+            step = self._step()
+            if step is False:
                 self._give_up_oldest()
+            elif isinstance(step, Future):
+                wait([step])
 
     def _give_up_oldest(self) -> None:
         self._frozen.pop(0)
         self.runs_given_up += 1
 
-    def _next_job(self) -> Iterator[None] | None:
+    def _next_job(self) -> Generator[Step, None, None] | None:
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
         self._retry_at = None
@@ -223,7 +232,7 @@ class Duplicates:
             return self._seal(self._frozen[0])
         return self._sealed.fill_one() if self._sealed.needs_filling else None
 
-    def _seal(self, frozen: Recent) -> Generator[None, None, None]:
+    def _seal(self, frozen: Recent) -> Generator[Step, None, None]:
         run = yield from seal(frozen, self._folder)
         try:
             yield from self._sealed.fill(run)

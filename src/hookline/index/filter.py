@@ -9,9 +9,10 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
+from hookline.index.background import Step, in_background
 from hookline.index.run import Run
 
 SUFFIX = ".filter"
@@ -20,8 +21,8 @@ ROW_BYTES = 8
 ROWS_PER_EVENT = 16
 """Rows per event of a run: with three rows set per event, 0.5 % of foreign fingerprints pass for one run."""
 
-FLUSH_BYTES = 256 * 1024
 EVENTS_PER_STEP = 500
+ZEROS_BYTES = 1024 * 1024
 
 POSITIONS = struct.Struct("<3I4x")
 """The three row numbers of a fingerprint, modulo the number of rows."""
@@ -46,14 +47,14 @@ class Filter:
         try:
             if os.fstat(descriptor).st_size != self.size_bytes:
                 os.ftruncate(descriptor, 0)
-            os.posix_fallocate(descriptor, 0, self.size_bytes)
+                _make_room(descriptor, self.size_bytes)
             self._map = mmap.mmap(descriptor, self.size_bytes)
         finally:
             os.close(descriptor)
         self._map.madvise(mmap.MADV_RANDOM)
         self.cells = memoryview(self._map).cast("Q")
 
-    def fill(self, bit: int, run: Run) -> Iterator[None]:
+    def fill(self, bit: int, run: Run) -> Generator[Step, None, None]:
         """Set the bits of a run's events, in short steps."""
         mask = self.rows - 1
         cells = self.cells
@@ -63,13 +64,11 @@ class Filter:
                 cells[a & mask] |= flag
                 cells[b & mask] |= flag
                 cells[c & mask] |= flag
-            yield
+            yield None
 
-    def flush(self) -> Iterator[None]:
-        """Bring all bits to the disk, in short steps."""
-        for start in range(0, self.size_bytes, FLUSH_BYTES):
-            self._map.flush(start, min(FLUSH_BYTES, self.size_bytes - start))
-            yield
+    def flush(self) -> Generator[Step, None, None]:
+        """Bring all bits to the disk: by way of the file, because flushing the map would hold up every thread."""
+        yield from in_background(_sync, self.path)
 
     def rest(self) -> None:
         """Let go of memory that only speeds look-ups up; what was set stays set."""
@@ -79,3 +78,19 @@ class Filter:
         """Give the memory map back."""
         self.cells.release()
         self._map.close()
+
+
+def _make_room(descriptor: int, size_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size_bytes)
+        return
+    for position in range(0, size_bytes, ZEROS_BYTES):  # macOS
+        os.pwrite(descriptor, bytes(min(ZEROS_BYTES, size_bytes - position)), position)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,19 +8,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
+from hookline.index.background import Step, in_background
 from hookline.index.recent import Recent
 from hookline.index.run import FANOUT, Header, Run
 from hookline.index.sorted_chunks import ENTRY_BYTES, sorted_chunks
 
 TEMPORARY_SUFFIX = ".tmp"
 
-SYNC_BYTES = 128 * 1024
-"""Written between two synchronisations: many short ones stall the loop less than one of the whole file."""
-
 WRITE_BYTES = 64 * 1024
 
 
-def seal(recent: Recent, folder: Path) -> Generator[None, None, Run]:
+def seal(recent: Recent, folder: Path) -> Generator[Step, None, Run]:
     """Write the run; each step takes about a millisecond, and the file appears under its name only when complete.
 
     ``recent`` must not change meanwhile. Raise OSError when the disk refuses; nothing is left behind then.
@@ -37,10 +35,9 @@ def seal(recent: Recent, folder: Path) -> Generator[None, None, Run]:
             header = draft._replace(entries=sum(counts)).to_bytes()
             file.write(header + recent.times.to_bytes() + FANOUT.pack(0, *accumulate(counts)))
             file.flush()
-            os.fsync(file.fileno())
-            yield
+            yield from in_background(os.fsync, file.fileno())
         temporary.rename(path)
-        sync_folder(folder)
+        yield from in_background(sync_folder, folder)
     finally:
         temporary.unlink(missing_ok=True)
     return Run(path)
@@ -55,29 +52,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_entries(file: BinaryIO, recent: Recent) -> Generator[None, None, list[int]]:
+def _write_entries(file: BinaryIO, recent: Recent) -> Generator[Step, None, list[int]]:
     """Write the entries sorted; return how many there are with each first byte."""
     counts = [0] * 256
-    unsynced = 0
     for chunk in sorted_chunks(recent.entries()):
         if chunk:
             counts[chunk[0]] += len(chunk) // ENTRY_BYTES
-            unsynced = _write(file, chunk, unsynced)
-        yield
+            file.write(chunk)
+        yield None
     return counts
 
 
-def _write_users(file: BinaryIO, users: bytearray) -> Generator[None, None, None]:
-    unsynced = 0
+def _write_users(file: BinaryIO, users: bytearray) -> Generator[Step, None, None]:
     for start in range(0, len(users), WRITE_BYTES):
-        unsynced = _write(file, users[start : start + WRITE_BYTES], unsynced)
-        yield
-
-
-def _write(file: BinaryIO, data: bytes | bytearray, unsynced: int) -> int:
-    file.write(data)
-    if unsynced + len(data) < SYNC_BYTES:
-        return unsynced + len(data)
-    file.flush()
-    os.fdatasync(file.fileno())
-    return 0
+        file.write(users[start : start + WRITE_BYTES])
+        yield None

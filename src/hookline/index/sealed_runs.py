@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
+from hookline.index.background import Step, in_background
 from hookline.index.filter import POSITIONS, ROW_BYTES, RUNS_MAX, Filter, rows_for
 from hookline.index.filter import SUFFIX as FILTER_SUFFIX
 from hookline.index.manifest import FilterEntry, Manifest
@@ -73,7 +74,7 @@ class SealedRuns:
                     found.setdefault(index, []).append(run)
         return found
 
-    def fill(self, run: Run) -> Iterator[None]:
+    def fill(self, run: Run) -> Generator[Step, None, None]:
         """Fill the filter column of a run, in short steps; raise OSError when there is no room for a filter."""
         entry = self._entry_with_room(run)
         one = self._filters[entry.name]
@@ -86,9 +87,9 @@ class SealedRuns:
         entry.columns.append(run.path.name)
         self._columns[entry.name].append(run)
         self._unfiltered.pop(run.path.name, None)
-        self._manifest.save(self._folder)
+        yield from in_background(self._manifest.save, self._folder)
 
-    def fill_one(self) -> Iterator[None]:
+    def fill_one(self) -> Generator[Step, None, None]:
         """Do that for the oldest run that waits for it."""
         return self.fill(next(iter(self._unfiltered.values())))
 

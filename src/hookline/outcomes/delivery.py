@@ -75,6 +75,15 @@ class Deliveries:
         connection = self._open()
         if connection is None:
             return DestinationFate(destination.id, "waiting")
+        connection.execute("BEGIN")  # one moment: between two look-ups a checkpoint may move the event
+        try:
+            return self._fate(connection, destination, lane, partition, offset)
+        finally:
+            connection.execute("COMMIT")
+
+    def _fate(
+        self, connection: Connection, destination: Destination, lane: int, partition: int, offset: int
+    ) -> DestinationFate | None:
         results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
         failed = _failed_attempts(connection, lane, partition, offset)
         attempts = tuple(_merge(failed, results, destination))

@@ -12,17 +12,17 @@ import time
 import pytest
 
 from tests.service.crash.ledger import Ledger
-from tests.service.harness import Hookline
+from tests.service.harness import Hookline, wait_until
 
 DUPLICATE_SHARE_MAX = 0.001
-UPTIME_MAX_SECONDS = 3.0
+UPTIME_MAX_SECONDS = 4.0
 RESTART_MAX_SECONDS = 10.0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_random_kills_lose_nothing(hookline: Hookline, ledger: Ledger, request: pytest.FixtureRequest) -> None:
-    """2,000 events/s, everything killed 0 to 3 s after it is ready, again and again: 0 lost, duplicates <= 0.1 %."""
+    """2,000 events/s, everything killed 0 to 4 s after it is ready, again and again: 0 lost, duplicates <= 0.1 %."""
     cycles = int(request.config.getoption("--cycles", default=20))
     seed = random.randrange(10**9)
     chance = random.Random(seed)
@@ -76,7 +76,7 @@ def test_a_killed_role_loses_nothing(hookline: Hookline, ledger: Ledger, role: s
     ledger.start_load(hookline.collect_port)
     for _ in range(5):
         ledger.more(1_000)
-        os.kill(hookline.role(role), 9)
+        os.kill(wait_until(lambda: hookline.role(role, required=False), 10, f"{role} is back"), 9)
     ledger.more(1_000)
     ledger.stop_load()
     balance = ledger.settled()

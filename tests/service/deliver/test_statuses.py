@@ -14,7 +14,7 @@ from tests.service.deliver.per_case import Cases, instant, service_per_case
 from tests.service.harness import Receiver, holds_for, wait_until
 
 REDIRECTS = (301, 302, 303, 307, 308)
-FINAL = (400, 401, 403, 404, 410, 413, 422, 999, 300, 304, *REDIRECTS)
+FINAL = (400, 401, 403, 404, 413, 422, 999, 300, 304, *REDIRECTS)
 RETRIED = {408: "timed_out", 429: "throttled", 500: "server_error", 501: "server_error", 503: "server_error"}
 WINDOW_SECONDS = 6.0
 
@@ -29,7 +29,16 @@ def canary() -> Iterator[HostileReceiver]:
 @pytest.fixture(scope="module")
 def receivers() -> Iterator[dict[str, Receiver]]:
     """A receiver per case, told by each test how to answer."""
-    names = [*(f"s{status}" for status in (*FINAL, *RETRIED)), "after", "date", "never", "far", "negative", "garbage"]
+    names = [
+        *(f"s{status}" for status in (*FINAL, *RETRIED)),
+        "after",
+        "date",
+        "never",
+        "far",
+        "negative",
+        "garbage",
+        "gone",
+    ]
     with ExitStack() as stack:
         yield {name: stack.enter_context(Receiver()) for name in names}
 
@@ -125,6 +134,21 @@ def test_the_window_ends_in_a_dead_letter(cases: Cases, receivers: dict[str, Rec
     assert letter["fate"] == "expired"
     count = len(receivers["never"].of(message_id))
     holds_for(lambda: len(receivers["never"].of(message_id)) == count, 1.0, "not tried after the window")
+
+
+def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: dict[str, Receiver]) -> None:
+    """410 parks the destination: no event is burned on it, later ones are not even tried, and all go out afterwards."""
+    receiver = receivers["gone"]
+    receiver.reply_with(410)
+    first = cases.send("gone")
+    attempt = cases.wait_attempts("gone", first)[0]
+    assert (attempt["outcome"], attempt["status"]) == ("rejected", 410)
+    second = cases.send("gone")
+    assert not cases.hookline.wait_fate(second, "gone", "parked")["attempts"]
+    receiver.reply_with(200)
+    for message_id in (first, second):
+        cases.hookline.wait_fate(message_id, "gone", "delivered")
+    assert len(receiver.of(second)) == 1
 
 
 def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retry_after: str) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -32,8 +33,10 @@ BAD = {
 def contexts(authority: Authority, strange: Authority) -> dict[str, ssl.SSLContext]:
     """The server context of each case."""
     old = authority.server()
-    old.minimum_version = ssl.TLSVersion.TLSv1_1
-    old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that it is out of date is the point
+        old.minimum_version = ssl.TLSVersion.TLSv1_1
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
     old.set_ciphers("ALL:@SECLEVEL=0")
     mutual = authority.server()
     mutual.verify_mode = ssl.CERT_REQUIRED

@@ -177,7 +177,7 @@ def test_clock_skew_is_corrected(edge: Running) -> None:
         ({"context": {"integrations": {"All": False}}}, {"All": False}),
         ({"context": {"integrations": {"All": False}}, "integrations": {"All": True}}, None),
         ({"context": {"integrations": {"All": False}}, "integrations": {"X": True}}, {"All": False, "X": True}),
-        ({"integrations": {"Webhooks": None}}, None),
+        ({"integrations": {"All": False, "Webhooks": None}}, {"All": False}),
         ({"integrations": ["All"], "context": "none"}, None),
         ({"integrations": {"All": False}, "context": 7}, {"All": False}),
         ({"integrations": {"All": False, "x": 10**400}}, {"All": False, "x": True}),

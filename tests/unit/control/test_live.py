@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hookline.control import live
@@ -22,9 +24,18 @@ def test_new_events_arrive(control: Running) -> None:
     stream = watching(control)
     control.append(record("new", "Signed Up"))
     kind, event = next(stream.events())
-    assert (kind, event["messageId"], event["name"], event["fate"]) == ("event", "new", "Signed Up", "not_routed")
-    assert event["cursor"] == "0:1"
+    assert (kind, event["messageId"], event["event"]["event"]) == ("event", "new", "Signed Up")
+    assert event["fate"] == "not_routed"
     stream.close()
+
+
+def test_json_over_several_lines_stays_one_message(control: Running) -> None:
+    """A body that its sender wrote with line breaks does not break the stream's framing."""
+    stream = watching(control)
+    written = record("lines")
+    written.body = json.dumps(json.loads(written.body), indent=2).replace("\n", "\r\n").encode()
+    control.append(written)
+    assert next(stream.events())[1]["event"]["messageId"] == "lines"
 
 
 def test_every_watcher_gets_every_event(control: Running) -> None:

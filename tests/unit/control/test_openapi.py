@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from litestar import Litestar
+from litestar.di import Provide
 from litestar.routes import HTTPRoute
 
 from hookline.control.app import api
@@ -16,7 +17,8 @@ from tests.unit.control.running import Running, destination, source
 
 def served() -> set[tuple[str, str]]:
     """Every method and path below /api/v1, names of path parameters left out."""
-    app = Litestar([api()], openapi_config=None)
+    nothing = Provide(lambda: None, sync_to_thread=False)
+    app = Litestar([api()], dependencies={"services": nothing}, openapi_config=None)
     routes = [route for route in app.routes if isinstance(route, HTTPRoute)]
     return {
         (method.lower(), re.sub(r"\{[^}]*\}", "{}", route.path))

@@ -131,7 +131,7 @@ def test_the_connections_file_is_in_force_when_it_is_ready(folder: Path) -> None
     [
         ('{"sources": [{"id": "site", "nmae": "Site"}]}', "nmae"),
         ('{"destinations": [{"id": "a", "name": "A", "sources": ["x"], "settings": {"webhooks": []}}]}', "webhooks"),
-        ("sources: [", "line 1"),
+        ("sources: [", "not valid YAML"),
     ],
 )
 def test_a_wrong_connections_file_stops_the_start(folder: Path, connections: str, sentence: str) -> None:

@@ -6,6 +6,7 @@ Reading, listing and removing files go to the operating system directly; what is
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ class Disk:
 
     def fdatasync(self, fd: int) -> None:
         """Make what was written to the file durable."""
-        os.fdatasync(fd)
+        _synchronise(fd)
 
     def sync_folder(self, folder: Path) -> None:
         """Make names created, changed or removed in the folder durable."""
@@ -59,3 +60,10 @@ def write_all(disk: Disk, fd: int, buffers: Sequence[bytes | memoryview], positi
 def is_full(error: OSError) -> bool:
     """Whether the error means that there is no room, which passes, and not that the disk fails."""
     return error.errno in _NO_ROOM
+
+
+def _synchronise(fd: int) -> None:
+    if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync leaves the data in the drive's cache
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(fd)

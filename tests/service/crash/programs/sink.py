@@ -1,7 +1,6 @@
 """The healthy receiver of the crash tests: ``python sink.py PORT LOG``; one line per request: its X-Message-Id.
 
 The line is written before the answer, so a request whose answer the service never saw counts as received.
-Standard library only.
 """
 
 from __future__ import annotations
@@ -9,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+
+import uvloop
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -51,4 +52,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())

@@ -1,0 +1,307 @@
+"""The deliver role on a manual clock and a network whose answers the test decides; everything else is real.
+
+Journal, control.db, deliver.db, index and progress ring are files of a temporary folder. ``kill`` drops the role as
+kill -9 would: nothing is closed, nothing is saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.model import Destination, Source, Webhook, WebhookSettings
+from hookline.connections.receiver_url import ReceiverUrl
+from hookline.connections.store import Store
+from hookline.deliver.connection import Failure, Sink
+from hookline.deliver.lane import Delivery, Lane
+from hookline.deliver.pool import Pool, Pools
+from hookline.deliver.role import DeliverRole
+from hookline.deliver.target import Target
+from hookline.events.fingerprint import fingerprint
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.disk import Disk
+from hookline.journal.record import Record
+from hookline.outcomes.fate import EventFate, Fates
+from hookline.outcomes.outcome import Outcome, of_status, to_number
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.settings import Deliver, Journal, Settings
+
+START_MS = 1_795_158_000_000
+TURNS_MAX = 100_000
+SEGMENT_BYTES = 64 * 1024
+
+
+class ManualClock:
+    """A clock that moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def now_ms(self) -> int:
+        return START_MS + int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class QuickDisk(Disk):
+    """A disk that is not waited for: these tests kill processes, not machines."""
+
+    def fdatasync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+
+class Request:
+    """A request on its way, as the receiver has it."""
+
+    def __init__(self, token: object, target: Target, data: bytes) -> None:
+        assert isinstance(token, Delivery)
+        self.delivery = token
+        self.target = target
+        self.data = data
+        self.lane = token.lane.number
+        self.destination = token.lane.destination.id
+        self.partition = token.event.place >> PLACE_SHIFT
+        self.offset = token.event.place & OFFSET_MASK
+
+
+class FakePool(Pool):
+    """Hands requests to the network instead of sending them."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def send(self, token: object, target: Target, request: bytes) -> None:
+        self._network.take(Request(token, target, request))
+
+
+class Network(Pools):
+    """The requests that wait for an answer, oldest first, and everything ever sent."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Request] = []
+        self.sent: list[Request] = []
+        self.on_send: Callable[[Request], None] = lambda request: None
+
+    def of(self, url: ReceiverUrl) -> Pool:
+        return FakePool(self)
+
+    def take(self, request: Request) -> None:
+        self.waiting.append(request)
+        self.sent.append(request)
+        self.on_send(request)
+
+    def sweep(self, timeout_seconds: float) -> int:
+        return len(self.waiting)
+
+    def close(self) -> None:
+        self.waiting.clear()
+
+    def __iter__(self) -> Iterator[Pool]:
+        return iter(())
+
+
+class Rig:
+    """One data folder with a journal to append to, connections to change, and a deliver role to start and kill."""
+
+    def __init__(self, folder: Path, partitions: int = 1, deliver: Deliver | None = None, **given: object) -> None:
+        self.settings = Settings(
+            data_dir=str(folder), deliver=deliver or Deliver(), journal=Journal(partitions=partitions)
+        )
+        self.settings = msgspec.structs.replace(self.settings, **given)
+        self.folder = folder
+        self.clock = ManualClock()
+        self.network = Network()
+        self.loop = asyncio.new_event_loop()
+        self.appender = LocalAppender(
+            folder / "journal",
+            partitions,
+            retention_seconds=1e6,
+            retention_bytes=1 << 40,
+            segment_bytes=SEGMENT_BYTES,
+            disk=QuickDisk(),
+        )
+        self.store = Store(folder / "control.db", now_ms=self.clock.now_ms)
+        self._turns: deque[Callable[[], None]] = deque()
+        self._role: DeliverRole | None = None
+
+    # the role's life
+
+    @property
+    def role(self) -> DeliverRole:
+        assert self._role is not None
+        return self._role
+
+    def start(self) -> None:
+        """Start the role as the program does: recover, then follow the connections."""
+        network = self.network
+
+        def connect(sink: Sink, settings: Settings) -> Pools:
+            return network
+
+        self._turns = deque()
+        self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append)
+        self._role.recover()
+        self._role.follow_connections()
+
+    def kill(self) -> None:
+        """Drop everything that is only in the role's memory."""
+        self._role = None
+        self.network.waiting.clear()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def close(self) -> None:
+        if self._role is not None:
+            self._role.close()
+        self.store.close()
+        self.loop.run_until_complete(self.appender.close())
+        self.loop.close()
+
+    # what the world does
+
+    def record(self, message_id: str, source: str = "website", **given: object) -> Record:
+        """A track call received now."""
+        base = Record(
+            1,
+            False,
+            self.clock.now_ms(),
+            source,
+            "track",
+            message_id,
+            fingerprint(source, message_id),
+            "u1",
+            "2026-11-20T07:00:00.000Z",
+            "sdk",
+            b'{"type":"track","event":"Order","userId":"u1"}',
+        )
+        return msgspec.structs.replace(base, **given)
+
+    def append(self, *records: Record | str) -> None:
+        """Store records, and let the role read them if it runs."""
+        made = [record if isinstance(record, Record) else self.record(record) for record in records]
+        self.loop.run_until_complete(self.appender.append(made))
+        if self._role is not None:
+            self._role.feeder.wake()
+
+    def change(self, *edits: Source | Destination | Edit) -> int:
+        """Change the connections as control does; the role learns of it at ``follow``."""
+        made = [Put(edit) if isinstance(edit, Source | Destination) else edit for edit in edits]
+        return self.store.change(made, "test", None, self.appender.ends)
+
+    def follow(self) -> None:
+        self.role.follow_connections()
+        self.turn()
+
+    def turn(self) -> None:
+        """Let the readers work until they wait for something."""
+        for _ in range(TURNS_MAX):
+            if not self._turns:
+                return
+            self._turns.popleft()()
+        raise AssertionError("the readers never come to rest")
+
+    def one_turn(self) -> None:
+        """Let the readers take a single turn."""
+        if self._turns:
+            self._turns.popleft()()
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock, then let the role do what is due."""
+        self.clock.seconds += seconds
+        self.role.beat()
+        self.turn()
+
+    def checkpoint(self) -> None:
+        self.loop.run_until_complete(self.role.checkpointer.tick())
+        self.turn()
+
+    def answer(
+        self, request: Request, how: int | Outcome = 200, *, retry_after: bytes | None = None, milliseconds: int = 1
+    ) -> None:
+        """Give one request its answer: a status, or an outcome that has none."""
+        self.network.waiting.remove(request)
+        failure: Failure | None = None
+        if isinstance(how, Outcome):
+            failure, result = Failure(how, None, how.value), to_number(how, None)
+        else:
+            result = how
+            if not 200 <= how < 300:
+                failure = Failure(of_status(how), how, "no", retry_after)
+        self.role.engine.answered(request.delivery, request.target, result, milliseconds, failure)
+
+    def answer_all(self, how: int | Outcome = 200, destination: str | None = None) -> int:
+        """Answer what waits now, and what is sent because of it; return how many requests that were."""
+        count = 0
+        while found := [each for each in self.network.waiting if destination in (None, each.destination)]:
+            self.answer(found[0], how)
+            self.turn()
+            count += 1
+            assert count < TURNS_MAX, "requests never end"
+        return count
+
+    def come_to_rest(self, seconds: float = 5.0, rounds: int = 400) -> None:
+        """Everything succeeds from now on: go on until nothing is left to do."""
+        for _ in range(rounds):
+            self.answer_all()
+            self.checkpoint()
+            if self.at_rest():
+                return
+            self.pass_time(seconds)
+        raise AssertionError("the role does not come to rest")
+
+    def at_rest(self) -> bool:
+        role = self.role
+        behind = any(self.appender.ends()[p] > shared.next_offset for p, shared in role.feeder.shared.items())
+        lanes = role.engine.lanes.values()
+        open_work = any(lane.busy or lane.retry_count or lane.detached or lane.settling for lane in lanes)
+        return not (behind or open_work or self.network.waiting or not role.engine.batch.empty)
+
+    # what can be seen
+
+    def lane(self, destination: str) -> Lane:
+        return next(lane for lane in self.role.engine.lanes.values() if lane.destination.id == destination)
+
+    def offsets(self, destination: str) -> list[int]:
+        """Offsets sent to a destination so far, in the order of sending."""
+        return [request.offset for request in self.network.sent if request.destination == destination]
+
+    def fate(self, message_id: str, source: str | None = None) -> EventFate:
+        """What ``why`` answers, asked afresh."""
+        fates = Fates(self.folder)
+        try:
+            found = fates.of_message(message_id, source)
+        finally:
+            fates.close()
+        assert found is not None
+        return found
+
+    def fate_at(self, message_id: str, destination: str) -> str:
+        return next(each.fate for each in self.fate(message_id).destinations if each.id == destination)
+
+
+def source(id: str = "website") -> Source:
+    return Source(id=id, name=id, write_keys=(f"wk_{id}",))
+
+
+def destination(id: str = "crm", *, sources: tuple[str, ...] = ("website",), urls: int = 1, **given: object) -> Destination:
+    """A destination with so many URLs; ``secret`` is its shared secret."""
+    secret = given.pop("secret", None)
+    assert secret is None or isinstance(secret, str)
+    webhooks = tuple(Webhook(url=f"https://{id.replace('_', '-')}.example.com/{n}") for n in range(urls))
+    settings = WebhookSettings(webhooks=webhooks, shared_secret=secret)
+    made = Destination(id=id, name=id, sources=sources, settings=settings)
+    return msgspec.structs.replace(made, **given)
+
+
+__all__ = ["Delete", "ManualClock", "Network", "Request", "Rig", "destination", "source"]

@@ -1,0 +1,258 @@
+"""The whole role against a model: random events, answers, changes of connections, checkpoints and kills.
+
+The model knows from the connections alone which event belongs to which lane, and from the receivers what they took.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hookline.connections.model import Snapshot
+from hookline.deliver import breaker, checkpointer, engine, feeder
+from hookline.outcomes.fate import EventFate
+from hookline.outcomes.outcome import Outcome
+from hookline.route.decision import not_routed_reason
+from hookline.settings import Deliver
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
+
+SEEDS = 48
+STEPS = 140
+SOURCES = ("website", "app")
+DESTINATIONS = ("one", "two", "three")
+CRASH_POINTS = (
+    "deliver.answered_before_mark",
+    "deliver.before_checkpoint",
+    "deliver.after_checkpoint",
+    "deliver.detached",
+    "deliver.catching_up",
+    "deliver.attached_again",
+)
+FAILURES: tuple[int | Outcome, ...] = (500, 503, 429, Outcome.TIMED_OUT, Outcome.CONNECTION_FAILED, 400)
+OPEN_FATES = {"waiting", "retrying", "parked"}
+Key = tuple[int, int]
+"""(lane number, offset)"""
+
+
+class Killed(Exception):
+    """The process ended at a crash point."""
+
+
+class World:
+    """A rig, and what must be true of it."""
+
+    def __init__(self, rig: Rig, rng: random.Random) -> None:
+        self.rig = rig
+        self.rng = rng
+        self.armed = ""
+        self.versions: list[tuple[int, Snapshot]] = []
+        """(journal end, what is in force from there on)"""
+        self.events: list[tuple[str, str, bool]] = []
+        """(source, messageId, duplicate) by offset"""
+        self.delivered: set[Key] = set()
+        self.ended: set[int] = set()
+        """Lanes that the role knows to be gone."""
+        self.health = dict.fromkeys(DESTINATIONS, "well")
+        self.kills = 0
+        rig.network.on_send = self.check_send
+
+    # what happens
+
+    def crash_point(self, name: str) -> None:
+        if name == self.armed:
+            self.armed = ""
+            raise Killed(name)
+
+    def change(self, *edits: object) -> None:
+        self.rig.change(*edits)  # type: ignore[arg-type]
+        self.versions.append((self.rig.appender.ends()[0], self.rig.store.snapshot()))
+
+    def append(self) -> None:
+        records = []
+        for _ in range(self.rng.randint(1, 6)):
+            name = self.rng.choice(SOURCES)
+            message_id = f"m{len(self.events)}"
+            if self.events and self.rng.random() < 0.15:
+                name, message_id, _ = self.rng.choice(self.events)
+            duplicate = any(event[:2] == (name, message_id) for event in self.events)
+            selection = {"All": False} if not duplicate and self.rng.random() < 0.05 else None
+            self.events.append((name, message_id, duplicate))
+            records.append(self.rig.record(message_id, name, selection=selection))
+        self.rig.append(*records)
+
+    def answer_some(self) -> None:
+        for _ in range(self.rng.randint(1, 12)):
+            if not self.rig.network.waiting:
+                return
+            request = self.rng.choice(self.rig.network.waiting[:8])
+            ill = {"well": 0.03, "shaky": 0.5, "dead": 1.0}[self.health[request.destination]]
+            self.answer(request, self.rng.choice(FAILURES) if self.rng.random() < ill else 200)
+
+    def answer(self, request: Request, how: int | Outcome) -> None:
+        self.rig.answer(request, how)
+        if how == 200:
+            self.delivered.add((request.lane, request.offset))
+
+    def reconfigure(self) -> None:
+        snapshot, id = self.rig.store.snapshot(), self.rng.choice(DESTINATIONS)
+        found = next((each for each in snapshot.destinations if each.id == id), None)
+        sources = tuple(self.rng.sample(SOURCES, self.rng.randint(1, 2)))
+        if found is not None and self.rng.random() < 0.1:
+            self.change(Delete("destination", id))
+            return
+        self.change(
+            destination(id, sources=sources, urls=self.rng.choice((1, 1, 2)), enabled=self.rng.random() < 0.75)
+        )
+
+    def follow(self) -> None:
+        self.rig.follow()
+        self.note_ended()
+
+    def note_ended(self) -> None:
+        alive = {lane.number for lane in self.rig.store.snapshot().lanes.values()}
+        known = {lane.number for _, snapshot in self.versions for lane in snapshot.lanes.values()}
+        self.ended = known - alive
+
+    def restart(self) -> None:
+        self.armed = ""
+        self.kills += 1
+        self.rig.kill()
+        if self.rng.random() < 0.3:
+            self.append()
+        if self.rng.random() < 0.2:
+            self.reconfigure()
+        self.ended = set()
+        self.rig.start()
+        self.note_ended()
+
+    def step(self) -> None:
+        rig, chance = self.rig, self.rng.random()
+        if chance < 0.25:
+            self.append()
+        elif chance < 0.40:
+            rig.one_turn()
+        elif chance < 0.62:
+            self.answer_some()
+        elif chance < 0.72:
+            rig.pass_time(self.rng.choice((0.05, 0.5, 2.0)))
+        elif chance < 0.82:
+            rig.checkpoint()
+        elif chance < 0.87:
+            self.reconfigure()
+        elif chance < 0.92:
+            self.follow()
+        elif chance < 0.95:
+            self.health[self.rng.choice(DESTINATIONS)] = self.rng.choice(("well", "shaky", "dead"))
+        elif chance < 0.97:
+            self.armed = self.rng.choice(CRASH_POINTS)
+        elif chance < 0.985:
+            self.check_fates(self.rng.sample(range(len(self.events)), min(3, len(self.events))))
+        else:
+            self.restart()
+
+    # what must be true
+
+    def check_send(self, request: Request) -> None:
+        """A request goes only to a live lane that the event belongs to, and never after its answer was seen."""
+        name, message_id, duplicate = self.events[request.offset]
+        assert (request.lane, request.offset) not in self.delivered, f"{message_id} is sent again"
+        assert request.lane not in self.ended, f"{message_id} is sent after its destination was disabled"
+        assert not duplicate, f"{message_id} is a repeat"
+        # Connections that the role has not yet heard of cannot bind it.
+        routed = set().union(*(self.belongs(request.offset, snapshot) for _, snapshot in self.versions))
+        assert (request.lane, request.destination) in routed, f"{message_id} is misrouted"
+
+    def snapshot_at(self, offset: int) -> Snapshot:
+        return [snapshot for end, snapshot in self.versions if end <= offset][-1]
+
+    def belongs(self, offset: int, snapshot: Snapshot | None = None) -> set[tuple[int, str]]:
+        """The lanes the event belongs to, as (number, destination), by the connections when it was accepted."""
+        record = self.rig.role.journal.get(0, offset)
+        assert record is not None
+        snapshot = snapshot or self.snapshot_at(offset)
+        lanes = [(each, snapshot.lanes.get(each.id)) for each in snapshot.destinations]
+        return {
+            (lane.number, each.id)
+            for each, lane in lanes
+            if lane is not None and not_routed_reason(record, each, lane, 0, offset) is None
+        }
+
+    def disconnected(self, offset: int, lane: int, id: str) -> bool:
+        """Whether a later version took the event's source, or the whole lane, away."""
+        later = [snapshot for end, snapshot in self.versions if end >= offset]
+        starts = [snapshot.lanes.get(id) for snapshot in later]
+        name = self.events[offset][0]
+        return any(
+            each is None or each.number != lane or each.sources.get(name, {}).get(0, 1 << 60) > offset
+            for each in starts
+        )
+
+    def check_fates(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            name, message_id, duplicate = self.events[offset]
+            if not duplicate:
+                self.check_fate(offset, self.rig.fate(message_id, name))
+
+    def check_fate(self, offset: int, found: EventFate) -> None:
+        belongs = {id: lane for lane, id in self.belongs(offset)}
+        fates = {each.id: each.fate for each in found.destinations}
+        assert {id for id, fate in fates.items() if fate != "not_routed"} == set(belongs)
+        for id, lane in belongs.items():
+            if (lane, offset) in self.delivered:
+                assert fates[id] == "delivered", (found.message_id, id)
+            else:
+                allowed = OPEN_FATES | {"failed"}
+                if self.disconnected(offset, lane, id):
+                    allowed |= {"discarded"}
+                assert fates[id] in allowed, (found.message_id, id, fates[id])
+
+    def check_end(self) -> None:
+        """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
+        for offset, (name, message_id, duplicate) in enumerate(self.events):
+            fates = self.rig.fate(message_id, name)
+            if duplicate:
+                assert fates.duplicates >= 1
+                continue
+            self.check_fate(offset, fates)
+            open_ones = [each for each in fates.destinations if each.fate in OPEN_FATES]
+            assert not open_ones, (message_id, open_ones)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_nothing_is_lost_or_sent_again(seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object) -> None:
+    """Whatever happens, each event reaches each lane it belongs to or has a record; what was answered is not resent."""
+    rng = random.Random(seed)
+    random.seed(seed)
+    monkeypatch.setattr(breaker, "OPEN_FAILURES", 6)
+    monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
+    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
+    world = World(make_rig(deliver=Deliver(retry_max=20.0)), rng)
+    for module in (checkpointer, engine, feeder):
+        monkeypatch.setattr(module, "crash_point", world.crash_point)
+    world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
+    world.rig.start()
+    for _ in range(STEPS):
+        try:
+            world.step()
+        except Killed:
+            world.restart()
+    world.armed = ""
+    world.follow()
+    finish(world)
+    world.check_end()
+
+
+def finish(world: World) -> None:
+    """Let every receiver be well until all is settled."""
+    for _ in range(400):
+        while world.rig.network.waiting:
+            world.answer(world.rig.network.waiting[0], 200)
+            world.rig.turn()
+        world.rig.checkpoint()
+        if world.rig.at_rest():
+            return
+        world.rig.pass_time(5.0)
+    raise AssertionError("the role does not come to rest")

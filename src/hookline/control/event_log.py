@@ -173,8 +173,9 @@ class EventLog:
         places: list[tuple[int, int]] = []
         skipped = 0
         for partition, end in ends.items():
-            first = max(starts.get(partition, end), end - TAIL_EVENTS_MAX)
-            skipped += max(0, first - starts.get(partition, end))
+            start = starts.get(partition, 0)  # a partition that was not there before has nothing older
+            first = max(start, end - TAIL_EVENTS_MAX)
+            skipped += first - start
             places.extend((partition, offset) for offset in range(first, end))
         return self._fates_at(places), skipped, ends
 

@@ -148,6 +148,8 @@ def _out(
             properties, traits = traits, UNSET
         properties = empty if properties is UNSET else properties
     elif kind in ("identify", "group"):
+        if traits is UNSET and kind == "identify":
+            traits = _traits_in(context)
         traits = empty if traits is UNSET else traits
     elif kind == "alias":
         user_id, new_id = UNSET, user_id
@@ -170,6 +172,17 @@ def _out(
         traits,
         context,
     )
+
+
+def _traits_in(context: Any) -> Any:
+    """RudderStack's server SDKs give an identify call's traits only within its context."""
+    if context is UNSET:
+        return UNSET
+    fields = context if isinstance(context, dict) else _decode_fields(context)
+    traits = fields.get("traits")
+    if isinstance(traits, Raw):
+        return _object(traits)
+    return traits if isinstance(traits, dict) else UNSET
 
 
 def _text(value: str | int | None) -> str | UnsetType:

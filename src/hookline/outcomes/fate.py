@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -132,13 +133,24 @@ class Fates:
             if fate is None:
                 # Routed, behind the lane's place, and nothing is known of it: that is how a duplicate looks.
                 repeats = self._repeats(partition, offset, record) if repeats is None else repeats
-                fate = (
-                    DestinationFate(destination.id, "duplicate", repeats)
-                    if repeats
-                    else DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
-                )
+                fate = self._passed(destination, partition, offset, record, snapshot.version, repeats)
             found.append(fate)
         return found
+
+    def _passed(
+        self, destination: Destination, partition: int, offset: int, record: Record, version: int, repeats: str
+    ) -> DestinationFate:
+        if repeats:
+            return DestinationFate(destination.id, "duplicate", repeats)
+        for document, lane in self._query(
+            "SELECT document, lane FROM objects WHERE kind = 'destination' AND id = ? AND since > ? ORDER BY since",
+            (destination.id, version),
+        ):
+            changed = msgspec.json.decode(document, type=Destination)
+            then = msgspec.json.decode(lane, type=Lane) if lane else None
+            if not_routed_reason(record, changed, then, partition, offset) is not None:
+                return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")
+        return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
 
     def _repeats(self, partition: int, offset: int, record: Record) -> str:
         offsets = lookup.find(self._journal, self._data_path / "index", partition, record.fingerprint)
@@ -168,13 +180,13 @@ class Fates:
             self._snapshots.popitem(last=False)
         return snapshot
 
-    def _query(self, sql: str) -> list[tuple[int, str]]:
+    def _query(self, sql: str, values: tuple[str | int, ...] = ()) -> list[tuple[Any, ...]]:
         if self._control is None:
             path = self._data_path / "control.db"
             if not path.exists():
                 return []
             self._control = connect(path, read_only=True)
-        return self._control.execute(sql).fetchall()
+        return self._control.execute(sql, values).fetchall()
 
 
 def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, Lane | None]]:

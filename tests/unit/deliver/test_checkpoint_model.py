@@ -11,7 +11,7 @@ import pytest
 
 from hookline.connections.model import Snapshot
 from hookline.deliver import breaker, checkpointer, engine, feeder
-from hookline.outcomes.fate import EventFate
+from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Deliver
@@ -210,14 +210,17 @@ class World:
 
     def check_end(self) -> None:
         """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
+        asked = Fates(self.rig.folder)
         for offset, (name, message_id, duplicate) in enumerate(self.events):
-            fates = self.rig.fate(message_id, name)
+            fates = asked.of_message(message_id, name)
+            assert fates is not None
             if duplicate:
                 assert fates.duplicates >= 1
                 continue
             self.check_fate(offset, fates)
             open_ones = [each for each in fates.destinations if each.fate in OPEN_FATES]
             assert not open_ones, (message_id, open_ones)
+        asked.close()
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

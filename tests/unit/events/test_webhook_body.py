@@ -53,6 +53,13 @@ HEAD = {"version": 1, "type": None, "userId": "u1", "timestamp": AT}
         ("screen", {"name": "Home", "properties": {"a": 1}}, {"name": "Home", "properties": {"a": 1}}),
         ("identify", {}, {"traits": {}}),
         ("identify", {"traits": {"plan": "pro"}}, {"traits": {"plan": "pro"}}),
+        ("identify", {"context": {"traits": {"a": 1}}}, {"traits": {"a": 1}, "context": {"traits": {"a": 1}}}),
+        ("identify", {"context": {"traits": 7}}, {"traits": {}, "context": {"traits": 7}}),
+        (
+            "identify",
+            {"traits": {"a": 1}, "context": {"traits": {"a": 2}}},
+            {"traits": {"a": 1}, "context": {"traits": {"a": 2}}},
+        ),
         ("group", {"groupId": "g"}, {"groupId": "g", "traits": {}}),
         ("group", {"groupId": "g", "context": {"ip": "::1"}}, {"groupId": "g", "traits": {}, "context": {"ip": "::1"}}),
     ],

@@ -83,7 +83,7 @@ class Outbound(asyncio.Protocol):
                 if exchange.continue_due:
                     exchange.continue_due = False
                     transport.write(CONTINUE)
-                return
+                break
             queue.popleft()
             self._clients.counters.requests[answer[9:12]] += 1
             transport.write(exchange.wire(answer))

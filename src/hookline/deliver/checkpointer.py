@@ -34,6 +34,7 @@ class Checkpointer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._saved: dict[int, int] = {}
         self._committing: Batch | None = None
+        self._commit_done: asyncio.Future[None] | None = None
         self._ring_position = 0
         self._log = logger()
         self._failing = False
@@ -45,20 +46,28 @@ class Checkpointer:
                 return
             self._committing = self._gather()
         batch = self._committing
+        if self._commit_done is None:
+            self._commit_done = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, batch)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._commit, batch)
+            # Shielded: a caller that is cancelled must not leave a commit behind that is then made twice.
+            await asyncio.shield(self._commit_done)
         except sqlite.Error as error:
+            self._commit_done = None
             if not self._failing:
                 self._log.error("checkpoint_failed", error=str(error), next_step="free disk space; it is tried again")
             self._failing = True
             return
         self._failing = False
-        self._committing = None
+        self._committing = self._commit_done = None
         self._committed(batch)
 
     async def forget_below(self, partition: int, offset: int) -> None:
-        """Drop outcomes of events that the journal no longer keeps."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._store.forget_below, partition, offset)
+        """Drop outcomes of events that the journal no longer keeps; what fails is tried with the next retention."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._store.forget_below, partition, offset)
+        except sqlite.Error as error:
+            self._log.warning("outcomes_not_dropped", error=str(error))
 
     def close(self) -> None:
         """Stop the thread."""

@@ -94,8 +94,18 @@ class Engine:
         if len(targets) > 1:
             targets = delivery.targets = _sendable(targets, urls)
         delivery.outstanding = len(targets)
-        for target in targets:
-            target.pool.send(delivery, target, target.request(event))
+        try:
+            for target in targets:
+                target.pool.send(delivery, target, target.request(event))
+        except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
+            self._unsendable(delivery, error)
+
+    def _unsendable(self, delivery: Delivery, error: Exception) -> None:
+        self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
+        delivery.done = True
+        self._release(delivery)
+        failure = Failure(Outcome.REJECTED, None, f"the request could not be made ({type(error).__name__})")
+        self.bury(delivery, "failed", failure, self.clock.now_ms())
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request (``connection.Sink``)."""

@@ -105,6 +105,7 @@ class Registry:
         self._engine.open_lanes.add(lane)
         if was_unusable and lane.targets:
             self._engine.probing.add(lane)
+        lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
     def _end(self, lane: Lane) -> None:

@@ -94,7 +94,7 @@ class Retries:
         if lane.closed or not lane.targets:
             engine.probing.discard(lane)
             return
-        if now < lane.probe_at_seconds or lane.in_flight:
+        if now < lane.probe_at_seconds or lane.in_flight or not lane.targets:
             return
         is_open = lane.breaker.state == "open"
         if is_open:

@@ -71,6 +71,7 @@ class DeliverRole:
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.store)
         self._run_folder = data / "run"
         self._idle_beats = 0
+        self._forgotten: dict[int, int] = {}
         self._log = logger()
 
     def recover(self) -> None:
@@ -195,8 +196,9 @@ class DeliverRole:
         for shared in self.feeder.shared.values():
             start = self.journal.start(shared.partition)
             shared.duplicates.retain()
-            if start:
+            if start > self._forgotten.get(shared.partition, 0):
                 await self.checkpointer.forget_below(shared.partition, start)
+                self._forgotten[shared.partition] = start
 
     def _publish(self) -> None:
         engine, counters = self.engine, self.engine.counters

@@ -185,10 +185,11 @@ class DeliverStore:
     def forget_below(self, partition: int, offset: int) -> None:
         """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
         cursor = self._write.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
-        cursor.execute("DELETE FROM outcome_blocks WHERE partition = ? AND last_offset < ?", (partition, offset))
-        cursor.execute('DELETE FROM attempts WHERE partition = ? AND "offset" < ?', (partition, offset))
-        cursor.execute("COMMIT")
+        for statement in (
+            "DELETE FROM outcome_blocks WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2",
+            'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
+        ):
+            cursor.execute(statement, (partition, offset))
 
     def close(self) -> None:
         """Close both connections."""

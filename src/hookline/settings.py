@@ -248,8 +248,10 @@ def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(document, dict | None):
+        raise SettingsError(f"{path} does not hold settings; write lines such as 'deliver: {{timeout: 5s}}'")
     values: dict[str, tuple[object, str]] = {}
     for name, value in (document or {}).items():
         if isinstance(value, dict):

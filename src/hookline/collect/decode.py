@@ -121,6 +121,8 @@ _ROUNDS = 8
 
 def nested_deeper(body: bytes, levels_max: int) -> bool:
     """Whether valid JSON is nested deeper than ``levels_max``."""
+    if len(body) <= 2 * levels_max:
+        return False
     brackets = body.translate(None, _NOT_BRACKETS)
     if len(brackets) <= 2 * levels_max:
         return False

@@ -106,6 +106,8 @@ class Batch:
         self.dead_letters: list[DeadLetterRow] = []
         self.recalls: list[tuple[int, int]] = []
         """(lane, since ms): dead letters of a run of failures that opened the breaker go back to waiting."""
+        self.recalled: dict[int, int] = {}
+        """How many came back, by lane: filled in when the batch is written."""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()

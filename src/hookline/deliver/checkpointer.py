@@ -141,13 +141,12 @@ class Checkpointer:
             lane = engine.lanes.get(number)
             if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
                 lane.settling.discard(partition << PLACE_SHIFT | offset)
-        if batch.recalls:
-            backlogs = self._store.backlogs()
-            for number in {number for number, _ in batch.recalls}:
-                lane, backlog = engine.lanes.get(number), backlogs.get(number)
-                if lane is not None and backlog is not None:
-                    lane.retry_count, lane.next_retry_ms = backlog
-                    engine.retrying.add(lane)
+        for number, count in batch.recalled.items():
+            lane = engine.lanes.get(number)
+            if lane is not None and count:
+                lane.retry_count += count
+                lane.next_retry_ms = engine.clock.now_ms()
+                engine.retrying.add(lane)
         engine.wake_starved()
 
 

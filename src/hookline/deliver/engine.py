@@ -81,6 +81,13 @@ class Engine:
             lane.full = False
             self.on_room(lane)
 
+    def room(self, lane: Lane) -> int:
+        """How many more requests of the lane may be in flight now."""
+        if self.ring.full or self.stopping:
+            return 0
+        room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
+        return room if lane.breaker.state == "closed" else min(room, SICK_IN_FLIGHT_MAX - self.sick)
+
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt: one POST to each URL of the mask, all at once (SPEC 4.1 rules 1 and 2)."""
         delivery = Delivery(lane, event, attempt, first_at_ms, urls, from_row)

@@ -59,7 +59,6 @@ class Recovery:
                 undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
                 self._restore(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
-            self._entries.pop(lane.number, None)
         self._registry.delivered = self._entries
         self._add_blocks()
         for lane in self._engine.lanes.values():

@@ -18,7 +18,7 @@ from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.pool import Pools
 from hookline.deliver.target import Target, targets_of
-from hookline.outcomes.progress import ENTRY, OFFSET_MASK
+from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -33,7 +33,8 @@ class Registry:
         self._settings = settings
         self._log = logger()
         self.delivered: dict[int, dict[int, bytes]] = {}
-        """Of lanes that no checkpoint has seen: ring entries of what an earlier process delivered, by place."""
+        """By lane and place: ring entries of what an earlier process delivered, for lanes and sources that were new
+        after its last checkpoint."""
 
     def apply(self, snapshot: Snapshot) -> None:
         """Bring the lanes in line with a version of the connections."""
@@ -66,9 +67,7 @@ class Registry:
             first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
             fresh = Intake(partition, first, attached=first >= shared.next_offset)
             lane.intakes[partition] = known.get(partition, fresh)
-        for place, entry in self.delivered.pop(lane.number, {}).items():
-            lane.skip.add(place)
-            self._engine.ring.add(*ENTRY.unpack(entry))
+            self._skip_delivered(lane, partition, first, shared.end)
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -96,6 +95,7 @@ class Registry:
                 first = start.sources[source].get(partition, 0)
                 if first < place:
                     lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
+                    self._skip_delivered(lane, partition, first, place)
             if intake.attached:
                 shared.leave(lane)
                 intake.attached = True
@@ -107,6 +107,12 @@ class Registry:
             self._engine.probing.add(lane)
         lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
+
+    def _skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
+        for place, entry in self.delivered.get(lane.number, {}).items():
+            if place >> PLACE_SHIFT == partition and first <= place & OFFSET_MASK < end:
+                lane.skip.add(place)
+                self._engine.ring.add(*ENTRY.unpack(entry))
 
     def _end(self, lane: Lane) -> None:
         """The destination was disabled or deleted: what still waits is discarded, on the record."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
-from hookline.deliver.engine import ALL_URLS, Engine
+from hookline.deliver.engine import ALL_URLS, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Delivery, Lane
@@ -46,7 +46,7 @@ class Retries:
             self._probe(lane, now_ms)
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
-        room = min(lane.breaker.allowance - len(lane.in_flight), ROWS_PER_TURN_MAX)
+        room = min(self._engine.room(lane), ROWS_PER_TURN_MAX)
         if room <= 0:
             return
         unsettled = len(lane.settling) + len(lane.in_flight)
@@ -94,7 +94,7 @@ class Retries:
         if lane.closed or not lane.targets:
             engine.probing.discard(lane)
             return
-        if now < lane.probe_at_seconds or lane.in_flight or not lane.targets:
+        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.ring.full:
             return
         is_open = lane.breaker.state == "open"
         if is_open:

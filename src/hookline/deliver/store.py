@@ -119,8 +119,9 @@ class DeliverStore:
             " attempts, at, outcome, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )
+        batch.recalled = {}
         for lane, since_ms in batch.recalls:
-            self._recall(cursor, lane, since_ms)
+            batch.recalled[lane] = batch.recalled.get(lane, 0) + self._recall(cursor, lane, since_ms)
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -165,15 +166,17 @@ class DeliverStore:
             block,
         )
 
-    def _recall(self, cursor: object, lane: int, since_ms: int) -> None:
+    def _recall(self, cursor: object, lane: int, since_ms: int) -> int:
         execute = cursor.execute  # type: ignore[attr-defined]
-        execute(
+        done = execute(
             "INSERT OR IGNORE INTO retries"
             ' SELECT lane, partition, "offset", attempts, at, at, 31 FROM dead_letters'
             " WHERE lane = ? AND at >= ? AND fate = 'failed'",
             (lane, since_ms),
         )
+        count = int(done.rowcount)
         execute("DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'", (lane, since_ms))
+        return count
 
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
         cursor.executemany(  # type: ignore[attr-defined]

@@ -98,6 +98,13 @@ class Deliveries:
         found = self._raw_entries(partition, offset)
         return len({entry.at_ms for entry in found if entry.place == place and entry.lane == DUPLICATE_TAG})
 
+    def version(self, partition: int) -> int:
+        """The connections version in force at the last checkpoint."""
+        connection = self._open()
+        query = "SELECT version FROM checkpoints WHERE partition = ?"
+        row = connection.execute(query, (partition,)).fetchone() if connection is not None else None
+        return int(row[0] or 0) if row else 0
+
     def close(self) -> None:
         """Let go of files."""
         if self._connection is not None:

@@ -142,14 +142,20 @@ class Fates:
     ) -> DestinationFate:
         if repeats:
             return DestinationFate(destination.id, "duplicate", repeats)
-        for document, lane in self._query(
-            "SELECT document, lane FROM objects WHERE kind = 'destination' AND id = ? AND since > ? ORDER BY since",
+        rows = self._query(
+            "SELECT document, lane, until FROM objects WHERE kind = 'destination' AND id = ? AND"
+            " (until IS NULL OR until > ?) ORDER BY since",
             (destination.id, version),
-        ):
+        )
+        for document, lane, _ in rows:
             changed = msgspec.json.decode(document, type=Destination)
             then = msgspec.json.decode(lane, type=Lane) if lane else None
             if not_routed_reason(record, changed, then, partition, offset) is not None:
                 return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")
+        if not rows or rows[-1][2] is not None:
+            return DestinationFate(destination.id, "discarded", "the destination was deleted before it was sent")
+        if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
+            return DestinationFate(destination.id, "waiting")
         return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
 
     def _repeats(self, partition: int, offset: int, record: Record) -> str:

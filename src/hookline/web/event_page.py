@@ -10,7 +10,8 @@ import msgspec
 from hookline.control.event_log import name_in
 from hookline.control.services import Services
 from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
-from hookline.web.overview import NO_DESTINATION, Station
+from hookline.web.reasons import NO_DESTINATION, in_words
+from hookline.web.way import Station
 
 PAYLOAD_CHARACTERS_MAX = 64_000
 _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
@@ -98,7 +99,7 @@ def _line(each: DestinationFate, names: Mapping[str, str]) -> DestinationLine:
         id=each.id,
         name=names.get(each.id, each.id),
         fate=each.fate,
-        reason=each.reason or "",
+        reason=in_words(each.reason),
         rule=each.rule or "",
         attempts=each.attempts,
     )

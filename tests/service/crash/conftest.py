@@ -21,4 +21,4 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 @pytest.fixture
 def hookline(ledger: Ledger, new_hookline: Callable[..., Hookline]) -> Hookline:
     """A service, not yet started, that forwards everything to the ledger's receiver, signed."""
-    return new_hookline(webhook("crm", ledger.url, secret="s3cret"))
+    return new_hookline(webhook("crm", ledger.sinks[0].url, secret="s3cret"))

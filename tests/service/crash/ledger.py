@@ -18,66 +18,88 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Balance:
-    """The two files joined. ``duplicates`` counts deliveries of a message beyond its first."""
+    """The files joined: ``expected`` is each acknowledged event once per receiver, ``duplicates`` what came beyond."""
 
-    acknowledged: int
+    expected: int
     delivered: int
     lost: tuple[str, ...]
     duplicates: int
 
     @property
     def duplicate_share(self) -> float:
-        """Duplicates per acknowledged event."""
-        return self.duplicates / max(1, self.acknowledged)
+        """Duplicates per expected delivery."""
+        return self.duplicates / max(1, self.expected)
 
     def __str__(self) -> str:
         return (
-            f"acknowledged {self.acknowledged:,}, delivered {self.delivered:,}, lost {len(self.lost)}, "
+            f"expected {self.expected:,}, delivered {self.delivered:,}, lost {len(self.lost)}, "
             f"duplicates {self.duplicates} ({self.duplicate_share:.4%})"
         )
 
 
-class Ledger:
-    """A context manager that runs one receiver, and the sender between ``start_load`` and ``stop_load``."""
+class Sink:
+    """One healthy receiver, a process of its own that writes down what it gets."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, log: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/hook"
+        self._log = log
+        log.touch()
+        self._process = _program("sink.py", str(port), str(log))
+
+    @property
+    def received(self) -> int:
+        """How many requests it got so far, duplicates included."""
+        return _lines(self._log)
+
+    def counts(self) -> Counter[str]:
+        """How often it got each id."""
+        return Counter(self._log.read_text().split())
+
+    def hang(self) -> None:
+        """Stop the process: connections are taken by the kernel, nothing is answered."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let it go on; idempotent."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Ledger:
+    """A context manager that runs the receivers, and the sender between ``start_load`` and ``stop_load``."""
+
+    def __init__(self, folder: Path, receivers: int = 1) -> None:
+        self._folder = folder
         self._acknowledged = folder / "acknowledged"
-        self._received = folder / "received"
-        self._port = free_port()
+        self._count = receivers
         self._load: subprocess.Popen[bytes] | None = None
-        self._sink: subprocess.Popen[bytes] | None = None
+        self.sinks: list[Sink] = []
 
     def __enter__(self) -> Ledger:
         self._acknowledged.touch()
-        self._received.touch()
-        self._sink = _program("sink.py", str(self._port), str(self._received))
+        self.sinks = [Sink(self._folder / f"received-{n}") for n in range(self._count)]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (self._load, self._sink):
-            if process is not None and process.poll() is None:
-                process.kill()
-                process.wait()
-
-    @property
-    def url(self) -> str:
-        """The receiver's address."""
-        return f"http://127.0.0.1:{self._port}/hook"
+        self._kill_load()
+        for sink in self.sinks:
+            sink.close()
 
     @property
     def acknowledged(self) -> int:
         """How many events were acknowledged so far."""
         return _lines(self._acknowledged)
 
-    @property
-    def received(self) -> int:
-        """How many requests the receiver got so far, duplicates included."""
-        return _lines(self._received)
-
     def start_load(self, port: int, events_per_second: int = 2_000, padding_bytes: int = 100) -> None:
-        """Send to the collection port from now on."""
+        """Send to the collection port from now on, in place of a sender that a failed test left behind."""
+        self._kill_load()
         self._load = _program("load.py", str(port), str(self._acknowledged), str(events_per_second), str(padding_bytes))
 
     def stop_load(self) -> None:
@@ -87,37 +109,36 @@ class Ledger:
         self._load.send_signal(signal.SIGTERM)
         assert self._load.wait(30) == 0
 
-    def hang_receiver(self) -> None:
-        """Stop the receiver's process: connections are taken by the kernel, nothing is answered."""
-        assert self._sink is not None
-        self._sink.send_signal(signal.SIGSTOP)
-
-    def wake_receiver(self) -> None:
-        """Let the receiver go on; idempotent."""
-        assert self._sink is not None
-        self._sink.send_signal(signal.SIGCONT)
-
     def more(self, count: int, seconds: float = 20.0) -> None:
         """Wait until that many further events were acknowledged."""
         wanted = self.acknowledged + count
         wait_until(lambda: self.acknowledged >= wanted, seconds, f"{count} further acknowledgements")
 
     def balance(self) -> Balance:
-        """Join the two files as they are now."""
+        """Join the files as they are now."""
         acknowledged = self._acknowledged.read_text().split()
-        received = Counter(self._received.read_text().split())
         assert len(acknowledged) == len(set(acknowledged)), "the sender repeated an id"
-        lost = tuple(message_id for message_id in acknowledged if message_id not in received)
-        return Balance(len(acknowledged), len(received), lost, sum(received.values()) - len(received))
+        every = [sink.counts() for sink in self.sinks]
+        return Balance(
+            expected=len(acknowledged) * len(every),
+            delivered=sum(map(len, every)),
+            lost=tuple(f"{i} at {n}" for n, counts in enumerate(every) for i in acknowledged if i not in counts),
+            duplicates=sum(sum(counts.values()) - len(counts) for counts in every),
+        )
 
     def settled(self) -> Balance:
         """Wait until nothing acknowledged is missing any more (or time is up) and return the balance."""
-        wait_until(lambda: self.received >= self.acknowledged, SETTLE_SECONDS, "as many deliveries as acknowledgements")
         try:
+            wait_until(lambda: min(sink.received for sink in self.sinks) >= self.acknowledged, SETTLE_SECONDS)
             wait_until(lambda: not self.balance().lost, SETTLE_SECONDS)
         except AssertionError:
             pass  # the balance tells what is missing
         return self.balance()
+
+    def _kill_load(self) -> None:
+        if self._load is not None and self._load.poll() is None:
+            self._load.kill()
+            self._load.wait()
 
 
 def _program(name: str, *arguments: str) -> subprocess.Popen[bytes]:

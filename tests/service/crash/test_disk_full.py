@@ -28,7 +28,7 @@ def on_small_disk(ledger: Ledger, tmp_path: Path, new_hookline: Callable[..., Ho
     disk = tmp_path / "disk"
     disk.mkdir()
     hookline = new_hookline(
-        webhook("crm", ledger.url),
+        webhook("crm", ledger.sinks[0].url),
         settings={"data_dir": str(disk / "data")},
         environment={"SMALL_DISK": str(disk), "SMALL_DISK_BYTES": str(DISK_BYTES)},
         command=("unshare", "--mount", "--map-root-user", "sh", "-c", ON_SMALL_DISK, "sh", *COMMAND),
@@ -41,7 +41,7 @@ def on_small_disk(ledger: Ledger, tmp_path: Path, new_hookline: Callable[..., Ho
 
 def fill(folder: Path) -> Path:
     """Take all the space that is left; return the file that holds it."""
-    path = folder / "filler"
+    path = folder / f"filler-{new_id()}"
     with path.open("wb", buffering=0) as file:
         try:
             while file.write(b"\xaa" * 65_536) == 65_536:
@@ -86,13 +86,15 @@ def test_kill_on_a_full_disk_loses_nothing(on_small_disk: Hookline, ledger: Ledg
     hookline = on_small_disk
     ledger.start_load(hookline.collect_port, padding_bytes=2_000)
     ledger.more(200)
-    filler = fill(hookline.data)
+    fill(hookline.data)
     wait_until(lambda: big_event(hookline).status == 503, 60, "a refusal")
     for role in ("collect", "deliver"):
-        pid = hookline.role(role)
-        os.kill(pid, 9)
-        wait_until(lambda pid=pid: pid not in hookline.members(), 5)  # type: ignore[misc]
-    filler.unlink()
+        os.kill(hookline.role(role), 9)
+    wait_until(lambda: send_or_none(hookline) == 503, 20, "collect back on the full disk, refusing")
+    wait_until(lambda: not ledger.balance().lost, 30, "deliver back on the full disk, delivering")
+    assert fill(hookline.data).stat().st_size < 1_000_000, "the disk was not full any more"
+    for path in hookline.data.glob("filler-*"):
+        path.unlink()
     wait_until(lambda: send_or_none(hookline) == 200, 20, "back by itself")
     ledger.more(500)
     ledger.stop_load()

@@ -26,17 +26,17 @@ ANSWERS = "write,writev,sendto,sendmsg"
 FAULTS = {
     "one sync fails": "fdatasync:error=EIO:when=30",
     "every sync fails": "fdatasync:error=EIO:when=30+",
-    "one write fails": "pwritev:error=EIO:when=30",
+    "one write fails": "pwritev,pwritev2:error=EIO:when=30",
 }
 
 
 @contextmanager
 def injecting(pid: int, fault: str, trace: Path) -> Iterator[None]:
     """Attach strace to every thread of a process for as long as it lives; ``trace`` gets what it answers and syncs."""
-    call = fault.partition(":")[0]
+    calls = fault.partition(":")[0]
     strace = shutil.which("strace")
     assert strace is not None, "strace is needed; scripts/test-needs.sh installs it"
-    options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={call},{ANSWERS}", "-e", f"inject={fault}"]
+    options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={calls},{ANSWERS}", "-e", f"inject={fault}"]
     privileged = [] if os.geteuid() == 0 else ["sudo", "-n"]
     tracer = subprocess.Popen([*privileged, strace, *options, "-p", str(pid)], stderr=subprocess.PIPE)
     assert tracer.stderr is not None

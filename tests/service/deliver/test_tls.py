@@ -68,15 +68,31 @@ def names_asked() -> list[str | None]:
 
 
 @pytest.fixture(scope="module")
+def hellos() -> list[bytes]:
+    """What the servers that do not speak TLS were told first."""
+    return []
+
+
+@pytest.fixture(scope="module")
 def receivers(
-    authority: Authority, tmp_path_factory: pytest.TempPathFactory, names_asked: list[str | None]
+    authority: Authority,
+    tmp_path_factory: pytest.TempPathFactory,
+    names_asked: list[str | None],
+    hellos: list[bytes],
 ) -> Iterator[dict[str, HostileReceiver]]:
     """A TLS receiver per case, and one that speaks plain HTTP where TLS is expected."""
     found = contexts(authority, Authority(tmp_path_factory.mktemp("strange"), "Strange Authority"))
     found["name"].sni_callback = lambda _socket, name, _context: names_asked.append(name)
     with ExitStack() as stack:
         made = {name: stack.enter_context(HostileReceiver(TAKING, tls=tls)) for name, tls in found.items()}
-        yield {**made, "plain": stack.enter_context(HostileReceiver(plain_http))}
+
+        def hang(connection: Connection) -> None:
+            hellos.append(connection.raw.recv(65_536))
+            connection.wait_closed()
+
+        made["plain"] = stack.enter_context(HostileReceiver(plain_http))
+        made["hang"] = stack.enter_context(HostileReceiver(hang))
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +108,8 @@ def cases(
     """One service with all of them."""
     urls = {name: [receiver.url()] for name, receiver in receivers.items()}
     urls["name"] = [receivers["name"].url(host="localhost")]
-    urls["plain"] = [receivers["plain"].url().replace("http:", "https:")]
+    for name in ("plain", "hang"):
+        urls[name] = [receivers[name].url().replace("http:", "https:")]
     settings = {"deliver.ca_file": str(authority.file)}
     with service_per_case(tmp_path_factory.mktemp("tls"), urls, settings) as running:
         yield running
@@ -125,18 +142,11 @@ def test_a_bad_certificate_gets_no_request(name: str, cases: Cases, receivers: d
     assert receivers[name].requests == []
 
 
-def test_plain_http_is_never_tried_instead_of_tls(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A server that hangs in the handshake times out within the exchange's time, and saw nothing but a TLS hello."""
-    seen: list[bytes] = []
-
-    def note(connection: Connection) -> None:
-        seen.append(connection.raw.recv(65_536))
-        connection.raw.recv(1)
-
-    with HostileReceiver(note) as receiver:
-        urls = {"hang": [receiver.url().replace("http:", "https:")]}
-        with service_per_case(tmp_path_factory.mktemp("hang"), urls) as cases:
-            attempts = cases.wait_attempts("hang", cases.send("hang"), 2)
+def test_a_server_that_hangs_in_the_handshake_times_out(
+    cases: Cases, receivers: dict[str, HostileReceiver], hellos: list[bytes]
+) -> None:
+    """The handshake is part of the exchange's time, and nothing but TLS is ever said to an https URL."""
+    attempts = cases.wait_attempts("hang", cases.send("hang"), 2)
     assert attempts[0]["outcome"] == "timed_out"
     assert attempts[0]["milliseconds"] <= 2_500
-    assert all(first.startswith(b"\x16\x03") for first in seen)
+    assert all(hello.startswith(b"\x16\x03") for hello in hellos)

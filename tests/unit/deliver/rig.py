@@ -7,6 +7,7 @@ kill -9 would: nothing is closed, nothing is saved.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from hookline.deliver.connection import Failure, Sink
 from hookline.deliver.lane import Delivery, Lane
 from hookline.deliver.pool import Pool, Pools
 from hookline.deliver.role import DeliverRole
+from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.target import Target
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
@@ -119,6 +121,7 @@ class Rig:
         self.settings = msgspec.structs.replace(self.settings, **given)
         self.folder = folder
         self.clock = ManualClock()
+        self.rng = random.Random(1)
         self.network = Network()
         self.loop = asyncio.new_event_loop()
         self.appender = LocalAppender(
@@ -149,6 +152,7 @@ class Rig:
 
         self._turns = deque()
         self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append)
+        self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng)
         self._role.recover()
         self._role.follow_connections()
 
@@ -226,6 +230,17 @@ class Rig:
         self.loop.run_until_complete(self.role.checkpointer.tick())
         self.turn()
 
+    def checkpoint_while(self, action: Callable[[], None]) -> None:
+        """Let something happen between the moment a checkpoint is of and the end of its commit."""
+        task = self.loop.create_task(self.role.checkpointer.tick())
+        self.loop.run_until_complete(asyncio.sleep(0))
+        try:
+            action()
+        finally:
+            self.loop.run_until_complete(asyncio.wait([task]))
+        task.result()
+        self.turn()
+
     def answer(
         self, request: Request, how: int | Outcome = 200, *, retry_after: bytes | None = None, milliseconds: int = 1
     ) -> None:
@@ -294,7 +309,9 @@ def source(id: str = "website") -> Source:
     return Source(id=id, name=id, write_keys=(f"wk_{id}",))
 
 
-def destination(id: str = "crm", *, sources: tuple[str, ...] = ("website",), urls: int = 1, **given: object) -> Destination:
+def destination(
+    id: str = "crm", *, sources: tuple[str, ...] = ("website",), urls: int = 1, **given: object
+) -> Destination:
     """A destination with so many URLs; ``secret`` is its shared secret."""
     secret = given.pop("secret", None)
     assert secret is None or isinstance(secret, str)

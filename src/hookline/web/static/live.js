@@ -4,7 +4,7 @@
   if (!main) return;
   const PARTS_URL = main.dataset.live;
   const LOOK_MS_MIN = 400;
-  const LOOK_MS_IDLE = 3000;
+  const LOOK_MS_IDLE = 1200;
   const RECONNECT_MS = 2000;
   const shown = new Map();
   let lastLook = 0;
@@ -197,7 +197,7 @@
       }
     };
   };
-  setInterval(() => { if (!document.hidden && Date.now() - lastLook > LOOK_MS_IDLE) soon(); }, 1000);
+  setInterval(() => { if (!document.hidden && Date.now() - lastLook > LOOK_MS_IDLE) soon(); }, 600);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
   dress(main);
   connect();

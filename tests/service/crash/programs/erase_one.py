@@ -1,4 +1,4 @@
-"""Erase the journal's first record while the service is down: ``python erase_first.py JOURNAL_FOLDER``.
+"""Erase one record of partition 0 while the service is down: ``python erase_one.py JOURNAL_FOLDER OFFSET``.
 
 No surface of the service erases yet (deletion requests come later), so the crash points of erasing are reached here.
 """
@@ -13,9 +13,9 @@ from hookline.journal.local.appender import LocalAppender
 
 
 async def main() -> None:
-    """Open the journal as the collect role does and erase offset 0 of partition 0."""
+    """Open the journal as the collect role does and erase."""
     appender = LocalAppender(Path(sys.argv[1]), retention_seconds=86_400, retention_bytes=1 << 40)
-    assert appender.erase(0, [0]) == 1
+    assert appender.erase(0, [int(sys.argv[2])]) == 1
     await appender.close()
 
 

@@ -1,0 +1,92 @@
+"""Sources and destinations as the overview shows them: keys and lines to paste, and how each receiver is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hookline.connections.model import Destination, Source
+from hookline.connections.state import Stored
+from hookline.control.destination_health import Failure, Health
+from hookline.control.services import Services
+from hookline.web.snippets import Snippet, host_of, of_source
+
+BREAKER_OPEN = "hookline_deliver_breaker_open"
+
+
+class SourceView(NamedTuple):
+    """One source with its lines to paste."""
+
+    id: str
+    name: str
+    type: str
+    kind: str
+    shape: str
+    word: str
+    keys: Sequence[str]
+    snippets: Sequence[Snippet]
+
+
+class DestinationView(NamedTuple):
+    """One destination and how it is doing."""
+
+    id: str
+    name: str
+    hosts: Sequence[str]
+    sources: Sequence[str]
+    signed: bool
+    kind: str
+    shape: str
+    word: str
+    retrying: int
+    dead_letters: int
+    problem: Failure | None
+
+
+def source_view(source: Source, url: str) -> SourceView:
+    """One source."""
+    kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "off")
+    snippets = of_source(source.write_keys[0], url) if source.write_keys else []
+    return SourceView(source.id, source.name, source.type, kind, shape, word, source.write_keys, snippets)
+
+
+def destination_views(services: Services, destinations: Sequence[Stored[Destination]]) -> list[DestinationView]:
+    """Every destination with its health."""
+    lanes = {stored.object.id: stored.lane.number for stored in destinations if stored.lane is not None}
+    healths = services.health.of_lanes(lanes)
+    deliver = services.metrics.reports().get("deliver")
+    open_breakers = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
+    return [
+        _destination_view(stored.object, healths.get(stored.object.id), stored.object.id in open_breakers)
+        for stored in destinations
+    ]
+
+
+def _destination_view(destination: Destination, health: Health | None, breaker_open: bool) -> DestinationView:
+    kind, shape, word = _destination_state(destination, health, breaker_open)
+    health = health or Health()
+    return DestinationView(
+        id=destination.id,
+        name=destination.name,
+        hosts=[host_of(webhook.url) for webhook in destination.settings.webhooks],
+        sources=destination.sources,
+        signed=destination.settings.shared_secret is not None,
+        kind=kind,
+        shape=shape,
+        word=word,
+        retrying=health.retrying,
+        dead_letters=health.dead_letters,
+        problem=health.failure if kind in ("warn", "dead") else None,
+    )
+
+
+def _destination_state(destination: Destination, health: Health | None, breaker_open: bool) -> tuple[str, str, str]:
+    if not destination.enabled or health is None:
+        return "off", "○", "off"
+    if breaker_open:
+        return "dead", "■", "not answering; events wait"
+    if health.retrying:
+        return "warn", "▲", "failing; trying again"
+    if health.detached:
+        return "wait", "◔", "catching up"
+    return "good", "●", "healthy"

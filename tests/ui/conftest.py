@@ -1,0 +1,148 @@
+"""A real browser on a real service; every test ends with the proof that nothing foreign ran or was asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.service.harness import Hookline, Receiver, webhook
+
+WAIT_MS = 10_000
+
+# Runs before the page's own scripts, outside its policy: tells what the policy had to stop.
+WATCH_POLICY = "addEventListener('securitypolicyviolation', e => (window.stopped ||= []).push(e.violatedDirective));"
+
+# WCAG 2 contrast of every visible text against what is behind it.
+CONTRAST = """() => {
+  const parse = c => (c.match(/[\\d.]+/g) || []).map(Number);
+  const lum = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const text = [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.textContent.trim()).join('');
+    if (!text || !e.checkVisibility()) continue;
+    const [a, b] = [lum(parse(getComputedStyle(e).color)), lum(behind(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) bad.push(`${text.slice(0, 40)}: ${((a + 0.05) / (b + 0.05)).toFixed(2)}`);
+  }
+  return bad;
+}"""
+
+
+class Watched:
+    """What went wrong on a page, from outside."""
+
+    def __init__(self, context: BrowserContext, origin: str) -> None:
+        self.problems: list[str] = []
+        self._origin = origin
+        context.add_init_script(WATCH_POLICY)
+        context.on("page", self._watch)
+
+    def _watch(self, page: Page) -> None:
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: self.problems.append(f"script error: {error}"))
+        page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self._request(request.url))
+        page.on("console", lambda message: self._console(message.text))
+
+    def _request(self, url: str) -> None:
+        if not url.startswith(self._origin + "/"):
+            self.problems.append(f"foreign request: {url}")
+
+    def _console(self, text: str) -> None:
+        if "Content Security Policy" in text or "Refused to" in text:
+            self.problems.append(f"policy: {text}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium as the distribution has it."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert path, "the pages are tested in Chromium; install it (Debian: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def shared_receiver() -> Iterator[Receiver]:
+    """The receiver of the shared service."""
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_hookline(tmp_path_factory: pytest.TempPathFactory, shared_receiver: Receiver) -> Iterator[Hookline]:
+    """One service for the tests that do not mind what others sent: starting one takes a second."""
+    with Hookline(tmp_path_factory.mktemp("ui") / "h", [webhook("crm", shared_receiver.url())]) as running:
+        running.track("Before anybody looked")
+        yield running
+
+
+@pytest.fixture
+def receiver(shared_receiver: Receiver) -> Receiver:
+    """A healthy receiver."""
+    shared_receiver.reply_with(200)
+    return shared_receiver
+
+
+@pytest.fixture
+def hookline(shared_hookline: Hookline, receiver: Receiver) -> Hookline:
+    """A service with one source and one healthy destination."""
+    return shared_hookline
+
+
+@pytest.fixture
+def origin(hookline: Hookline) -> str:
+    """Where the browser finds the pages."""
+    return f"http://127.0.0.1:{hookline.control_port}"
+
+
+@pytest.fixture
+def screen() -> tuple[int, str]:
+    """Width and colour scheme; tests may parametrise it."""
+    return 1280, "light"
+
+
+@pytest.fixture
+def page(browser: Browser, origin: str, screen: tuple[int, Any]) -> Iterator[Page]:
+    """A page of a fresh browser profile, signed out."""
+    context = browser.new_context(
+        base_url=origin,
+        viewport={"width": screen[0], "height": 900},
+        color_scheme=screen[1],
+        reduced_motion="reduce",
+    )
+    watched = Watched(context, origin)
+    opened = context.new_page()
+    yield opened
+    stopped = opened.evaluate("window.stopped || []")
+    context.close()
+    assert watched.problems == []
+    assert stopped == [], "the content security policy had to stop something"
+
+
+@pytest.fixture
+def overview(page: Page, hookline: Hookline) -> Page:
+    """The first page, signed in and live."""
+    sign_in(page, hookline)
+    return page
+
+
+def sign_in(page: Page, hookline: Hookline) -> None:
+    """Give the token and wait until the page is live."""
+    page.goto("/")
+    page.get_by_label("Admin token").fill(hookline.admin_token)
+    page.get_by_role("button", name="Sign in").click()
+    page.locator("#light[data-state=good]").wait_for()

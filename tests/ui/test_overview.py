@@ -1,0 +1,167 @@
+"""The first page: it teaches, moves on by itself, and stays as things are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import SOURCE, Hookline, Receiver, webhook
+from tests.ui.cable import Cable
+from tests.ui.conftest import CONTRAST, sign_in
+
+ACCEPTED = "hookline_collect_accepted_total"
+DELIVERED = "hookline_deliver_delivered_total"
+MARK = "window.neverReloaded = true"
+
+
+def was_reloaded(page: Page) -> bool:
+    """Whether the page was loaded anew since ``MARK`` ran."""
+    return page.evaluate("window.neverReloaded !== true") is True
+
+
+def test_the_numbers_follow(overview: Page, hookline: Hookline) -> None:
+    """Accepted and delivered count up while one looks."""
+    stations = [overview.locator(".way li", has_text=name).locator(".count") for name in ("Accepted", "Delivered")]
+    hookline.track("Counted")
+    overview.locator("tr", has_text="Counted").get_by_text("delivered").wait_for()
+    before = [int(hookline.metric(name)) for name in (ACCEPTED, DELIVERED)]
+    for _ in range(3):
+        hookline.track()
+    for station, count in zip(stations, before, strict=True):
+        expect(station).to_have_text(str(count + 3))
+    for role in ("collect", "deliver", "control"):
+        expect(overview.locator(".roles li", has_text=role)).to_contain_text("running")
+
+
+def test_a_row_leads_to_the_events_own_page(overview: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """By keyboard alone: the row opens the page with the attempt and the payload."""
+    message_id = hookline.track("Order Completed", properties={"total": 12.5})
+    link = overview.get_by_role("link", name="Order Completed")
+    link.focus()
+    overview.keyboard.press("Enter")
+    expect(overview.get_by_role("heading", name="Order Completed")).to_be_visible()
+    expect(overview.locator("#message-id")).to_have_text(message_id)
+    attempt = overview.locator("table.attempts tbody tr").first
+    expect(attempt).to_contain_text("success")
+    expect(attempt).to_contain_text(receiver.url())
+    expect(overview.locator("#payload")).to_contain_text('"total": 12.5')
+
+
+def test_a_failing_receiver_is_seen_and_its_recovery_too(
+    overview: Page, hookline: Hookline, receiver: Receiver
+) -> None:
+    """An event that is tried again shows so, and turns to delivered on the open page when the receiver is back."""
+    receiver.reply_with(503)
+    message_id = hookline.track("Late")
+    expect(overview.locator("tr", has_text="Late").get_by_text("retrying")).to_be_visible()
+    overview.goto(f"/events/{message_id}")
+    expect(overview.get_by_text("server error").first).to_be_visible()
+    overview.evaluate(MARK)
+    receiver.reply_with(200)
+    expect(overview.locator(".line-of-time").get_by_text("delivered")).to_be_visible(timeout=15_000)
+    assert not was_reloaded(overview)
+
+
+def test_a_rejected_item_says_why(overview: Page, hookline: Hookline) -> None:
+    """What the edge refused is in the list with its reason behind it."""
+    answer = hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u1", "messageId": "no-event"}]})
+    assert answer.json["rejected"]
+    overview.locator("tr", has_text="no-event").get_by_text("rejected").wait_for()
+    overview.get_by_role("link", name="no-event").click()
+    expect(overview.locator(".line-of-time")).to_contain_text("event")
+    expect(overview.locator(".line-of-time")).to_contain_text("never delivered")
+
+
+def test_new_connections_appear(overview: Page, hookline: Hookline) -> None:
+    """A source and a destination made by API turn up with key and lines, without a reload."""
+    overview.evaluate(MARK)
+    hookline.api("POST", "sources", {"id": "shop", "name": "Web shop", "writeKeys": ["wk_shop"]})
+    hookline.api("POST", "destinations", webhook("erp", "https://erp.example.com/x", sources=["shop"]))
+    shop = overview.locator(".thing", has_text="Web shop")
+    expect(shop.locator("code", has_text="wk_shop").first).to_be_visible()
+    expect(overview.locator(".thing", has_text="erp.example.com")).to_contain_text("from shop")
+    assert not was_reloaded(overview)
+
+
+def test_lines_to_paste_have_tabs(overview: Page, hookline: Hookline) -> None:
+    """curl, Python and JavaScript are one key press apart; each copies, and a picked tab survives the live update."""
+    overview.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    source = overview.locator(".thing", has_text="wk_site")
+    if not source.get_by_role("tab", name="curl").is_visible():
+        source.get_by_text("Lines to paste").click()
+    source.get_by_role("tab", name="curl").focus()
+    overview.keyboard.press("ArrowRight")
+    panel = source.get_by_role("tabpanel", name="Python")
+    expect(panel).to_contain_text('analytics.write_key = "wk_site"')
+    panel.get_by_role("button", name="Copy").last.click()
+    expect(panel.get_by_role("button", name="Copied")).to_be_visible()
+    assert "import segment.analytics" in overview.evaluate("navigator.clipboard.readText()")
+    hookline.api("PATCH", "sources/site", {"name": "Renamed"})
+    expect(overview.get_by_role("heading", name="Renamed")).to_be_visible()
+    expect(source.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+
+
+def test_tab_order_begins_with_the_way_to_the_content(overview: Page) -> None:
+    """The first Tab is the skip link, and it skips."""
+    overview.keyboard.press("Tab")
+    expect(overview.get_by_role("link", name="Skip to content")).to_be_focused()
+    overview.keyboard.press("Enter")
+    expect(overview.locator("main")).to_be_focused()
+
+
+class TestNothingYet:
+    """Without any source."""
+
+    @pytest.fixture
+    def hookline(self, tmp_path: Path) -> Iterator[Hookline]:
+        """A service without connections."""
+        with Hookline(tmp_path / "h", sources=()) as running:
+            yield running
+
+    def test_each_step_leads_to_the_next(self, page: Page, hookline: Hookline, receiver: Receiver) -> None:
+        """The page teaches to make a source, to connect a receiver, to send, and moves on by itself at each step."""
+        sign_in(page, hookline)
+        page.evaluate(MARK)
+        expect(page.get_by_text("Waiting for the first source")).to_be_visible()
+        expect(page.locator("#first-1")).to_contain_text("/api/v1/sources")
+        hookline.api("POST", "sources", dict(SOURCE))
+        expect(page.get_by_text("Waiting for a destination")).to_be_visible()
+        expect(page.locator("#first-2")).to_contain_text("hookline listen")
+        hookline.api("POST", "destinations", webhook("crm", receiver.url()))
+        expect(page.get_by_text("Waiting for the first event")).to_be_visible()
+        expect(page.locator("#first-3")).to_contain_text(f"http://127.0.0.1:{hookline.collect_port}/v1/track")
+        assert page.evaluate(CONTRAST) == []
+        hookline.track("At last")
+        expect(page.locator("tr", has_text="At last").get_by_text("delivered")).to_be_visible()
+        expect(page.get_by_text("First steps")).to_have_count(0)
+        assert not was_reloaded(page)
+
+
+class TestCable:
+    """With a network that can be cut."""
+
+    @pytest.fixture
+    def cable(self, hookline: Hookline) -> Iterator[Cable]:
+        """What the browser is connected through."""
+        with Cable(hookline.control_port) as whole:
+            yield whole
+
+    @pytest.fixture
+    def origin(self, cable: Cable) -> str:
+        """The other end of the cable."""
+        return f"http://127.0.0.1:{cable.port}"
+
+    def test_an_interrupted_stream_says_so_and_catches_up(
+        self, overview: Page, hookline: Hookline, cable: Cable
+    ) -> None:
+        """Without a connection the light says reconnecting; afterwards the page has what it missed."""
+        light = overview.locator("#light")
+        cable.cut()
+        expect(light).to_have_text("reconnecting")
+        hookline.track("Missed")
+        cable.mend()
+        expect(light).to_have_text("live", timeout=15_000)
+        expect(overview.get_by_role("link", name="Missed")).to_be_visible()

@@ -1,0 +1,120 @@
+"""The progress ring: facts that survive kill -9."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hookline.outcomes.progress import (
+    CAPACITY,
+    ENTRY_BYTES,
+    FULL_AT,
+    PLACE_SHIFT,
+    URL_BITS,
+    Entry,
+    ProgressRing,
+    entries,
+    entries_of,
+    newest_position,
+)
+
+TAG = 5 << URL_BITS | 2
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the ring is."""
+    return tmp_path / "progress.ring"
+
+
+def add(ring: ProgressRing, first: int, count: int) -> None:
+    """Entries with ascending places and times."""
+    for place in range(first, first + count):
+        ring.add(place, 1_000 + place, TAG, 200, 7)
+
+
+def test_facts_survive_without_being_closed(path: Path) -> None:
+    """What was added is in the file at once, whatever becomes of the process."""
+    ring = ProgressRing(path)
+    ring.add(3 << PLACE_SHIFT | 42, 1_234, TAG, 204, 65_535)
+    assert list(entries(path.read_bytes())) == [Entry(3 << PLACE_SHIFT | 42, 1_234, 5, 2, 204, 65_535)]
+    assert list(entries(ProgressRing(path).everything())) == list(entries(ring.everything()))
+
+
+def test_the_slice_since_the_last_checkpoint(path: Path) -> None:
+    """It is what was added since, oldest first, also across the end of the file."""
+    ring = ProgressRing(path)
+    add(ring, 0, CAPACITY - 3)
+    ring.checkpointed = ring.position
+    assert ring.since_checkpoint() == b""
+    add(ring, CAPACITY, 10)
+    assert [entry.place for entry in entries(ring.since_checkpoint())] == list(range(CAPACITY, CAPACITY + 10))
+
+
+def test_a_whole_ring_since_the_last_checkpoint(path: Path) -> None:
+    """Exactly as many entries as there is room for are all there."""
+    ring = ProgressRing(path)
+    add(ring, 1, CAPACITY)
+    assert len(ring.since_checkpoint()) == CAPACITY * ENTRY_BYTES
+
+
+def test_it_is_full_before_it_overwrites_what_is_not_saved(path: Path) -> None:
+    """Sending stops while there is room left for the answers still to come."""
+    ring = ProgressRing(path)
+    add(ring, 0, FULL_AT - 1)
+    assert not ring.full
+    add(ring, FULL_AT, 1)
+    assert ring.full
+    assert CAPACITY - ring.uncheckpointed >= 2_048 + 64
+    ring.checkpointed = ring.position
+    assert not ring.full
+
+
+def test_the_oldest_go_when_it_wraps(path: Path) -> None:
+    """The ring keeps the newest entries."""
+    ring = ProgressRing(path)
+    add(ring, 1, CAPACITY + 100)
+    kept = sorted(entry.place for entry in entries(ring.everything()))
+    assert kept == list(range(101, CAPACITY + 101))
+
+
+@pytest.mark.parametrize("count", [1, 100, CAPACITY, CAPACITY + 77])
+def test_a_new_process_goes_on_behind_the_newest(path: Path, count: int) -> None:
+    """So what it writes replaces the oldest entries, not the newest."""
+    add(ProgressRing(path), 1, count)
+    ring = ProgressRing(path)
+    ring.resume_after(newest_position(ring.everything()))
+    assert ring.position == count % CAPACITY
+    add(ring, 10**6, 1)
+    places = {entry.place for entry in entries(ring.everything())}
+    assert {count, 10**6} <= places
+
+
+def test_a_duplicate_does_not_count_as_the_newest(path: Path) -> None:
+    """A mark of a repeated event holds a place where others hold their time."""
+    ring = ProgressRing(path)
+    ring.add(1, 5_000, TAG, 200, 1)
+    ring.add(1, 2**47, 0, 0, 0)
+    assert newest_position(ring.everything()) == 1
+
+
+def test_entries_of_one_place(path: Path) -> None:
+    """Exactly the entries of a place are found, also where its bytes turn up elsewhere or are those of empty slots."""
+    ring = ProgressRing(path)
+    ring.add(0, 1_000, TAG, 500, 3)
+    ring.add(7, 0x0000_0001_0000_0000, TAG, 200, 0)
+    ring.add(1, 77, TAG, 200, 0)
+    ring.add(0, 1_001, TAG, 200, 4)
+    block = ring.everything()
+    assert [entry.result for entry in entries_of(block, 0)] == [500, 200]
+    assert [entry.at_ms for entry in entries_of(block, 1)] == [77]
+    assert list(entries_of(block, 2)) == []
+
+
+def test_a_file_of_another_size_is_made_right(path: Path) -> None:
+    """A file cut short by a full disk is opened nonetheless."""
+    path.write_bytes(b"\0" * 100)
+    ring = ProgressRing(path)
+    assert list(entries(ring.everything())) == []
+    assert path.stat().st_size == CAPACITY * ENTRY_BYTES

@@ -1,0 +1,201 @@
+"""Settings: how they are written, where they come from, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hookline.settings import (
+    Settings,
+    SettingsError,
+    environment_name,
+    keys,
+    load,
+    parse_duration,
+    parse_listen,
+    parse_size,
+    value_of,
+)
+
+
+def from_environment(**variables: str) -> Settings:
+    """The settings with nothing but these variables set."""
+    return load(environment=variables)[0]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings file of the working folder is picked up."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("250ms", 0.25),
+        ("5s", 5),
+        ("10m", 600),
+        ("4h", 14_400),
+        ("30d", 2_592_000),
+        (" 1.5 h ", 5_400),
+        ("7", 7),
+        (3, 3),
+    ],
+)
+def test_durations(text: str | int, seconds: float) -> None:
+    """A number with a unit, or bare seconds."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5 parsecs", "-1s", "1s2", "s", "1,5s", "∞", True])
+def test_what_is_no_duration(text: str) -> None:
+    """Anything else is refused with examples of what to write."""
+    with pytest.raises(ValueError, match="250ms"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("512", 512), ("64KB", 65_536), ("2gb", 2 * 1024**3), ("1.5MB", 1_572_864), ("1TB", 1024**4), ("9 B", 9), (7, 7)],
+)
+def test_sizes(text: str | int, count: int) -> None:
+    """A number with a unit of 1024, or bare bytes."""
+    assert parse_size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "2 GiB", "-1", "many", "1e9", False])
+def test_what_is_no_size(text: str) -> None:
+    """Anything else is refused with examples of what to write."""
+    with pytest.raises(ValueError, match="64KB"):
+        parse_size(text)
+
+
+def test_listen_addresses() -> None:
+    """Host and port, IPv6 in brackets, port 0 for any."""
+    assert parse_listen("127.0.0.1:8080") == ("127.0.0.1", 8080)
+    assert parse_listen("[::1]:0") == ("::1", 0)
+    for wrong in ("localhost", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:http"):
+        with pytest.raises(ValueError, match=r"127\.0\.0\.1:8080"):
+            parse_listen(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "networks"),
+    [
+        ("127.0.0.0/8, ::1", ("127.0.0.0/8", "::1/128")),
+        ('["10.0.0.0/8"]', ("10.0.0.0/8",)),
+        ("10.1.2.3/8", ("10.0.0.0/8",)),
+        ("", ()),
+        ("[]", ()),
+        (" , ", ()),
+    ],
+)
+def test_lists_in_the_environment(text: str, networks: tuple[str, ...]) -> None:
+    """Comma-separated or a JSON array; empty or [] is none."""
+    assert from_environment(HOOKLINE_DELIVER_ALLOW_NETWORKS=text).deliver.allow_networks == networks
+
+
+def test_precedence(tmp_path: Path) -> None:
+    """Flag over environment over file over default, and each value says where it came from."""
+    path = tmp_path / "mine.yaml"
+    path.write_text("service_name: File\nlog: {format: text}\ndeliver: {timeout: 2s, retry_first: 3s}\n")
+    environment = {"HOOKLINE_DELIVER_TIMEOUT": "1s", "HOOKLINE_SERVICE_NAME": "Environment"}
+    settings, origins = load(path, environment, {"service_name": "Flag", "log.format": None})
+    assert (settings.service_name, settings.deliver.timeout, settings.deliver.retry_first) == ("Flag", 1, 3)
+    sources = {origin.key: origin.source for origin in origins}
+    assert sources["service_name"] == "flag"
+    assert sources["deliver.timeout"] == "env HOOKLINE_DELIVER_TIMEOUT"
+    assert sources["log.format"] == f"file {path}"
+    assert sources["deliver.retry_max"] == "default"
+
+
+def test_the_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
+    """Without --config, hookline.yaml is taken where it exists."""
+    assert load(environment={})[0].service_name == "Hookline"
+    (tmp_path / "hookline.yaml").write_text("service_name: Here")
+    assert load(environment={})[0].service_name == "Here"
+
+
+def test_every_key_can_come_from_the_environment() -> None:
+    """Each key has its variable, no two share one, and its default can be written there."""
+    names = [environment_name(key) for key in keys()]
+    assert len(set(names)) == len(names)
+    assert {"HOOKLINE_DATA_DIR", "HOOKLINE_DELIVER_RETRY_WINDOW", "HOOKLINE_CONTROL_ADMIN_TOKEN"} <= set(names)
+    for key in keys():
+        value = value_of(Settings(), key)
+        text = "" if value in (None, ()) else str(value).lower() if isinstance(value, bool) else str(value)
+        assert value_of(from_environment(**{environment_name(key): text}), key) == value
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    """The numbers of DESIGN 6.4."""
+    settings = Settings()
+    assert settings.deliver.timeout == 5
+    assert (settings.deliver.retry_first, settings.deliver.retry_max, settings.deliver.retry_window) == (1, 600, 14_400)
+    assert (settings.dedup.window, settings.dedup.bytes) == (86_400, 2 * 1024**3)
+    assert (settings.retention.events, settings.retention.bytes) == (30 * 86_400, 20 * 1024**3)
+    assert (settings.plan.level, settings.plan.grandfathered) == ("business", False)
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [("deliver.timout", "deliver.timeout"), ("servicename", "service_name"), ("retention.event", "retention.events")],
+)
+def test_an_unknown_key_names_the_nearest(tmp_path: Path, key: str, nearest: str) -> None:
+    """In the file as in the environment, a typing error is told with what was probably meant."""
+    with pytest.raises(SettingsError, match=f"did you mean '{nearest}'"):
+        load(environment={}, flags={key: "1"})
+    with pytest.raises(SettingsError, match=f"did you mean '{environment_name(nearest)}'"):
+        from_environment(**{environment_name(key): "1"})
+
+
+def test_variables_that_are_no_settings() -> None:
+    """Secrets of connections are not taken for misspelt settings, and neither is what belongs to others."""
+    assert from_environment(HOOKLINE_SECRET_CRM="x", HOME="/", HOOKLINES="y") == Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("deliver.timeout", "soon", "deliver.timeout"),
+        ("deliver.timeout", "0s", "above zero"),
+        ("dedup.bytes", "lots", "64KB"),
+        ("deliver.allow_networks", "10.0.0.0/99", "deliver.allow_networks"),
+        ("deliver.allow_networks", "[", "deliver.allow_networks"),
+        ("plan.level", "gold", "free, team, business"),
+        ("plan.grandfathered", "perhaps", "true or false"),
+        ("collect.listen", "nowhere", "collect.listen"),
+        ("journal.partitions", "0", "1 to 1024"),
+        ("journal.partitions", "two", "journal.partitions"),
+        ("service_name", "a b", "service_name"),
+        ("service_name", "x\r\ny", "service_name"),
+    ],
+)
+def test_a_value_that_cannot_be_used(key: str, value: str, says: str) -> None:
+    """The error has a stable code, names the key and says what to write."""
+    with pytest.raises(SettingsError, match=says) as refused:
+        load(environment={environment_name(key): value})
+    assert refused.value.code == "invalid_settings"
+
+
+@pytest.mark.parametrize("text", ["{", "a: b: c"])
+def test_a_file_that_is_not_yaml(tmp_path: Path, text: str) -> None:
+    """The error names the file."""
+    (tmp_path / "hookline.yaml").write_text(text)
+    with pytest.raises(SettingsError, match=r"hookline\.yaml"):
+        load(environment={})
+
+
+@pytest.mark.parametrize("text", ["- a", "just text", "deliver: [1]", "deliver: 5"])
+def test_a_file_of_the_wrong_shape(tmp_path: Path, text: str) -> None:
+    """YAML that holds something else than sections of settings is refused, not a crash."""
+    (tmp_path / "hookline.yaml").write_text(text)
+    with pytest.raises(SettingsError):
+        load(environment={})
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    """A file asked for by name must be there."""
+    with pytest.raises(SettingsError, match="cannot read"):
+        load(tmp_path / "gone.yaml", {})

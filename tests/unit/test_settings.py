@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from hookline.settings import (
+    Bytes,
+    Seconds,
     Settings,
     SettingsError,
     environment_name,
@@ -133,8 +135,8 @@ def test_defaults_are_those_of_the_design() -> None:
     settings = Settings()
     assert settings.deliver.timeout == 5
     assert (settings.deliver.retry_first, settings.deliver.retry_max, settings.deliver.retry_window) == (1, 600, 14_400)
-    assert (settings.dedup.window, settings.dedup.bytes) == (86_400, 2 * 1024**3)
-    assert (settings.retention.events, settings.retention.bytes) == (30 * 86_400, 20 * 1024**3)
+    assert (settings.dedup.window, settings.dedup.bytes) == (Seconds(86_400), Bytes(2 * 1024**3))
+    assert (settings.retention.events, settings.retention.bytes) == (Seconds(30 * 86_400), Bytes(20 * 1024**3))
     assert (settings.plan.level, settings.plan.grandfathered) == ("business", False)
 
 

@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_answer",
         "_complete",
-        "_first",
+        "_head",
         "_head_done",
         "_interim",
         "_keep_alive",
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._head_done = self._complete = self._keep_alive = False
         self._interim = 0
         self._answer = b""
-        self._first = first
+        self._head = first
         return self._parser
 
     # asyncio.Protocol
@@ -140,6 +140,8 @@ class Connection(asyncio.Protocol):
                 self._answered(reusable=True)
                 return
             parser = self._begin_parsing(data)
+        elif not self._head_done:
+            self._head += data
         if (
             len(data) > head_room_bytes
             and not self._head_done
@@ -252,13 +254,13 @@ class Connection(asyncio.Protocol):
         self.pool.sink.answered(token, target, self._status, milliseconds, failure)
 
     def _failure(self) -> Failure:
-        found = _RETRY_AFTER.search(self._first[:HEAD_BYTES_MAX])
+        found = _RETRY_AFTER.search(self._head, 0, self._head.find(END_OF_HEAD) + 2)
         answer = self._answer.decode("utf-8", "replace")
         return Failure(of_status(self._status), self._status, answer, found[1] if found else None)
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None
-        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD in self._first:
+        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD in self._head:
             # Such as two lengths that differ: what was answered is plain, only where it ends is not.
             self._status = self._parser.get_status_code()
             self._head_done = True

@@ -140,6 +140,10 @@ class Pools:
     def __iter__(self) -> Iterator[Pool]:
         return iter(self._pools.values())
 
+    def keep_only(self, used: set[Pool]) -> None:
+        """Forget origins that no destination leads to any more, once their last answers are in."""
+        self._pools = {origin: pool for origin, pool in self._pools.items() if pool in used or len(pool)}
+
     def sweep(self, timeout_seconds: float) -> int:
         """Sweep every pool that has connections; return how many connections are left."""
         now = monotonic()

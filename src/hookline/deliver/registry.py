@@ -54,6 +54,7 @@ class Registry:
                 lane.destination != destination or lane.starts != start.sources
             ):
                 self._change(lane, destination, start)
+        self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
         self.delivered.clear()

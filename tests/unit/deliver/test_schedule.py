@@ -20,9 +20,9 @@ SINCE_FIRST_MS = st.integers(0, 2 * WINDOW_MS)
 ASKED_MS = st.none() | st.integers(0, 10**12)
 
 
-def schedule(seed: int = 0, **given: float) -> RetrySchedule:
+def schedule(seed: int = 0, settings: Deliver | None = None) -> RetrySchedule:
     """A schedule with the default settings unless given."""
-    return RetrySchedule(Deliver(**{key: Seconds(value) for key, value in given.items()}), random.Random(seed))
+    return RetrySchedule(settings or Deliver(), random.Random(seed))
 
 
 @given(st.integers(), SINCE_FIRST_MS, ATTEMPTS, ASKED_MS)
@@ -72,7 +72,7 @@ def test_an_event_expires_when_the_service_was_down_over_the_windows_end() -> No
     """A minute past the window nothing is sent any more; a short window allows only its own length."""
     assert not schedule().expired(NOW_MS + WINDOW_MS + LATE_MS_MAX, NOW_MS)
     assert schedule().expired(NOW_MS + WINDOW_MS + LATE_MS_MAX + 1, NOW_MS)
-    assert schedule(retry_window=2).expired(NOW_MS + 4_001, NOW_MS)
+    assert schedule(0, Deliver(retry_window=Seconds(2))).expired(NOW_MS + 4_001, NOW_MS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,340 @@
+"""What each answer means: success, another try, or a dead letter; and what one destination may take from others."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from hookline.deliver import engine, lane
+from hookline.outcomes.outcome import Outcome
+from hookline.settings import Deliver, Seconds
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Request, Rig, destination, source
+
+
+@pytest.fixture
+def five(rig: Rig) -> Rig:
+    """A rig with one destination of five URLs and one event sent to all of them."""
+    rig.change(source(), destination("crm", urls=5))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    assert [request.target.index for request in rig.network.waiting] == [0, 1, 2, 3, 4]
+    return rig
+
+
+def begin(rig: Rig, *ids: str, events: int = 1, **given: object) -> None:
+    """Start with these destinations and so many events."""
+    rig.change(source(), *(destination(id, **given) for id in ids))  # type: ignore[arg-type]
+    rig.start()
+    if events:
+        rig.append(*(f"m{n}" for n in range(events)))
+        rig.turn()
+
+
+def waiting(rig: Rig, index: int) -> Request:
+    """The request to one of the URLs."""
+    return next(request for request in rig.network.waiting if request.target.index == index)
+
+
+def retry(rig: Rig) -> list[int]:
+    """Let the next attempt come due; return the URLs it goes to."""
+    rig.checkpoint()
+    rig.pass_time(1.1)
+    return [request.target.index for request in rig.network.waiting]
+
+
+# several URLs
+
+
+def test_one_success_ends_it(five: Rig) -> None:
+    """When one of five URLs took the event, the others are not tried again, whatever they answer."""
+    five.answer(waiting(five, 1), 500)
+    five.answer(waiting(five, 3), 200)
+    assert five.role.engine.flying == 0
+    for index in (0, 2, 4):
+        five.answer(waiting(five, index), 503)
+    assert retry(five) == []
+    fate = five.fate("m").destinations[0]
+    assert fate.fate == "delivered"
+    outcomes = sorted((attempt.url[-1], attempt.outcome.value) for attempt in fate.attempts)
+    assert outcomes == [(n, "success" if n == "3" else "server_error") for n in "01234"]
+
+
+def test_only_the_urls_that_may_recover_are_tried_again(five: Rig) -> None:
+    """None took it: those that failed finally are left alone, the others get the next attempt."""
+    for index, how in enumerate((500, 404, Outcome.TIMED_OUT, Outcome.BLOCKED_ADDRESS, 429)):
+        five.answer(waiting(five, index), how)
+    assert retry(five) == [0, 2, 4]
+    five.answer(waiting(five, 0), 400)
+    five.answer(waiting(five, 2), 503)
+    five.answer(waiting(five, 4), 401)
+    five.checkpoint()
+    five.pass_time(2.1)
+    assert [request.target.index for request in five.network.waiting] == [2]
+    five.answer_all()
+    assert retry(five) == []
+    assert five.fate_at("m", "crm") == "delivered"
+
+
+def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
+    """Nothing is tried again when no URL could take it later."""
+    for index, status in enumerate((400, 401, 404, 302, 422)):
+        five.answer(waiting(five, index), status)
+    assert retry(five) == []
+    fate = five.fate("m").destinations[0]
+    assert (fate.fate, len(fate.attempts), five.lane("crm").retry_count) == ("failed", 5, 0)
+
+
+def test_a_url_with_many_lingering_requests_is_left_out(five: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that still run although another URL took their event are bounded per URL; one slow URL blocks nothing."""
+    monkeypatch.setattr(engine, "LINGERING_MAX", 3)
+    for n in range(12):
+        if n:
+            five.append(f"more{n}")
+            five.turn()
+        five.answer(waiting(five, 0), 200)
+    assert [request.target.index for request in five.network.waiting].count(4) == 3
+    while five.network.waiting:
+        five.answer(five.network.waiting[0], 200)
+    assert [target.lingering for target in five.lane("crm").targets] == [0] * 5
+    five.append("last")
+    five.turn()
+    assert len(five.network.waiting) == 5
+
+
+def test_late_failures_free_what_lingers(five: Rig) -> None:
+    """An URL that fails after another one succeeded gives its place back."""
+    five.answer(waiting(five, 2), 200)
+    five.answer_all(Outcome.TIMED_OUT)
+    assert [target.lingering for target in five.lane("crm").targets] == [0] * 5
+
+
+# retries, their time and their end
+
+
+def test_retry_after_is_kept(rig: Rig) -> None:
+    """The receiver's wait replaces a shorter one of ours."""
+    begin(rig, "crm")
+    rig.answer(rig.network.waiting[0], 429, retry_after=b"90")
+    rig.checkpoint()
+    rig.pass_time(89.0)
+    assert rig.network.waiting == []
+    rig.pass_time(1.1)
+    assert len(rig.network.waiting) == 1
+
+
+def test_an_event_expires_at_the_end_of_its_window(make_rig: MakeRig) -> None:
+    """It is tried until the window is over, the last time at its end, and then is a dead letter ``expired``."""
+    rig = make_rig(deliver=Deliver(retry_max=Seconds(8.0), retry_window=Seconds(30.0)))
+    begin(rig, "crm")
+    sent_at = []
+    for _ in range(45):
+        if rig.network.waiting:
+            sent_at.append(rig.clock.seconds)
+        rig.answer_all(503)
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    assert 29.0 <= sent_at[-1] - sent_at[0] <= 32.0
+    assert rig.fate_at("m0", "crm") == "expired"
+    assert rig.lane("crm").retry_count == 0
+    assert rig.role.engine.counters.dead_lettered == 1
+
+
+def test_what_was_due_while_the_service_was_down_expires(rig: Rig) -> None:
+    """An event whose window ended long ago is not sent after a restart."""
+    begin(rig, "crm")
+    rig.answer_all(500)
+    rig.checkpoint()
+    rig.kill()
+    rig.clock.seconds += 5 * 3600
+    rig.start()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.network.waiting == []
+    assert rig.fate_at("m0", "crm") == "expired"
+
+
+def test_attempts_and_the_window_survive_a_restart(rig: Rig) -> None:
+    """Number and time of the first attempt are as they were before a kill."""
+    begin(rig, "crm")
+    rig.answer_all(500)
+    assert retry(rig) == [0]
+    rig.answer_all(500)
+    rig.checkpoint()
+    before = rig.role.store.oldest(rig.lane("crm").number, 9)
+    rig.restart()
+    assert rig.role.store.oldest(rig.lane("crm").number, 9) == before
+    rig.pass_time(3.0)
+    assert rig.network.waiting[0].delivery.attempt == 3
+    assert rig.network.waiting[0].delivery.first_at_ms == before[0].first_at_ms
+
+
+# the breaker
+
+
+def fail_until_open(rig: Rig, how: int | Outcome, id: str = "crm") -> None:
+    """Failures, half a second each, until the breaker opens."""
+    for _ in range(80):
+        found = [request for request in rig.network.waiting if request.destination == id]
+        if found:
+            rig.answer(found[0], how)
+        if rig.lane(id).breaker.state == "open":
+            return
+        rig.pass_time(0.5)
+        rig.checkpoint()
+    raise AssertionError("the breaker did not open")
+
+
+def test_gone_everywhere_opens_the_breaker_at_once(rig: Rig) -> None:
+    """410 from every URL parks the destination; the event that found out waits too."""
+    begin(rig, "crm", urls=2, events=3)
+    rig.answer(rig.network.waiting[0], 410)
+    assert rig.lane("crm").breaker.state == "closed"
+    rig.answer(rig.network.waiting[0], 410)
+    assert rig.lane("crm").breaker.state == "open"
+    rig.answer_all(410)
+    rig.checkpoint()
+    assert rig.fate_at("m0", "crm") == "retrying"
+    rig.append("late")
+    rig.turn()
+    rig.checkpoint()
+    assert rig.network.waiting == []
+    assert rig.fate_at("late", "crm") == "parked"
+
+
+def test_gone_from_one_url_of_two_is_a_plain_final_failure(rig: Rig) -> None:
+    """Only when every URL says so is the destination gone."""
+    begin(rig, "crm", urls=2)
+    rig.answer(rig.network.waiting[0], 410)
+    rig.answer(rig.network.waiting[0], 404)
+    rig.checkpoint()
+    assert rig.lane("crm").breaker.state == "closed"
+    assert rig.fate_at("m0", "crm") == "failed"
+
+
+def test_final_failures_that_opened_the_breaker_go_back_to_waiting(rig: Rig) -> None:
+    """A rotated token must not burn the stream: the dead letters of that run are taken back and delivered."""
+    begin(rig, "crm", events=60)
+    fail_until_open(rig, 401)
+    rig.answer_all(401)
+    assert rig.role.engine.counters.dead_lettered >= 20
+    rig.checkpoint()
+    fates = {rig.fate_at(f"m{n}", "crm") for n in range(60)}
+    assert fates == {"retrying", "parked"}
+    rig.come_to_rest()
+    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+    assert rig.lane("crm").retry_count == 0
+
+
+def test_a_recall_counts_what_failed_meanwhile(rig: Rig) -> None:
+    """Retries that arise while the recall is being written are not forgotten."""
+    begin(rig, "crm", "mail", events=60)
+    fail_until_open(rig, 401)
+    late = [request for request in rig.network.waiting if request.destination == "crm"]
+    assert late, "some requests are still in flight when the breaker opens"
+    rig.checkpoint_while(lambda: [rig.answer(request, 500) for request in late] and None)
+    rig.checkpoint()
+    lane = rig.lane("crm")
+    assert lane.retry_count == len(rig.role.store.oldest(lane.number, 1_000))
+    rig.come_to_rest()
+    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+
+
+def test_an_earlier_dead_letter_is_not_recalled(rig: Rig) -> None:
+    """What failed before a success in between failed by its own fault."""
+    begin(rig, "crm", events=60)
+    rig.answer(rig.network.waiting[0], 400)
+    rig.answer(rig.network.waiting[0], 200)
+    rig.pass_time(1.0)
+    fail_until_open(rig, 401)
+    rig.checkpoint()
+    assert rig.fate_at("m0", "crm") == "failed"
+
+
+# what one destination may take
+
+
+def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many destinations fail, the healthy one has the other places, for retries as for first attempts."""
+    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 40)
+    monkeypatch.setattr(engine, "SICK_IN_FLIGHT_MAX", 10)
+    ill = [f"ill{n}" for n in range(12)]
+    begin(rig, "well", *ill, events=400)
+    most = 0
+    for _ in range(30):
+        for id in ill:
+            for request in [request for request in rig.network.waiting if request.destination == id]:
+                rig.answer(request, 500)
+        if all(rig.lane(id).breaker.state != "closed" for id in ill):
+            most = max(most, sum(1 for request in rig.network.waiting if request.destination != "well"))
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    assert 0 < most <= 10
+    rig.answer_all(200, "well")
+    assert len(rig.offsets("well")) == 400
+
+
+def test_no_more_than_all_places_are_used(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places are bounded over all lanes, and whoever waits longest gets the one that becomes free."""
+    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 10)
+    begin(rig, "one", "two", "three", events=20)
+    assert rig.role.engine.flying == 10
+    while rig.network.waiting:
+        rig.answer(rig.network.waiting[0], 200)
+        assert rig.role.engine.flying <= 10
+    assert [len(rig.offsets(id)) for id in ("one", "two", "three")] == [20, 20, 20]
+
+
+def test_at_the_cap_of_retry_rows_a_lane_begins_nothing_new(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry rows per destination are bounded: the rest waits in the journal until some are done."""
+    for module in (engine, lane):
+        monkeypatch.setattr(module, "RETRY_ROWS_MAX", 6)
+    begin(rig, "crm", events=40)
+    for _ in range(30):
+        while rig.network.waiting:
+            rig.answer(rig.network.waiting[0], 500)
+        rig.checkpoint()
+        rig.pass_time(0.1)
+        assert rig.lane("crm").retry_count <= 6 + 8
+    rig.come_to_rest()
+    assert set(rig.offsets("crm")) == set(range(40))
+
+
+def test_sending_stops_while_the_ring_is_full(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When no checkpoint can be saved nothing more is sent than the ring can remember; then it goes on by itself."""
+    monkeypatch.setattr("hookline.outcomes.progress.FULL_AT", 50)
+    begin(rig, "crm", events=300)
+    rig.answer_all(200)
+    assert 50 <= len(rig.offsets("crm")) < 50 + 64
+    rig.checkpoint()
+    assert rig.network.waiting
+    rig.come_to_rest()
+    assert rig.offsets("crm") == list(range(300))
+
+
+def test_timeouts_are_logged_once_a_second_per_destination(rig: Rig) -> None:
+    """One line per destination and second, with the number of timeouts since the last one."""
+    begin(rig, "crm", "mail", events=8)
+    with structlog.testing.capture_logs() as lines:
+        rig.role.engine._log = structlog.get_logger()
+        for _ in range(3):
+            rig.answer(next(r for r in rig.network.waiting if r.destination == "crm"), Outcome.TIMED_OUT)
+        rig.answer(next(r for r in rig.network.waiting if r.destination == "mail"), Outcome.TIMED_OUT)
+        rig.clock.seconds += 1.0
+        rig.answer(next(r for r in rig.network.waiting if r.destination == "crm"), Outcome.TIMED_OUT)
+    found = [(line["destination"], line["count"]) for line in lines if line["event"] == "delivery_timeout"]
+    assert found == [("crm", 1), ("mail", 1), ("crm", 3)]
+
+
+def test_requests_are_signed_and_named(rig: Rig) -> None:
+    """Each request carries the message id; with a secret also a signature over exactly the bytes sent."""
+    import hashlib
+    import hmac
+
+    begin(rig, "crm", secret="s3cret")
+    head, _, body = rig.network.sent[0].data.partition(b"\r\n\r\n")
+    lines = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    assert lines[b"X-Message-Id"] == b"m0"
+    assert lines[b"X-Signature"].decode() == hmac.new(b"s3cret", body, hashlib.sha1).hexdigest()
+    assert int(lines[b"Content-Length"]) == len(body)

@@ -135,9 +135,9 @@ class Connection(asyncio.Protocol):
         self._received += len(data)
         parser = self._parser
         if parser is None:
-            self._status = plain_success(data)
-            if self._status:
-                self._answered(reusable=True)
+            status = self.pool.plain_status(data)
+            if status:
+                self._answered_plainly(status)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
@@ -232,6 +232,16 @@ class Connection(asyncio.Protocol):
             self.task.cancel()
         if self.transport is not None:
             self.transport.abort()
+
+    def _answered_plainly(self, status: int) -> None:
+        token, target = self.token, self.target
+        now = monotonic()
+        milliseconds = int((now - self.started) * 1000)
+        self.token = None
+        self.started = 0.0
+        self.pool.keep(self, now)
+        if token is not None and target is not None:
+            self.pool.sink.answered(token, target, status, milliseconds, None)
 
     def _answered(self, *, reusable: bool) -> None:
         token, target, status = self.token, self.target, self._status

@@ -13,7 +13,7 @@ from hookline.deliver.batch import AttemptRow, Batch, DeadLetterRow, RetryRow
 from hookline.deliver.breaker import FULL_ALLOWANCE
 from hookline.deliver.clock import Clock
 from hookline.deliver.connection import Failure
-from hookline.deliver.counters import Counters, bucket_of_each_millisecond
+from hookline.deliver.counters import Counters
 from hookline.deliver.event import Event
 from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Delivery, FailedTry, Lane
 from hookline.deliver.schedule import RetrySchedule, retry_after_ms
@@ -60,11 +60,15 @@ class Engine:
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
         self._starved: deque[Lane] = deque()
-        self._bucket = bucket_of_each_millisecond()
+        self._durations_ms: list[int] = []
+        self._latencies_ms: list[int] = []
         self._log = logger()
 
-    def dispatch(self, lane: Lane) -> None:
-        """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
+    def dispatch(self, lane: Lane, now_ms: int = 0) -> None:
+        """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow.
+
+        ``now_ms`` saves looking at the clock again.
+        """
         queue, in_flight, breaker = lane.queue, lane.in_flight, lane.breaker
         while queue and len(in_flight) < breaker.allowance:
             if self.flying >= IN_FLIGHT_MAX or self.ring.full or self.stopping:
@@ -76,7 +80,7 @@ class Engine:
             event = queue.popleft()
             if lane.loose:
                 lane.loose.discard(event.place)
-            self.start(lane, event, 1, self.clock.now_ms(), ALL_URLS, False)
+            self.start(lane, event, 1, now_ms or self.clock.now_ms(), ALL_URLS, False)
         if lane.full and len(queue) < QUEUE_LOW:
             lane.full = False
             self.on_room(lane)
@@ -129,7 +133,9 @@ class Engine:
         crash_point("deliver.answered_before_mark")
         self.ring.add(event.place, now_ms - milliseconds, target.tag, result, min(milliseconds, 65_535))
         delivery.done = True
-        self._count_success(event, milliseconds, now_ms)
+        self.counters.delivered += 1
+        self._durations_ms.append(milliseconds)
+        self._latencies_ms.append(now_ms - event.record.received_at)
         if delivery.outstanding or delivery.failures or delivery.from_row:
             self._finish_uncommon_success(delivery, target)
         self._release(delivery)
@@ -137,18 +143,16 @@ class Engine:
         if breaker.failures or breaker.allowance != FULL_ALLOWANCE:
             self._succeeded(lane)
         if lane.queue:
-            self.dispatch(lane)
+            self.dispatch(lane, now_ms)
         if self._starved:
             self._feed_starved()
 
-    def _count_success(self, event: Event, milliseconds: int, now_ms: int) -> None:
-        counters, bucket = self.counters, self._bucket
-        counters.delivered += 1
-        counters.duration_ms_sum += milliseconds
-        counters.duration_ms_buckets[bucket[milliseconds] if milliseconds < len(bucket) else -1] += 1
-        latency_ms = now_ms - event.record.received_at
-        counters.latency_ms_sum += latency_ms
-        counters.latency_ms_buckets[bucket[latency_ms] if 0 <= latency_ms < len(bucket) else -1] += 1
+    def count_times(self) -> None:
+        """Add the times since the last call to the counters; often enough that they stay few."""
+        self.counters.durations.add(self._durations_ms)
+        self.counters.latencies.add(self._latencies_ms)
+        self._durations_ms.clear()
+        self._latencies_ms.clear()
 
     def _release(self, delivery: Delivery) -> None:
         del delivery.lane.in_flight[delivery.event.place]

@@ -33,5 +33,5 @@ class Event:
     def message_id(self) -> bytes:
         """The value of ``X-Message-Id``, percent-encoded."""
         if self._message_id is None:
-            self._message_id = message_id_header(self.record.message_id).encode("ascii")
+            self._message_id = message_id_header(self.record.message_id)
         return self._message_id

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection, Sink
+from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection, Sink, plain_success
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome
 
 ADDRESSES_TRIED_MAX = 4
+PLAIN_ANSWER_BYTES_KEPT = 4 * 1024
 FIRST_ADDRESSES_SECONDS = 1.5
 """Time for each address but the last, so that one dead address of several does not use up the whole exchange."""
 
@@ -36,6 +37,8 @@ class Pool:
         self._resolver = resolver
         self._idle: deque[Connection] = deque()
         self._connections: set[Connection] = set()
+        self._plain_answer = b""
+        self._plain_status = 0
 
     def send(self, token: object, target: Target, request: bytes) -> None:
         """Send a request on an idle connection, else on a new one; the sink is told the result."""
@@ -55,6 +58,15 @@ class Pool:
         self._active.add(self)
         connection.begin(token, target, request, monotonic())
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
+
+    def plain_status(self, data: bytes) -> int:
+        """``plain_success``, remembering the last such answer: within a second most are the same to the byte."""
+        if data == self._plain_answer:
+            return self._plain_status
+        status = plain_success(data)
+        if status and len(data) <= PLAIN_ANSWER_BYTES_KEPT:
+            self._plain_answer, self._plain_status = data, status
+        return status
 
     def keep(self, connection: Connection, now: float) -> None:
         """Take back a connection whose answer has been read to its end."""

@@ -61,9 +61,6 @@ class Recovery:
             self._restore_retries(lane, backlogs.get(lane.number))
         self._registry.delivered = self._entries
         self._add_blocks()
-        for lane in self._engine.lanes.values():
-            self._feeder.room(lane)
-            self._engine.dispatch(lane)
 
     def _intake(self, partition: int, row: SavedLane | None) -> Intake:
         if row is None:

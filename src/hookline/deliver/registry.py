@@ -57,7 +57,6 @@ class Registry:
         self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
-        self.delivered.clear()
         self._feeder.wake()
 
     def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.connections.feed import Feed
-from hookline.database.open import ensure
+from hookline.database.open import DatabaseError, ensure
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.connection import Sink
@@ -92,8 +92,21 @@ class DeliverRole:
             )
             self._feed_index(duplicates, partition, place)
             self.feeder.shared[partition] = SharedReader(partition, self.journal, duplicates, place)
-        recovery = Recovery(self.engine, self.feeder, self.registry, self.store, self.journal)
-        recovery.restore(self.feed.at(version))
+        self._restore(version)
+        # What changed meanwhile comes first: nothing more is sent to a destination that was disabled.
+        self.follow_connections()
+        for lane in list(self.engine.lanes.values()):
+            self.feeder.room(lane)
+            self.engine.dispatch(lane)
+
+    def _restore(self, version: int) -> None:
+        snapshot = self.feed.at(version)
+        if snapshot.version != version:
+            raise DatabaseError(
+                f"control.db cannot be read yet, and connections version {version} is needed to go on; start the"
+                " control role, which brings the file up to date"
+            )
+        Recovery(self.engine, self.feeder, self.registry, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
     def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
@@ -174,6 +187,7 @@ class DeliverRole:
         if self.engine.timed_out:
             self.engine.log_timeouts()
         self.retries.tick()
+        self.engine.count_times()
         if not self.engine.flying:
             self.engine.wake_starved()
         self._idle_beats = 0 if self.engine.flying else self._idle_beats + 1
@@ -188,9 +202,12 @@ class DeliverRole:
     def follow_connections(self) -> None:
         """Bring the lanes in line with the connections, if they changed."""
         snapshot = self.feed.poll()
-        if snapshot is not None and snapshot.version != self.checkpointer.version:
+        if snapshot is None:
+            return
+        if snapshot.version != self.checkpointer.version:
             self.registry.apply(snapshot)
             self.checkpointer.version = snapshot.version
+        self.registry.delivered.clear()
 
     async def _retain(self) -> None:
         for shared in self.feeder.shared.values():
@@ -221,10 +238,10 @@ class DeliverRole:
             "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
             "hookline_deliver_lag_events": sum(self.journal.end(s.partition) - s.next_offset for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(
-                DURATION_BUCKETS_MS, counters.duration_ms_buckets, counters.duration_ms_sum
+                DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
             ),
             "hookline_deliver_latency_seconds": metrics.histogram(
-                DURATION_BUCKETS_MS, counters.latency_ms_buckets, counters.latency_ms_sum
+                DURATION_BUCKETS_MS, counters.latencies.buckets, counters.latencies.sum_ms
             ),
             "hookline_deliver_queued": {"destination": {lane.destination.id: len(lane.queue) for lane in busy}},
             "hookline_deliver_retry_rows": {"destination": {lane.destination.id: lane.retry_count for lane in busy}},

@@ -104,6 +104,9 @@ class Network(Pools):
     def sweep(self, timeout_seconds: float) -> int:
         return len(self.waiting)
 
+    def keep_only(self, used: set[Pool]) -> None:
+        pass
+
     def close(self) -> None:
         self.waiting.clear()
 
@@ -144,7 +147,7 @@ class Rig:
         return self._role
 
     def start(self) -> None:
-        """Start the role as the program does: recover, then follow the connections."""
+        """Start the role as the program does."""
         network = self.network
 
         def connect(sink: Sink, settings: Settings) -> Pools:
@@ -154,7 +157,6 @@ class Rig:
         self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append)
         self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng)
         self._role.recover()
-        self._role.follow_connections()
 
     def kill(self) -> None:
         """Drop everything that is only in the role's memory."""

@@ -51,7 +51,7 @@ def test_a_slow_lane_is_detached_and_the_others_go_on(rig: Rig, small_queues: tu
 
 
 def test_catching_up_gives_every_event_once_in_order(rig: Rig, small_queues: tuple[int, int]) -> None:
-    """A detached lane gets what it missed, in the order of offsets, without a gap or a repeat, and is attached again."""
+    """A detached lane gets what it missed in the order of offsets, with no gap or repeat, and is attached again."""
     begin(rig, "fast", "slow")
     for _ in range(30):
         append_groups(rig, 1, 3)

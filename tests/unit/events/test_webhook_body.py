@@ -212,4 +212,4 @@ def test_quick_and_slow_ways_agree(type_: str, caller: dict[str, object], envelo
 )
 def test_message_id_header(message_id: str, header: str) -> None:
     """A messageId can never break out of its header."""
-    assert message_id_header(message_id) == header
+    assert message_id_header(message_id) == header.encode()

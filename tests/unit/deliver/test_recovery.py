@@ -1,0 +1,171 @@
+"""Restarts after kill -9: what was answered is not sent again, what was not is."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.database.open import DatabaseError
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+def begin(rig: Rig, events: int = 0) -> None:
+    """Start with one destination and so many events."""
+    rig.change(source(), source("app"), destination("crm"))
+    rig.start()
+    if events:
+        rig.append(*(f"m{n}" for n in range(events)))
+        rig.turn()
+
+
+def test_what_was_in_flight_is_sent_again_without_waiting_for_news(rig: Rig) -> None:
+    """After a restart open events go out at once, although nothing new is in the journal."""
+    begin(rig, 5)
+    rig.checkpoint()
+    rig.restart()
+    assert [request.offset for request in rig.network.waiting] == [0, 1, 2, 3, 4]
+
+
+def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig) -> None:
+    """The progress ring knows more than the database, and so does ``why``, before and after the next checkpoint."""
+    begin(rig, 5)
+    rig.checkpoint()
+    for offset in (1, 3):
+        rig.answer(next(request for request in rig.network.waiting if request.offset == offset))
+    rig.restart()
+    assert [request.offset for request in rig.network.waiting] == [0, 2, 4]
+    assert rig.fate_at("m3", "crm") == "delivered"
+    rig.checkpoint()
+    rig.restart()
+    assert rig.fate_at("m3", "crm") == "delivered"
+
+
+def test_a_kill_before_the_first_checkpoint(rig: Rig) -> None:
+    """A lane that no checkpoint has seen does not begin anew with what its receiver took."""
+    begin(rig, 5)
+    rig.answer(rig.network.waiting[2])
+    rig.restart()
+    rig.turn()
+    assert [request.offset for request in rig.network.waiting] == [0, 1, 3, 4]
+    rig.checkpoint()
+    assert rig.fate_at("m2", "crm") == "delivered"
+
+
+def test_a_lane_opened_after_the_last_checkpoint(rig: Rig) -> None:
+    """The same for a destination that was enabled a moment before the kill."""
+    begin(rig)
+    rig.checkpoint()
+    rig.change(destination("late"))
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.follow()
+    rig.answer(next(request for request in rig.network.waiting if request.destination == "late"))
+    rig.restart()
+    rig.turn()
+    assert [request.offset for request in rig.network.waiting if request.destination == "late"] == [1]
+
+
+def test_a_source_connected_after_the_last_checkpoint(rig: Rig) -> None:
+    """And for a source whose events were being caught up with."""
+    begin(rig)
+    rig.change(destination("crm", sources=("website", "app")))
+    rig.append(rig.record("a0", "app"), rig.record("a1", "app"))
+    rig.turn()
+    rig.checkpoint()
+    rig.follow()
+    assert len(rig.network.waiting) == 2
+    rig.answer(rig.network.waiting[0])
+    rig.restart()
+    rig.turn()
+    assert [request.offset for request in rig.network.waiting] == [1]
+
+
+def test_a_side_intake_survives(rig: Rig) -> None:
+    """What a new source still had to catch up with is caught up with after a restart, and nothing twice."""
+    begin(rig)
+    rig.change(destination("crm", sources=("website", "app")))
+    for n in range(6):
+        rig.append(rig.record(f"a{n}", "app"))
+        rig.turn()
+    rig.role.follow_connections()
+    rig.checkpoint_while(lambda: None)
+    rig.turn()
+    rig.answer(rig.network.waiting[0])
+    rig.restart()
+    rig.turn()
+    rig.come_to_rest()
+    assert sorted(set(rig.offsets("crm"))) == [0, 1, 2, 3, 4, 5]
+    assert rig.offsets("crm").count(0) == 1
+
+
+def test_a_probe_does_not_repeat_what_was_delivered(rig: Rig) -> None:
+    """A lane that was parked when it was killed skips what the ring knows, in its probes too."""
+    begin(rig)
+    lane = rig.lane("crm")
+    rig.role.feeder.detach(lane)
+    lane.breaker.open("test")
+    rig.role.engine.probing.add(lane)
+    rig.append("m0", "m1", "m2")
+    rig.turn()
+    rig.checkpoint()
+    rig.pass_time(1.0)
+    rig.answer(rig.network.waiting[0])
+    rig.restart()
+    rig.pass_time(1.0)
+    rig.come_to_rest()
+    assert rig.offsets("crm").count(0) == 1
+    assert set(rig.offsets("crm")) == {0, 1, 2}
+
+
+def test_an_open_breaker_is_open_after_a_restart(rig: Rig) -> None:
+    """A dead receiver is not met with a burst each time the service starts."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    rig.checkpoint()
+    rig.restart()
+    rig.turn()
+    assert rig.lane("crm").breaker.state == "open"
+    assert len(rig.network.waiting) == 0
+    rig.pass_time(1.0)
+    assert len(rig.network.waiting) == 1
+
+
+def test_a_destination_disabled_meanwhile_gets_nothing(rig: Rig) -> None:
+    """Changes made while the role was down come before what it had open."""
+    begin(rig, 5)
+    rig.checkpoint()
+    rig.kill()
+    rig.change(destination("crm", enabled=False))
+    rig.start()
+    rig.turn()
+    assert rig.network.waiting == []
+    rig.checkpoint()
+    assert rig.fate_at("m0", "crm") == "discarded"
+
+
+def test_without_its_connections_it_does_not_start(rig: Rig) -> None:
+    """Lanes must not be forgotten, or begin anew, because control.db cannot be read yet."""
+    begin(rig, 5)
+    rig.checkpoint()
+    rig.kill()
+    path = rig.folder / "control.db"
+    aside = path.rename(rig.folder / "aside.db")
+    with pytest.raises(DatabaseError, match="control role"):
+        rig.start()
+    aside.rename(path)
+    rig.restart()
+    assert [request.offset for request in rig.network.waiting] == [0, 1, 2, 3, 4]
+
+
+def test_duplicates_are_recognised_after_a_restart(rig: Rig) -> None:
+    """An event sent before the kill makes its repeat after it a duplicate; re-reading makes none of itself."""
+    begin(rig, 3)
+    rig.checkpoint()
+    rig.restart()
+    rig.append("m1", "m3")
+    rig.turn()
+    rig.come_to_rest()
+    assert sorted(rig.offsets("crm")) == [0, 0, 1, 1, 2, 2, 4]
+    assert rig.fate("m1").duplicates == 1

@@ -1,0 +1,151 @@
+"""Retry rows and probes: what is tried again, when, and what keeps a lane shut."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
+from hookline.journal.record import Record
+from hookline.settings import Deliver, Seconds
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+def begin(rig: Rig, events: int) -> None:
+    """Start with one destination and so many events on their way."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(events)))
+    rig.turn()
+
+
+def test_nothing_is_tried_before_it_is_due(rig: Rig) -> None:
+    """A retry row is sent at its time, not earlier, and once."""
+    begin(rig, 1)
+    rig.answer_all(500)
+    rig.checkpoint()
+    (row,) = rig.role.store.oldest(rig.lane("crm").number, 9)
+    rig.pass_time((row.due_ms - rig.clock.now_ms()) / 1000 - 0.002)
+    assert rig.network.waiting == []
+    rig.pass_time(0.1)
+    rig.pass_time(0.1)
+    assert len(rig.network.waiting) == 1
+
+
+def test_a_row_in_flight_is_not_sent_again(rig: Rig) -> None:
+    """Neither while its request runs nor between the answer and the checkpoint that saves it."""
+    begin(rig, 1)
+    rig.answer_all(500)
+    rig.checkpoint()
+    rig.pass_time(2.0)
+    for _ in range(3):
+        rig.pass_time(700.0)
+        assert len(rig.network.waiting) == 1
+    rig.answer_all(200)
+    for _ in range(3):
+        rig.pass_time(700.0)
+        assert rig.network.waiting == []
+    rig.checkpoint()
+    assert rig.role.store.oldest(rig.lane("crm").number, 9) == []
+    assert rig.lane("crm").settling == set()
+
+
+def test_an_erased_event_is_not_sent_again(rig: Rig) -> None:
+    """A retry row whose event was erased meanwhile is closed."""
+    begin(rig, 1)
+    rig.answer_all(500)
+    rig.checkpoint()
+    rig.appender.erase(0, [0])
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0]
+    assert rig.lane("crm").retry_count == 0
+
+
+def test_a_suspect_lane_sends_one_event_at_a_time(rig: Rig) -> None:
+    """After twenty quick failures single events are tried, half a second apart, until the breaker opens or one succeeds."""
+    begin(rig, 60)
+    while rig.network.waiting:
+        rig.answer(rig.network.waiting[0], 500)
+    assert rig.lane("crm").breaker.state == "suspect"
+    tried = len(rig.network.sent)
+    for _ in range(4):
+        rig.pass_time(SUSPECT_SPACING_SECONDS)
+        assert len(rig.network.waiting) == 1
+        rig.answer_all(500)
+    assert len(rig.network.sent) == tried + 4
+    rig.pass_time(SUSPECT_SPACING_SECONDS)
+    rig.answer(rig.network.waiting[0], 200)
+    assert len(rig.network.waiting) == 2
+
+
+def test_an_open_lane_is_probed_on_the_retry_schedule(make_rig: MakeRig) -> None:
+    """While open single events are tried at growing distances, never two at once; success brings everything back."""
+    rig = make_rig(deliver=Deliver(retry_max=Seconds(16.0)))
+    begin(rig, 60)
+    for _ in range(60):
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    assert rig.lane("crm").breaker.state == "open"
+    before = len(rig.network.sent)
+    for _ in range(600):
+        assert len(rig.network.waiting) <= 1
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    probes = len(rig.network.sent) - before
+    assert 300 / 16 <= probes <= 300 / 4
+    rig.come_to_rest()
+    assert rig.lane("crm").breaker.state == "closed"
+    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+
+
+def test_one_bad_event_does_not_keep_a_lane_shut(rig: Rig) -> None:
+    """Probes take the oldest events in turn, so one that the receiver always refuses does not stand for all."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    for _ in range(2_000):
+        for request in list(rig.network.waiting):
+            rig.answer(request, 500 if request.offset == 0 else 200)
+        if rig.lane("crm").breaker.state != "open":
+            break
+        rig.checkpoint()
+        rig.pass_time(5.0)
+    assert rig.lane("crm").breaker.state != "open"
+
+
+def test_parked_events_that_were_tried_expire(rig: Rig) -> None:
+    """The window of an event that was tried ends while its lane is shut; one that was never tried stays parked."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    rig.append("never")
+    rig.turn()
+    tried = set(rig.offsets("crm"))
+    for _ in range(5):
+        rig.clock.seconds += 3_600
+        for _ in range(3):
+            rig.pass_time(1.0)
+            rig.answer_all(500)
+            rig.checkpoint()
+    fates = {n: rig.fate_at(f"m{n}", "crm") for n in tried}
+    assert set(fates.values()) == {"expired"}
+    assert rig.fate_at("never", "crm") in ("parked", "retrying")
+
+
+def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:
+    """A record whose body is not what it should be becomes a dead letter; the ones beside it are delivered."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    broken: Record = msgspec.structs.replace(rig.record("broken"), body=b"[not json")
+    rig.append("before", broken, "after")
+    rig.turn()
+    rig.come_to_rest()
+    fates = [rig.fate_at(id, "crm") for id in ("before", "broken", "after")]
+    assert fates == ["delivered", "failed", "delivered"]
+    assert rig.role.engine.flying == 0

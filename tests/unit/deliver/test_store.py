@@ -1,0 +1,155 @@
+"""deliver.db: one transaction per checkpoint, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.database.open import ensure
+from hookline.database.sqlite import Connection, connect, engine
+from hookline.deliver import store as module
+from hookline.deliver.batch import AttemptRow, Batch, BlockRow, CheckpointRow, DeadLetterRow, LaneRow, RetryRow
+from hookline.deliver.store import DeliverStore, RetryBacklog
+from hookline.outcomes.progress import BUCKET_SHIFT
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A new deliver.db."""
+    ensure(tmp_path / "deliver.db", "deliver")
+    return tmp_path / "deliver.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[DeliverStore]:
+    """The store on it."""
+    opened = DeliverStore(path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[Connection]:
+    """What another process sees."""
+    connection = connect(path, read_only=True)
+    yield connection
+    connection.close()
+
+
+def retry(offset: int, due_ms: int = 100, *, lane: int = 1, first_at_ms: int = 50, attempt: int = 1) -> RetryRow:
+    """A retry row of partition 0."""
+    return RetryRow(lane, 0, offset, attempt, first_at_ms, due_ms, 31)
+
+
+def dead_letter(offset: int, at_ms: int = 100, fate: str = "failed") -> DeadLetterRow:
+    """A dead letter of lane 1."""
+    return DeadLetterRow(1, "crm", 0, offset, f"m{offset}", "website", "track", fate, 1, at_ms, "rejected", 400, "no")
+
+
+def commit(store: DeliverStore, **parts: object) -> Batch:
+    """Commit a batch with these parts; retries as rows."""
+    batch = Batch()
+    for row in parts.pop("retries", ()):  # type: ignore[attr-defined]
+        batch.retry(row)
+    for name, value in parts.items():
+        setattr(batch, name, value)
+    store.commit(batch)
+    return batch
+
+
+def test_retry_rows_by_time_and_by_age(store: DeliverStore) -> None:
+    """Due ones come longest waiting first, the oldest events by offset, overdue ones by their first attempt."""
+    commit(
+        store, retries=[retry(1, 300, first_at_ms=10), retry(2, 100), retry(3, 200), retry(4, 900), retry(9, lane=2)]
+    )
+    assert [row.offset for row in store.due(1, 300, 9)] == [2, 3, 1]
+    assert [row.offset for row in store.due(1, 300, 2)] == [2, 3]
+    assert [row.offset for row in store.oldest(1, 2)] == [1, 2]
+    assert [row.offset for row in store.overdue(1, 50, 9)] == [1]
+    assert (store.next_due_ms(1), store.next_due_ms(7)) == (100, None)
+    assert store.backlogs() == {1: RetryBacklog(4, 100), 2: RetryBacklog(1, 100)}
+
+
+def test_the_last_word_of_a_batch_counts(store: DeliverStore) -> None:
+    """A row that moved and then was settled is gone; one that was settled and came again is there."""
+    batch = Batch()
+    batch.retry(retry(1))
+    batch.settle(1, 0, 1)
+    batch.settle(1, 0, 2)
+    batch.retry(retry(2, 500))
+    store.commit(batch)
+    assert [(row.offset, row.due_ms) for row in store.oldest(1, 9)] == [(2, 500)]
+    commit(store, settled={(1, 0, 2)})
+    assert store.oldest(1, 9) == []
+
+
+def test_places_are_replaced(store: DeliverStore) -> None:
+    """There is one place per partition and one row per lane and partition; lanes that ended leave nothing."""
+    rows = {(n, 0): LaneRow(n, 0, 5, "open", b"x") for n in (1, 2, 3)}
+    commit(store, checkpoints=[CheckpointRow(0, 5, 1, b"a")], lanes=rows, retries=[retry(4, lane=3)])
+    commit(store, checkpoints=[CheckpointRow(0, 9, 2, b"b")], lanes_gone={(1, 0)}, lanes_ended={3})
+    assert store.checkpoint(0) == (9, 2, b"b")
+    assert store.checkpoint(1) is None
+    assert store.lanes() == [(2, 0, 5, "open", b"x")]
+    assert store.backlogs() == {}
+
+
+def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connection) -> None:
+    """All or nothing, and the next commit works."""
+    broken = AttemptRow(0, 1, 1, "crm", None, "u", 1, "rejected", 400, "", 1, None)  # type: ignore[arg-type]
+    with pytest.raises(engine.IntegrityError):
+        commit(store, checkpoints=[CheckpointRow(0, 5, 1, b"")], retries=[retry(1)], attempts=[broken])
+    assert store.checkpoint(0) is None
+    assert store.backlogs() == {}
+    commit(store, checkpoints=[CheckpointRow(0, 6, 1, b"")])
+    assert reader.execute("SELECT next_offset FROM checkpoints").fetchall() == [(6,)]
+
+
+def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Connection) -> None:
+    """Dead letters of the run become retry rows that are due at once; expired and earlier ones stay."""
+    commit(store, dead_letters=[dead_letter(1, 99), dead_letter(2, 100), dead_letter(3, 150, "expired")])
+    batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[(1, 100)])
+    assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.oldest(1, 9)] == [
+        (2, 1, 100, 31),
+        (4, 1, 160, 31),
+    ]
+    assert batch.recalled == {1: 2}
+    assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
+
+
+def test_dead_letters_are_bounded_per_destination(
+    store: DeliverStore, reader: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the limit the oldest go, of that destination only, and ids are never given again."""
+    monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 3)
+    other = dead_letter(0)._replace(destination="mail")
+    commit(store, dead_letters=[other, *(dead_letter(n) for n in range(1, 6))])
+    rows = reader.execute('SELECT destination, "offset", id FROM dead_letters ORDER BY id').fetchall()
+    assert [row[:2] for row in rows] == [("mail", 0), ("crm", 3), ("crm", 4), ("crm", 5)]
+    commit(store, dead_letters=[dead_letter(6)])
+    assert reader.execute("SELECT max(id) FROM dead_letters").fetchone()[0] > rows[-1][2]
+
+
+def test_small_blocks_are_joined(store: DeliverStore, reader: Connection) -> None:
+    """At a low rate too there is no row per event; buckets and full blocks are kept apart."""
+    for offset in (5, 3, 9):
+        commit(store, blocks=[BlockRow(0, offset, offset, 1, bytes([offset]) * 24)])
+    commit(store, blocks=[BlockRow(0, 1 << BUCKET_SHIFT, 1 << BUCKET_SHIFT, 1, b"z" * 24)])
+    commit(store, blocks=[BlockRow(0, 10, 900, 1, b"y" * module.SMALL_BLOCK_BYTES)])
+    rows = reader.execute(
+        "SELECT first_offset, last_offset, length(entries) FROM outcome_blocks ORDER BY id"
+    ).fetchall()
+    assert rows == [(3, 9, 72), (1 << BUCKET_SHIFT, 1 << BUCKET_SHIFT, 24), (10, 900, module.SMALL_BLOCK_BYTES)]
+
+
+def test_what_the_journal_no_longer_keeps_is_forgotten(store: DeliverStore, reader: Connection) -> None:
+    """Blocks and attempts of dropped events go; their dead letters stay."""
+    attempts = [AttemptRow(0, n, 1, "crm", 1, "u", 1, "rejected", 400, "", 1, None) for n in (1, 50)]
+    blocks = [BlockRow(0, 0, 9, 1, b"a" * 9_000), BlockRow(0, 10, 60, 1, b"b" * 9_000)]
+    commit(store, attempts=attempts, blocks=blocks, dead_letters=[dead_letter(1)])
+    store.forget_below(0, 50)
+    assert reader.execute("SELECT first_offset FROM outcome_blocks").fetchall() == [(10,)]
+    assert reader.execute('SELECT "offset" FROM attempts').fetchall() == [(50,)]
+    assert reader.execute("SELECT count(*) FROM dead_letters").fetchone() == (1,)

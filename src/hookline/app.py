@@ -15,6 +15,8 @@ from hookline.settings import Settings
 from hookline.telemetry import log
 
 SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
+EXIT_UNUSABLE = 2
+"""Starting again would not help: the settings, the connections file, the address or the database must change."""
 FREEZE_SECONDS = 1.0
 """After this a role has loaded what it needs: the garbage collector need not look at it again."""
 
@@ -46,20 +48,30 @@ def run_deliver(settings: Settings) -> int:
 
 def run_control(settings: Settings, connections_file: Path | None, one_time_link: bool = False) -> int:
     """Admin API, pages and connections; return the exit code."""
-    from hookline.control.serve import run
-    from hookline.web.pages import routes
+    from hookline.control.admin_token import AdminTokenError
+    from hookline.control.opening import CannotStart, open_connections
+    from hookline.database.open import DatabaseError
 
     log.configure("control", settings.log.format)
     _prepare(settings)
     descriptor = os.environ.get(SUPERVISOR_FD)
-    return run(
-        settings,
-        connections_file,
-        one_time_link,
-        extensions=(routes,),
-        boot_id=boot_id(),
-        stop_descriptor=int(descriptor) if descriptor else None,
-    )
+    try:
+        store = open_connections(settings, connections_file, boot_id())
+        # Only now: loading the web framework takes longer than all before, and the other roles wait for that alone.
+        from hookline.control.serve import run
+        from hookline.web.pages import routes
+
+        return run(
+            settings,
+            store,
+            one_time_link,
+            extensions=(routes,),
+            stop_descriptor=int(descriptor) if descriptor else None,
+        )
+    except (CannotStart, AdminTokenError, DatabaseError) as error:
+        log.logger().error("control_cannot_start", reason=str(error))
+        sys.stderr.write(f"hookline control: {error}\n")
+        return EXIT_UNUSABLE
 
 
 def boot_id() -> str | None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from uuid import uuid4
 
 import uvicorn
 import uvloop
@@ -17,18 +14,11 @@ from litestar.types import ASGIApp
 
 from hookline.connections.store import Store
 from hookline.control import admin_token
-from hookline.control.admin_token import AdminTokenError
 from hookline.control.app import Extension, build
-from hookline.control.apply import ApplyRequest, apply_document
-from hookline.control.objects import refused_as_problem
-from hookline.control.problem import Problem
+from hookline.control.opening import CannotStart
 from hookline.control.services import Services
-from hookline.database.open import DatabaseError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
-
-EXIT_UNUSABLE = 2
-"""Starting again would not help: the settings, the connections file, the address or the database must change."""
 
 BACKLOG = 128
 CONNECTIONS_MAX = 512
@@ -36,56 +26,39 @@ GRACE_SECONDS = 1
 """For requests being answered when a stop begins; streams are ended at once."""
 
 
-class CannotStart(Exception):
-    """Control cannot start; the message says why and what to do."""
-
-
 def run(
     settings: Settings,
-    connections_file: Path | None = None,
+    store: Store,
     one_time_link: bool = False,
     *,
     extensions: Sequence[Extension] = (),
-    boot_id: str | None = None,
     stop_descriptor: int | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGINT, or until ``stop_descriptor`` closes; return the exit code.
 
-    ``boot_id`` is what control says to be ready in, so that the other roles know that it is this start.
+    Raise CannotStart, or AdminTokenError, with what to do.
     """
-    try:
-        services, listening = start(settings, connections_file)
-    except (CannotStart, AdminTokenError, DatabaseError) as error:
-        logger().error("control_cannot_start", reason=str(error))
-        print(f"hookline control: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it
-        return EXIT_UNUSABLE
+    services, listening = start(settings, store)
     if one_time_link:
         services.link.make(base_url(settings, listening))
     try:
-        uvloop.run(_serve(services, listening, extensions, boot_id or uuid4().hex, stop_descriptor))
+        uvloop.run(_serve(services, listening, extensions, stop_descriptor))
     finally:
         services.close()
         services.store.close()
     return 0
 
 
-def start(settings: Settings, connections_file: Path | None) -> tuple[Services, socket.socket]:
+def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
     """Do everything that can fail before serving; raise CannotStart with what to do."""
     listening = _listen(settings.control.listen)
-    settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
-    token = admin_token.load(settings)
-    services = Services(settings, Store(settings.data_path / "control.db"), token)
-    if connections_file is not None:
-        _apply(services, connections_file)
-    return services, listening
+    return Services(settings, store, admin_token.load(settings)), listening
 
 
 async def _serve(
     services: Services,
     listening: socket.socket,
     extensions: Sequence[Extension],
-    boot_id: str,
     stop_descriptor: int | None,
 ) -> None:
     server = Server(services, extensions)
@@ -94,7 +67,6 @@ async def _serve(
         loop.add_signal_handler(number, server.stop)
     if stop_descriptor is not None:
         loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)
-    services.store.mark_ready(boot_id)
     services.ready = True
     logger().info("control_ready", address=services.settings.control.listen)
     reporting = loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run"))
@@ -164,16 +136,3 @@ def _listen(address: str) -> socket.socket:
             f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"
         ) from None
     return listening
-
-
-def _apply(services: Services, connections_file: Path) -> None:
-    from hookline.connections import file  # here: YAML is only read where there is a file
-
-    document, problems = file.load(connections_file)
-    if problems:
-        raise CannotStart(str(problems[0]))
-    try:
-        refused_as_problem(lambda: apply_document(services, ApplyRequest(document), "file"))
-    except Problem as problem:
-        lines = [problem.detail, *(f"{error.pointer}: {error.detail}" for error in problem.errors[1:20])]
-        raise CannotStart(f"{connections_file}: " + "\n  ".join(lines)) from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hookline.control.opening import open_connections
 from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
@@ -50,7 +51,7 @@ class Running:
             data_dir=str(folder), control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control})
         )
         self.data_path = folder
-        self.services, self._listening = start(settings, None)
+        self.services, self._listening = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]
         self.server = Server(self.services, [routes])
         self._thread = threading.Thread(

@@ -5,12 +5,14 @@ The model knows from the connections alone which event belongs to which lane, an
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
 
-from hookline.connections.model import Snapshot
+from hookline.connections.model import Offsets, Snapshot
 from hookline.deliver import breaker, checkpointer, engine, feeder
+from hookline.journal.port import partition_of
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome
 from hookline.route.decision import not_routed_reason
@@ -18,7 +20,7 @@ from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
 
-SEEDS = 400
+SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "32"))
 STEPS = 140
 SOURCES = ("website", "app")
 DESTINATIONS = ("one", "two", "three")
@@ -32,8 +34,8 @@ CRASH_POINTS = (
 )
 FAILURES: tuple[int | Outcome, ...] = (500, 503, 429, Outcome.TIMED_OUT, Outcome.CONNECTION_FAILED, 400)
 OPEN_FATES = {"waiting", "retrying", "parked"}
-Key = tuple[int, int]
-"""(lane number, offset)"""
+Place = tuple[int, int]
+"""(partition, offset)"""
 
 
 class Killed(Exception):
@@ -47,11 +49,12 @@ class World:
         self.rig = rig
         self.rng = rig.rng = rng
         self.armed = ""
-        self.versions: list[tuple[int, Snapshot]] = []
-        """(journal end, what is in force from there on)"""
-        self.events: list[tuple[str, str, bool]] = []
-        """(source, messageId, duplicate) by offset"""
-        self.delivered: set[Key] = set()
+        self.versions: list[tuple[Offsets, Snapshot]] = []
+        """(the journal's ends, what is in force from there on)"""
+        self.events: dict[Place, tuple[str, str, bool]] = {}
+        """(source, messageId, duplicate) of each record"""
+        self.delivered: set[tuple[int, Place]] = set()
+        """(lane number, record) of each success that the role was told"""
         self.ended: set[int] = set()
         """Lanes that the role knows to be gone."""
         self.health = dict.fromkeys(DESTINATIONS, "well")
@@ -69,19 +72,22 @@ class World:
 
     def change(self, *edits: object) -> None:
         self.rig.change(*edits)  # type: ignore[arg-type]
-        self.versions.append((self.rig.appender.ends()[0], self.rig.store.snapshot()))
+        self.versions.append((self.rig.appender.ends(), self.rig.store.snapshot()))
 
     def append(self) -> None:
-        records = []
+        records, ends = [], self.rig.appender.ends()
         for _ in range(self.rng.randint(1, 6)):
             name = self.rng.choice(SOURCES)
             message_id = f"m{len(self.events)}"
             if self.events and self.rng.random() < 0.15:
-                name, message_id, _ = self.rng.choice(self.events)
-            duplicate = any(event[:2] == (name, message_id) for event in self.events)
+                name, message_id, _ = self.rng.choice(list(self.events.values()))
+            duplicate = any(event[:2] == (name, message_id) for event in self.events.values())
             selection = {"All": False} if not duplicate and self.rng.random() < 0.05 else None
-            self.events.append((name, message_id, duplicate))
-            records.append(self.rig.record(message_id, name, selection=selection))
+            user_key = f"u{message_id[-1]}"
+            partition = partition_of(user_key, len(ends))
+            self.events[partition, ends[partition]] = (name, message_id, duplicate)
+            ends[partition] += 1
+            records.append(self.rig.record(message_id, name, selection=selection, user_key=user_key))
         self.rig.append(*records)
 
     def answer_some(self) -> None:
@@ -95,7 +101,7 @@ class World:
     def answer(self, request: Request, how: int | Outcome) -> None:
         self.rig.answer(request, how)
         if how == 200:
-            self.delivered.add((request.lane, request.offset))
+            self.delivered.add((request.lane, (request.partition, request.offset)))
 
     def reconfigure(self) -> None:
         snapshot, id = self.rig.store.snapshot(), self.rng.choice(DESTINATIONS)
@@ -151,7 +157,7 @@ class World:
         elif chance < 0.97:
             self.armed = self.rng.choice(CRASH_POINTS)
         elif chance < 0.985:
-            self.check_fates(self.rng.sample(range(len(self.events)), min(3, len(self.events))))
+            self.check_fates(self.rng.sample(list(self.events), min(3, len(self.events))))
         else:
             self.restart()
 
@@ -159,72 +165,71 @@ class World:
 
     def check_send(self, request: Request) -> None:
         """A request goes only to a live lane that the event belongs to, and never after its answer was seen."""
-        _, message_id, duplicate = self.events[request.offset]
-        if (request.lane, request.offset) in self.delivered:
+        place = request.partition, request.offset
+        _, message_id, duplicate = self.events[place]
+        if (request.lane, place) in self.delivered:
             self.wrong.append(f"{message_id} is sent again")
         if request.lane in self.ended:
             self.wrong.append(f"{message_id} is sent after its destination was disabled")
         if duplicate:
             self.wrong.append(f"{message_id} is a repeat")
         # Connections that the role has not yet heard of cannot bind it.
-        routed = set().union(*(self.belongs(request.offset, snapshot) for _, snapshot in self.versions))
+        routed = set().union(*(self.belongs(place, snapshot) for _, snapshot in self.versions))
         if (request.lane, request.destination) not in routed:
             self.wrong.append(f"{message_id} is misrouted")
 
-    def snapshot_at(self, offset: int) -> Snapshot:
-        return [snapshot for end, snapshot in self.versions if end <= offset][-1]
+    def snapshot_at(self, place: Place) -> Snapshot:
+        return [snapshot for ends, snapshot in self.versions if ends[place[0]] <= place[1]][-1]
 
-    def belongs(self, offset: int, snapshot: Snapshot | None = None) -> set[tuple[int, str]]:
+    def belongs(self, place: Place, snapshot: Snapshot | None = None) -> set[tuple[int, str]]:
         """The lanes the event belongs to, as (number, destination), by the connections when it was accepted."""
-        record = self.rig.role.journal.get(0, offset)
+        record = self.rig.role.journal.get(*place)
         assert record is not None
-        snapshot = snapshot or self.snapshot_at(offset)
+        snapshot = snapshot or self.snapshot_at(place)
         lanes = [(each, snapshot.lanes.get(each.id)) for each in snapshot.destinations]
         return {
             (lane.number, each.id)
             for each, lane in lanes
-            if lane is not None and not_routed_reason(record, each, lane, 0, offset) is None
+            if lane is not None and not_routed_reason(record, each, lane, *place) is None
         }
 
-    def disconnected(self, offset: int, lane: int, id: str) -> bool:
+    def disconnected(self, place: Place, lane: int, id: str) -> bool:
         """Whether a later version took the event's source, or the whole lane, away."""
-        later = [snapshot for end, snapshot in self.versions if end >= offset]
-        starts = [snapshot.lanes.get(id) for snapshot in later]
-        name = self.events[offset][0]
+        partition, offset = place
+        later = [snapshot.lanes.get(id) for ends, snapshot in self.versions if ends[partition] >= offset]
+        name = self.events[place][0]
         return any(
-            each is None or each.number != lane or each.sources.get(name, {}).get(0, 1 << 60) > offset
-            for each in starts
+            each is None or each.number != lane or each.sources.get(name, {}).get(partition, 1 << 60) > offset
+            for each in later
         )
 
-    def check_fates(self, offsets: list[int]) -> None:
-        for offset in offsets:
-            name, message_id, duplicate = self.events[offset]
+    def check_fates(self, some: list[Place]) -> None:
+        for place in some:
+            name, message_id, duplicate = self.events[place]
             if not duplicate:
-                self.check_fate(offset, self.rig.fate(message_id, name))
+                self.check_fate(place, self.rig.fate(message_id, name))
 
-    def check_fate(self, offset: int, found: EventFate) -> None:
-        belongs = {id: lane for lane, id in self.belongs(offset)}
+    def check_fate(self, place: Place, found: EventFate) -> None:
+        belongs = {id: lane for lane, id in self.belongs(place)}
         fates = {each.id: each.fate for each in found.destinations}
         assert {id for id, fate in fates.items() if fate != "not_routed"} == set(belongs)
         for id, lane in belongs.items():
-            if (lane, offset) in self.delivered:
+            if (lane, place) in self.delivered:
                 assert fates[id] == "delivered", (found.message_id, id)
             else:
-                allowed = OPEN_FATES | {"failed"}
-                if self.disconnected(offset, lane, id):
-                    allowed |= {"discarded"}
+                allowed = OPEN_FATES | {"failed"} | ({"discarded"} if self.disconnected(place, lane, id) else set())
                 assert fates[id] in allowed, (found.message_id, id, fates[id])
 
     def check_end(self) -> None:
         """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
         asked = Fates(self.rig.folder)
-        for offset, (name, message_id, duplicate) in enumerate(self.events):
+        for place, (name, message_id, duplicate) in self.events.items():
             fates = asked.of_message(message_id, name)
             assert fates is not None
             if duplicate:
                 assert fates.duplicates >= 1
                 continue
-            self.check_fate(offset, fates)
+            self.check_fate(place, fates)
             open_ones = [each for each in fates.destinations if each.fate in OPEN_FATES]
             assert not open_ones, (message_id, open_ones)
         asked.close()
@@ -240,7 +245,7 @@ def test_nothing_is_lost_or_sent_again(
     monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
-    world = World(make_rig(deliver=Deliver(retry_max=Seconds(20.0))), rng)
+    world = World(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), rng)
     for module in (checkpointer, engine, feeder):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))

@@ -62,7 +62,7 @@ def test_an_erased_event_is_not_sent_again(rig: Rig) -> None:
 
 
 def test_a_suspect_lane_sends_one_event_at_a_time(rig: Rig) -> None:
-    """After twenty quick failures single events are tried, half a second apart, until the breaker opens or one succeeds."""
+    """After twenty quick failures single events are tried, half a second apart, until it opens or one succeeds."""
     begin(rig, 60)
     while rig.network.waiting:
         rig.answer(rig.network.waiting[0], 500)

@@ -1,0 +1,46 @@
+"""What control does before it serves: open its database and apply the connections file.
+
+It imports no web framework: the other roles wait for this and need not wait for that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+from hookline.connections.store import Store
+from hookline.control.journal_ends import journal_ends
+from hookline.settings import Settings
+
+PROBLEMS_SHOWN_MAX = 20
+
+
+class CannotStart(Exception):
+    """Control cannot start; the message says why and what to do."""
+
+    code = "cannot_start"
+
+
+def open_connections(settings: Settings, connections_file: Path | None, boot_id: str | None) -> Store:
+    """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force.
+
+    Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database.
+    """
+    settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
+    store = Store(settings.data_path / "control.db")
+    if connections_file is not None:
+        _apply(store, settings, connections_file)
+    store.mark_ready(boot_id or uuid4().hex)
+    return store
+
+
+def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
+    from hookline.connections import file  # here: YAML is only read where there is a file
+
+    document, problems = file.load(connections_file)
+    if not problems:
+        problems = list(file.apply(store, document, "file", lambda: journal_ends(settings)).problems)
+    if problems:
+        lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
+        raise CannotStart(f"{connections_file}: " + "\n  ".join(lines))

@@ -1,0 +1,301 @@
+"""The fate of an event (DESIGN 6.7), read by another process from what the deliver role left."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hookline.journal.record import Rejection
+from hookline.outcomes.fate import Fates
+from hookline.outcomes.outcome import Outcome
+from hookline.settings import Deliver, Seconds
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Delete, Rig, destination, source
+
+
+def begin(rig: Rig, *messages: str) -> None:
+    """Start with one destination and these events on their way."""
+    rig.change(source(), source("app"), destination("crm"))
+    rig.start()
+    if messages:
+        rig.append(*messages)
+        rig.turn()
+
+
+def test_the_shape(rig: Rig) -> None:
+    """The answer has exactly the keys of DESIGN 6.7 (and ``fate`` and ``rejection`` for the event as a whole)."""
+    begin(rig, "m")
+    rig.answer(rig.network.waiting[0], 503, milliseconds=12)
+    rig.checkpoint()
+    rig.pass_time(2.0)
+    rig.answer(rig.network.waiting[0], 204, milliseconds=7)
+    rig.checkpoint()
+    found = msgspec.json.decode(msgspec.json.encode(rig.fate("m")))
+    (target,) = found.pop("destinations")
+    first, second = target.pop("attempts")
+    next_at = first.pop("nextAt")
+    assert "2026-11-20T07:16:40.000Z" < next_at <= "2026-11-20T07:16:41.000Z"
+    assert found == {
+        "messageId": "m",
+        "source": "website",
+        "type": "track",
+        "userId": "u1",
+        "receivedAt": "2026-11-20T07:16:40.000Z",
+        "duplicates": 0,
+        "fate": None,
+        "rejection": None,
+        "event": {"type": "track", "event": "Order", "userId": "u1"},
+    }
+    assert target == {"id": "crm", "fate": "delivered", "reason": None, "rule": None}
+    url = "https://crm.example.com/0"
+    assert first == {
+        "number": 1,
+        "url": url,
+        "at": "2026-11-20T07:16:39.988Z",
+        "outcome": "server_error",
+        "status": 503,
+        "error": "no",
+        "milliseconds": 12,
+    }
+    assert second == {
+        "number": 2,
+        "url": url,
+        "at": "2026-11-20T07:16:41.993Z",
+        "outcome": "success",
+        "status": 204,
+        "error": None,
+        "milliseconds": 7,
+        "nextAt": None,
+    }
+
+
+def test_waiting_before_anything_happened(rig: Rig) -> None:
+    """Accepted is enough: no role needs to have seen the event, no database to exist."""
+    rig.change(source(), destination("crm"))
+    rig.append("m")
+    assert rig.fate_at("m", "crm") == "waiting"
+    rig.start()
+    assert rig.fate_at("m", "crm") == "waiting"
+    rig.turn()
+    rig.checkpoint()
+    assert rig.fate_at("m", "crm") == "waiting"
+
+
+def test_delivered_at_once(rig: Rig) -> None:
+    """A success is seen before any checkpoint, and the same after it."""
+    begin(rig, "m")
+    rig.answer_all(200)
+    before = rig.fate("m")
+    assert before.destinations[0].fate == "delivered"
+    rig.checkpoint()
+    assert rig.fate("m") == before
+
+
+def test_retrying(rig: Rig) -> None:
+    """A failure that is to be tried again says when."""
+    begin(rig, "m")
+    rig.answer_all(Outcome.NAME_NOT_RESOLVED)
+    rig.checkpoint()
+    found = rig.fate("m").destinations[0]
+    assert (found.fate, found.attempts[0].outcome, found.attempts[0].status) == (
+        "retrying",
+        Outcome.NAME_NOT_RESOLVED,
+        None,
+    )
+    assert found.attempts[0].next_at is not None
+
+
+@pytest.mark.parametrize("how", [400, 302, 404, Outcome.BLOCKED_ADDRESS])
+def test_failed(rig: Rig, how: int | Outcome) -> None:
+    """A final answer ends it, and there is no next time."""
+    begin(rig, "m")
+    rig.answer_all(how)
+    rig.checkpoint()
+    found = rig.fate("m").destinations[0]
+    assert (found.fate, found.attempts[0].next_at) == ("failed", None)
+
+
+def test_expired(make_rig: MakeRig) -> None:
+    """The window ended."""
+    rig = make_rig(deliver=Deliver(retry_window=Seconds(2.0)))
+    begin(rig, "m")
+    for _ in range(6):
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(1.0)
+    assert rig.fate_at("m", "crm") == "expired"
+
+
+def test_a_fate_outlives_its_dead_letter(rig: Rig) -> None:
+    """When the row of a dead letter was trimmed, the last attempt still tells which fate it was."""
+    begin(rig, "final", "late")
+    rig.answer(rig.network.waiting[0], 404)
+    rig.answer(rig.network.waiting[0], 500)
+    rig.checkpoint()
+    late = rig.role.engine.batch
+    late.settle(rig.lane("crm").number, 0, 1)
+    rig.checkpoint()
+    rig.role.store._write.execute("DELETE FROM dead_letters")
+    assert [rig.fate_at(id, "crm") for id in ("final", "late")] == ["failed", "expired"]
+
+
+def test_parked(rig: Rig) -> None:
+    """Behind an open breaker an event waits without an attempt, and the fate says why."""
+    begin(rig)
+    lane = rig.lane("crm")
+    rig.role.feeder.detach(lane)
+    lane.breaker.open("test")
+    rig.append("m")
+    rig.turn()
+    rig.checkpoint()
+    found = rig.fate("m").destinations[0]
+    assert (found.fate, found.attempts) == ("parked", ())
+    assert found.reason is not None
+    assert "receiver" in found.reason
+
+
+def test_not_routed_with_each_reason(rig: Rig) -> None:
+    """Every destination that did not get the event says why not."""
+    begin(rig)
+    rig.change(destination("off", enabled=False), destination("apps", sources=("app",)))
+    rig.follow()
+    rig.append("m", rig.record("unwanted", selection={"All": False}), rig.record("aimed", to=("apps",)))
+    rig.turn()
+    rig.come_to_rest()
+    found = {each.id: (each.fate, each.reason) for each in rig.fate("m").destinations}
+    assert found == {
+        "crm": ("delivered", None),
+        "off": ("not_routed", "destination_disabled"),
+        "apps": ("not_routed", "source_not_connected"),
+    }
+    assert {each.reason for each in rig.fate("unwanted").destinations if each.id == "crm"} == {"integrations_all_false"}
+    assert {each.id: each.fate for each in rig.fate("aimed").destinations} == {
+        "crm": "not_routed",
+        "off": "not_routed",
+        "apps": "delivered",
+    }
+
+
+def test_an_event_with_nowhere_to_go(rig: Rig) -> None:
+    """Without any destination the event as a whole is not routed."""
+    rig.change(source())
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    rig.checkpoint()
+    assert (rig.fate("m").fate, rig.fate("m").destinations) == ("not_routed", ())
+
+
+def test_repeats_are_counted_with_the_first(rig: Rig) -> None:
+    """Asked by its id, a message is the first event; the repeat itself, as a record, is a duplicate of it."""
+    begin(rig, "m", "other", "m")
+    rig.come_to_rest()
+    assert (rig.fate("m").duplicates, rig.fate("m").destinations[0].fate) == (1, "delivered")
+    assert rig.fate("other").duplicates == 0
+    record = rig.role.journal.get(0, 2)
+    assert record is not None
+    fates = Fates(rig.folder)
+    repeat = fates.of_record(0, 2, record).destinations[0]
+    fates.close()
+    assert repeat.fate == "duplicate"
+    assert repeat.reason is not None
+    assert "offset 0" in repeat.reason
+
+
+def test_rejected(rig: Rig) -> None:
+    """An item that was refused at the edge says why; a good one of the same id counts before it."""
+    begin(rig)
+    rejection = Rejection("missing_user_id", "Give a userId.")
+    rig.append(rig.record("bad", rejection=rejection), rig.record("mended", rejection=rejection), "mended")
+    rig.turn()
+    rig.come_to_rest()
+    bad = rig.fate("bad")
+    assert bad.rejection is not None
+    assert (bad.fate, bad.rejection.code, bad.destinations) == ("rejected", "missing_user_id", ())
+    assert rig.fate_at("mended", "crm") == "delivered"
+
+
+def test_an_item_that_is_not_json_is_shown_as_text(rig: Rig) -> None:
+    """What cannot be shown as it came is shown as a string, and the answer stays JSON."""
+    begin(rig)
+    for n, body in enumerate((b"{broken", b'{"a":"\xff"}', b"[" * 5_000)):
+        rig.append(rig.record(f"m{n}", body=body, rejection=Rejection("invalid_json", "Not JSON.")))
+        shown = msgspec.json.decode(msgspec.json.encode(rig.fate(f"m{n}")))["event"]
+        assert shown == body.decode("utf-8", "replace")
+
+
+def test_erased(rig: Rig) -> None:
+    """Nothing of an erased event is left to look up by its id; its record says erased and shows nothing."""
+    begin(rig, "m")
+    rig.come_to_rest()
+    rig.appender.erase(0, [0])
+    fates = Fates(rig.folder)
+    record = rig.role.journal.get(0, 0)
+    assert record is not None
+    found = fates.of_record(0, 0, record)
+    gone = fates.of_message("m")
+    fates.close()
+    assert (found.fate, bytes(found.event), found.destinations) == ("erased", b"null", ())
+    assert gone is None
+
+
+def test_discarded(rig: Rig) -> None:
+    """A destination that was deleted with events waiting: each says so."""
+    begin(rig, "m")
+    rig.checkpoint()
+    rig.change(Delete("destination", "crm"))
+    rig.follow()
+    rig.checkpoint()
+    found = rig.fate("m").destinations[0]
+    assert (found.fate, found.reason) == ("discarded", "the destination was disabled or deleted")
+
+
+def test_deleted_before_the_role_had_heard_of_it(rig: Rig) -> None:
+    """A destination that came and went while the role was down was never sent anything, and the fate says so."""
+    begin(rig)
+    rig.checkpoint()
+    rig.kill()
+    rig.change(destination("brief"))
+    rig.append("m")
+    rig.change(Delete("destination", "brief"))
+    rig.start()
+    rig.role.beat()
+    rig.turn()
+    rig.come_to_rest()
+    assert [rig.fate_at("m", id) for id in ("crm", "brief")] == ["delivered", "discarded"]
+
+
+def test_the_connections_of_that_moment_count(rig: Rig) -> None:
+    """Routing is explained by what was in force when the event was accepted, not by what is now."""
+    begin(rig, "early")
+    rig.come_to_rest()
+    rig.change(destination("late"))
+    rig.follow()
+    rig.append("m")
+    rig.turn()
+    rig.come_to_rest()
+    assert [each.id for each in rig.fate("early").destinations] == ["crm"]
+    assert {each.id: each.fate for each in rig.fate("m").destinations} == {"crm": "delivered", "late": "delivered"}
+
+
+def test_an_unknown_message(rig: Rig) -> None:
+    """None, also for another source's message; the same id of two sources are two events."""
+    begin(rig, "m")
+    rig.append(rig.record("m", "app"))
+    fates = Fates(rig.folder)
+    assert fates.of_message("nobody") is None
+    assert fates.of_message("m", "nowhere") is None
+    found = [fates.of_message("m", name) for name in ("website", "app")]
+    fates.close()
+    assert [each.source for each in found if each is not None] == ["website", "app"]
+
+
+def test_each_partition_is_searched(make_rig: MakeRig) -> None:
+    """Whichever partition an event is in, it is found, and its delivery with it."""
+    rig = make_rig(3)
+    begin(rig)
+    rig.append(*(rig.record(f"m{n}", user_key=f"u{n}") for n in range(12)))
+    rig.turn()
+    rig.come_to_rest()
+    assert {request.partition for request in rig.network.sent} == {0, 1, 2}
+    assert {rig.fate_at(f"m{n}", "crm") for n in range(12)} == {"delivered"}

@@ -242,6 +242,8 @@ class Engine:
             opened = True
         if opened:
             self._open(lane)
+        elif lane.breaker.state == "open":
+            self.batch.recalls.append((lane.number, now_ms))  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
             self.probing.add(lane)
 

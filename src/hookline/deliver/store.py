@@ -170,7 +170,9 @@ class DeliverStore:
         execute = cursor.execute  # type: ignore[attr-defined]
         done = execute(
             "INSERT OR IGNORE INTO retries"
-            ' SELECT lane, partition, "offset", attempts, at, at, 31 FROM dead_letters'
+            ' SELECT lane, partition, "offset", attempts, coalesce((SELECT min(at) FROM attempts AS a WHERE'
+            ' a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane), at), at, 31'
+            " FROM dead_letters AS d"
             " WHERE lane = ? AND at >= ? AND fate = 'failed'",
             (lane, since_ms),
         )

@@ -110,8 +110,8 @@ def test_files_are_private(new_hookline: NewHookline) -> None:
     assert stat.S_IMODE((hookline.data / "admin-token").stat().st_mode) == 0o600
 
 
-def test_ready_within_two_seconds(new_hookline: NewHookline) -> None:
-    """Both ports are ready well before a person gets impatient (the target of one second is bench's to measure)."""
+def test_starting_takes_no_patience(new_hookline: NewHookline) -> None:
+    """Both ports are ready within five seconds, even on a busy machine (one second is for bench to measure)."""
     started = time.monotonic()
     hookline = new_hookline().start()
     assert time.monotonic() - started < 5

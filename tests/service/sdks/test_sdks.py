@@ -1,7 +1,7 @@
 """SDKs from the registries, only their host changed: every call arrives, with the right ids, and nothing is retried.
 
 Between the SDK and the service stands a recorder that passes every request on unchanged, so that the test sees what
-the SDK posted and how often. The SDKs are in ``build/sdk-venv`` and ``build/sdks`` (see CONTRIBUTING or ``make test``).
+the SDK posted and how often. scripts/test-needs.sh puts the SDKs into ``build/sdk-venv`` and ``build/sdks``.
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ def test_a_disabled_destination_gets_nothing_more(rig: Rig) -> None:
     rig.append("unread")
     rig.change(destination("crm", enabled=False))
     rig.role.follow_connections()
+    assert [(row.first_offset, row.last_offset) for row in rig.role.engine.batch.ranges] == [(0, 20)]
     sent = len(rig.network.sent)
     rig.answer_all(500)
     rig.pass_time(60.0)
@@ -172,6 +173,7 @@ def test_a_missing_secret_parks_the_destination(rig: Rig, monkeypatch: pytest.Mo
         rig.pass_time(30.0)
         rig.restart()
         rig.checkpoint()
+        rig.pass_time(30.0)
     assert rig.offsets("crm") == []
     assert [rig.fate_at("m0", id) for id in ("crm", "mail")] == ["parked", "delivered"]
     if how == "changed":

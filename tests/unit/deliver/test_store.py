@@ -119,6 +119,13 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
 
 
+def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:
+    """The window of what comes back counts from its first attempt."""
+    attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "rejected", 401, "", 1, None)
+    commit(store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[(1, 100)])
+    assert [row.first_at_ms for row in store.oldest(1, 9)] == [70]
+
+
 def test_dead_letters_are_bounded_per_destination(
     store: DeliverStore, reader: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

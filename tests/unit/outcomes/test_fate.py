@@ -265,6 +265,20 @@ def test_deleted_before_the_role_had_heard_of_it(rig: Rig) -> None:
     assert [rig.fate_at("m", id) for id in ("crm", "brief")] == ["delivered", "discarded"]
 
 
+def test_waiting_while_no_checkpoint_knows_the_lane(rig: Rig) -> None:
+    """An event for a destination that was enabled behind the reader's back waits; it is not taken for delivered."""
+    begin(rig)
+    rig.change(destination("late"))
+    rig.append("m")
+    rig.turn()
+    rig.checkpoint()
+    assert rig.fate_at("m", "late") == "waiting"
+    rig.follow()
+    assert rig.fate_at("m", "late") == "waiting"
+    rig.come_to_rest()
+    assert rig.fate_at("m", "late") == "delivered"
+
+
 def test_the_connections_of_that_moment_count(rig: Rig) -> None:
     """Routing is explained by what was in force when the event was accepted, not by what is now."""
     begin(rig, "early")

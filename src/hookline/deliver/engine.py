@@ -28,14 +28,26 @@ SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
 """Lanes that are not fully healthy share at most a quarter of the places."""
 LINGERING_MAX = 64
 """Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
+BURST_MAX = 64
+"""Requests made before the first of them leaves."""
 ALL_URLS = 31
 GONE = 410
+
+
+Outgoing = tuple[Target, Delivery, bytes]
 
 
 class Engine:
     """Dispatches deliveries and takes their answers."""
 
-    def __init__(self, clock: Clock, schedule: RetrySchedule, ring: ProgressRing, counters: Counters) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        schedule: RetrySchedule,
+        ring: ProgressRing,
+        counters: Counters,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
         self.clock = clock
         self.schedule = schedule
         self.ring = ring
@@ -59,28 +71,35 @@ class Engine:
         """Called when a lane's breaker has opened."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
+        self._call_soon = call_soon
+        self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
         self._durations_ms: list[int] = []
         self._latencies_ms: list[int] = []
         self._log = logger()
 
-    def dispatch(self, lane: Lane, now_ms: int = 0) -> None:
+    def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow.
 
-        ``now_ms`` saves looking at the clock again.
+        All requests are made first and then sent in one go: a receiver is woken once for many, not once for each.
         """
-        queue, in_flight, breaker = lane.queue, lane.in_flight, lane.breaker
-        while queue and len(in_flight) < breaker.allowance:
-            if self.flying >= IN_FLIGHT_MAX or self.ring.full or self.stopping:
-                self._starve(lane)
-                break
-            if lane.retry_count >= RETRY_ROWS_MAX or (breaker.state != "closed" and self.sick >= SICK_IN_FLIGHT_MAX):
-                self._starve(lane)
-                break
-            event = queue.popleft()
-            if lane.loose:
-                lane.loose.discard(event.place)
-            self.start(lane, event, 1, now_ms or self.clock.now_ms(), ALL_URLS, False)
+        queue, in_flight = lane.queue, lane.in_flight
+        count = min(len(queue), self.room(lane)) if lane.retry_count < RETRY_ROWS_MAX else 0
+        if count > 0:
+            now_ms = self.clock.now_ms()
+            loose = lane.loose
+            outgoing: list[Outgoing] = []
+            for _ in range(count):
+                event = queue.popleft()
+                if loose:
+                    loose.discard(event.place)
+                self._begin(Delivery(lane, event, 1, now_ms, ALL_URLS, False), outgoing)
+                if len(outgoing) >= BURST_MAX:
+                    _send(outgoing)
+                    outgoing = []
+            _send(outgoing)
+        if queue and len(in_flight) < lane.breaker.allowance:
+            self._starve(lane)
         if lane.full and len(queue) < QUEUE_LOW:
             lane.full = False
             self.on_room(lane)
@@ -93,8 +112,14 @@ class Engine:
         return room if lane.breaker.state == "closed" else min(room, SICK_IN_FLIGHT_MAX - self.sick)
 
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
-        """Begin one attempt: one POST to each URL of the mask, all at once (SPEC 4.1 rules 1 and 2)."""
-        delivery = Delivery(lane, event, attempt, first_at_ms, urls, from_row)
+        """Begin one attempt by itself."""
+        outgoing: list[Outgoing] = []
+        self._begin(Delivery(lane, event, attempt, first_at_ms, urls, from_row), outgoing)
+        _send(outgoing)
+
+    def _begin(self, delivery: Delivery, outgoing: list[Outgoing]) -> None:
+        """Make the requests of one attempt: one POST to each URL of the mask, all at once (SPEC 4.1 rules 1 and 2)."""
+        lane, event = delivery.lane, delivery.event
         lane.in_flight[event.place] = delivery
         self.open_lanes.add(lane)
         self.flying += 1
@@ -103,11 +128,11 @@ class Engine:
             self.sick += 1
         targets: Sequence[Target] = lane.targets
         if len(targets) > 1:
-            targets = delivery.targets = _sendable(targets, urls)
+            targets = delivery.targets = _sendable(targets, delivery.urls)
         delivery.outstanding = len(targets)
         try:
             for target in targets:
-                target.pool.send(delivery, target, target.request(event))
+                outgoing.append((target, delivery, target.request(event)))
         except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
             self._unsendable(delivery, error)
 
@@ -143,9 +168,23 @@ class Engine:
         if breaker.failures or breaker.allowance != FULL_ALLOWANCE:
             self._succeeded(lane)
         if lane.queue:
-            self.dispatch(lane, now_ms)
+            self._go_on(lane)
         if self._starved:
             self._feed_starved()
+
+    def _go_on(self, lane: Lane) -> None:
+        """Dispatch when this turn's other answers are in too, so that what follows them leaves together."""
+        if not lane.ready:
+            lane.ready = True
+            if not self._ready:
+                self._call_soon(self._turn)
+            self._ready.append(lane)
+
+    def _turn(self) -> None:
+        ready, self._ready = self._ready, []
+        for lane in ready:
+            lane.ready = False
+            self.dispatch(lane)
 
     def count_times(self) -> None:
         """Add the times since the last call to the counters; often enough that they stay few."""
@@ -211,7 +250,7 @@ class Engine:
         self._release(delivery)
         self._decide(delivery, delivery.failures, now_ms)
         if lane.queue:
-            self.dispatch(lane)
+            self._go_on(lane)
         if self._starved:
             self._feed_starved()
 
@@ -349,12 +388,17 @@ class Engine:
         """Give a freed place to the lane that has waited longest."""
         lane = self._starved.popleft()
         lane.starved = False
-        self.dispatch(lane)
+        self._go_on(lane)
 
     def wake_starved(self) -> None:
         """Let every waiting lane try again, after something else than an answer made room."""
         for _ in range(len(self._starved)):
             self._feed_starved()
+
+
+def _send(outgoing: list[Outgoing]) -> None:
+    for target, delivery, request in outgoing:
+        target.pool.send(delivery, target, request)
 
 
 def _sendable(targets: Sequence[Target], urls: int) -> list[Target]:

@@ -109,6 +109,7 @@ class Lane:
         "probe_at_seconds",
         "probes",
         "queue",
+        "ready",
         "retry_count",
         "rows",
         "run_started_ms",
@@ -140,6 +141,8 @@ class Lane:
         self.rows: set[int] = set()
         """Partitions in which the lane has a row of its own."""
         self.full = False
+        self.ready = False
+        """Whether it will be dispatched at the end of this turn."""
         self.starved = False
         self.closed = False
         self.probes = 0

@@ -62,9 +62,10 @@ class DeliverRole:
         self.store = DeliverStore(data / "deliver.db")
         self.feed = Feed(data / "control.db")
         clock = clock or SystemClock()
-        self.engine = Engine(clock, RetrySchedule(settings.deliver), ProgressRing(data / "progress.ring"), Counters())
-        self.pools = (network or _network)(self.engine, settings)
         call_soon = call_soon or asyncio.get_running_loop().call_soon
+        ring = ProgressRing(data / "progress.ring")
+        self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
+        self.pools = (network or _network)(self.engine, settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)

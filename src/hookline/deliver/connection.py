@@ -131,17 +131,18 @@ class Connection(asyncio.Protocol):
         if self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
             return
-        head_room_bytes = HEAD_BYTES_MAX - self._received
-        self._received += len(data)
         parser = self._parser
         if parser is None:
-            status = self.pool.plain_status(data)
+            pool = self.pool
+            status = pool.plain_answer_status if data == pool.plain_answer else pool.plain_status(data)
             if status:
                 self._answered_plainly(status)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
             self._head += data
+        head_room_bytes = HEAD_BYTES_MAX - self._received
+        self._received += len(data)
         if (
             len(data) > head_room_bytes
             and not self._head_done

@@ -87,10 +87,10 @@ class Engine:
         count = min(len(queue), self.room(lane)) if lane.retry_count < RETRY_ROWS_MAX else 0
         if count > 0:
             now_ms = self.clock.now_ms()
-            loose = lane.loose
+            loose, take = lane.loose, queue.popleft
             outgoing: list[Outgoing] = []
             for _ in range(count):
-                event = queue.popleft()
+                event = take()
                 if loose:
                     loose.discard(event.place)
                 self._begin(Delivery(lane, event, 1, now_ms, ALL_URLS, False), outgoing)
@@ -177,10 +177,11 @@ class Engine:
         if not lane.ready:
             lane.ready = True
             if not self._ready:
-                self._call_soon(self._turn)
+                self._call_soon(self.turn)
             self._ready.append(lane)
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Dispatch the lanes that answers have made room in."""
         ready, self._ready = self._ready, []
         for lane in ready:
             lane.ready = False

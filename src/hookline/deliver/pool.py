@@ -37,8 +37,8 @@ class Pool:
         self._resolver = resolver
         self._idle: deque[Connection] = deque()
         self._connections: set[Connection] = set()
-        self._plain_answer = b""
-        self._plain_status = 0
+        self.plain_answer = b""
+        self.plain_answer_status = 0
 
     def send(self, token: object, target: Target, request: bytes) -> None:
         """Send a request on an idle connection, else on a new one; the sink is told the result."""
@@ -61,11 +61,9 @@ class Pool:
 
     def plain_status(self, data: bytes) -> int:
         """``plain_success``, remembering the last such answer: within a second most are the same to the byte."""
-        if data == self._plain_answer:
-            return self._plain_status
         status = plain_success(data)
         if status and len(data) <= PLAIN_ANSWER_BYTES_KEPT:
-            self._plain_answer, self._plain_status = data, status
+            self.plain_answer, self.plain_answer_status = data, status
         return status
 
     def keep(self, connection: Connection, now: float) -> None:

@@ -23,6 +23,13 @@ ENVELOPES_KEPT = 64
 """Decoded envelopes kept at hand; the events of one batch share one."""
 
 
+CONTEXTS_KEPT = 1_024
+CONTEXT_BYTES_KEPT = 2 * 1024
+"""Contexts kept in canonical form, and the size up to which one is kept."""
+
+_LOOKS_INTO_CONTEXT = frozenset(("identify", "delete"))
+
+
 class Accepted(Protocol):
     """What is needed of an accepted event; a journal record has it."""
 
@@ -59,15 +66,32 @@ def render_canonical(record: Accepted) -> bytes:
     """Return the body as JavaScript would stringify it after parsing; these bytes are sent and signed."""
     try:
         caller = _decode_canonical(record.body)
-        context: Any = _given(caller.context)
-        if record.envelope is not None:
-            context = _merge(_envelope_canonical(record.envelope), context)
-        encoded = _encode(_out(record, caller, _given(caller.properties), _given(caller.traits), context, {}))
-        if canonical.is_canonical(encoded):
-            return encoded
+        properties = UNSET if caller.properties is None else caller.properties
+        traits = UNSET if caller.traits is None else caller.traits
+        context = caller.context
+        if record.envelope is None and record.type not in _LOOKS_INTO_CONTEXT:
+            encoded = _encode(_out(record, caller, properties, traits, UNSET, _EMPTY))
+            if canonical.is_canonical(encoded):
+                return encoded if context is UNSET else encoded[:-1] + _context_tail(context)
+        else:
+            whole = _render_with_context(record, caller)
+            if whole is not None:
+                return whole
     except (ValueError, RecursionError):
         pass
     return json_tree.encode_canonical(_tree(record))
+
+
+def _render_with_context(record: Accepted, caller: _CanonicalCaller) -> bytes | None:
+    """The quick way where the context is looked into or merged; None when it is not sure to be canonical."""
+    context: Any = UNSET
+    if caller.context is not UNSET:
+        context = _decode_fields_canonical(caller.context)
+        context = UNSET if context is None else context
+    if record.envelope is not None:
+        context = _merge(_envelope_canonical(record.envelope), context)
+    encoded = _encode(_out(record, caller, _given(caller.properties), _given(caller.traits), context, _EMPTY))
+    return encoded if canonical.is_canonical(encoded) else None
 
 
 def message_id_header(message_id: str) -> bytes:
@@ -97,7 +121,7 @@ class _PlainCaller(_Caller, gc=False):
 class _CanonicalCaller(_Caller, gc=False):
     properties: dict[str, Any] | None = None
     traits: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
+    context: Raw | UnsetType = UNSET
 
 
 class _Body(msgspec.Struct, gc=False):
@@ -195,6 +219,19 @@ def _object(raw: Raw | UnsetType) -> Raw | UnsetType:
     return raw if raw is not UNSET and memoryview(raw)[0] == _BRACE else UNSET
 
 
+def _context_tail(raw: Raw) -> bytes:
+    """The end of a body from its context on: an SDK sends the same context with many events."""
+    written = bytes(raw)
+    tail = _context_tails.get(written)
+    if tail is None:
+        tail = b',"context":%b}' % canonical.canonicalize(written) if written[0] == _BRACE else b"}"
+        if len(written) <= CONTEXT_BYTES_KEPT:
+            if len(_context_tails) >= CONTEXTS_KEPT:
+                _context_tails.clear()
+            _context_tails[written] = tail
+    return tail
+
+
 def _given(value: dict[str, Any] | None) -> dict[str, Any] | UnsetType:
     return UNSET if value is None else value
 
@@ -281,4 +318,7 @@ _decode_plain = msgspec.json.Decoder(_PlainCaller).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_envelope_plain = msgspec.json.Decoder(_PlainEnvelope).decode
 _decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.float_of).decode
+_decode_fields_canonical = msgspec.json.Decoder(dict[str, Any] | None, float_hook=canonical.float_of).decode
+_context_tails: dict[bytes, bytes] = {}
+_EMPTY: dict[str, Any] = {}
 _decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode

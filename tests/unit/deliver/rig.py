@@ -255,7 +255,11 @@ class Rig:
             result = how
             if not 200 <= how < 300:
                 failure = Failure(of_status(how), how, "no", retry_after)
-        self.role.engine.answered(request.delivery, request.target, result, milliseconds, failure)
+        engine = self.role.engine
+        engine.answered(request.delivery, request.target, result, milliseconds, failure)
+        if engine.turn in self._turns:
+            self._turns.remove(engine.turn)
+            engine.turn()
 
     def answer_all(self, how: int | Outcome = 200, destination: str | None = None) -> int:
         """Answer what waits now, and what is sent because of it; return how many requests that were."""

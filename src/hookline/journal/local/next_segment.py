@@ -21,9 +21,9 @@ TEMPORARY_NAME = "next.tmp"
 FULL_RETRY_SECONDS = 1.0
 """How long a full disk is left alone before it is asked again."""
 
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 512 * 1024
 """Filled and synchronised at a time: the commits beside it never queue behind a whole segment."""
-_PAUSE_SECONDS = 0.003
+_PAUSE_SECONDS = 0.002
 """Between chunks, so that filling takes a part of the disk only, unless the segment is needed soon."""
 
 

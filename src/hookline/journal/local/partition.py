@@ -112,9 +112,10 @@ class PartitionWriter:
         self._first_at = self._first_at or run[0].received_at_last
         self.next_offset += sum(group.record_count for group in run)
         self._end_file.publish(self.next_offset)
-        if self._room() < self._segment.size_bytes // 2:
+        # Early: at full speed a segment lasts hardly longer than filling the next one takes.
+        if self._room() < self._segment.size_bytes * 7 // 8:
             self._next.begin(self._next_bytes())
-            if self._room() < self._segment.size_bytes // 4:
+            if self._room() < self._segment.size_bytes // 3:
                 self._next.hurry()
 
     def _write_groups(self, run: list[EncodedGroup]) -> int:

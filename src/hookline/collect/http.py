@@ -16,6 +16,7 @@ from hookline.collect.answers import BY_CODE
 from hookline.collect.clients import Clients
 from hookline.collect.exchange import Exchange
 from hookline.collect.intake import Intake
+from hookline.collect.known_heads import HEAD_END, KnownHead
 from hookline.collect.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
 from hookline.collect.request_head import RequestHead
 from hookline.collect.router import split
@@ -39,6 +40,7 @@ class Connection(Outbound):
         "_parser",
         "_reserved_bytes",
         "_size",
+        "_whole",
     )
 
     def __init__(self, clients: Clients, intake: Intake) -> None:
@@ -50,6 +52,8 @@ class Connection(Outbound):
         self._fed_bytes = self._size = self._chunks = self._reserved_bytes = 0
         self._exchange: Exchange | None = None
         self._body: bytes | bytearray = b""
+        self._whole: bytes | None = None
+        """What was received while idle: if it turns out to be one whole request, its head may be remembered."""
 
     # The transport's side.
 
@@ -71,6 +75,14 @@ class Connection(Outbound):
         if self._phase == CLOSING:
             self._discard(len(data))
             return
+        self._whole = None
+        if self._phase == IDLE and not self._queue:
+            end = data.find(HEAD_END) + len(HEAD_END)
+            known = self._intake.known_heads.get(data[:end])
+            if known is not None and len(data) - end == known.body_bytes and self._intake.takes:
+                self._take_known(known, data[end:])
+                return
+            self._whole = data
         ordinal, was_idle = self._ordinal, self._phase == IDLE
         if was_idle and data[0] == _LF:
             self._refuse("malformed_request")  # llhttp would pass over a bare LF here
@@ -165,6 +177,9 @@ class Connection(Outbound):
         if b"upgrade" in exchange.headers and parser.should_upgrade():
             return  # llhttp has passed over the body; see _decline_upgrade
         body = bytes(self._body)
+        if self._whole is not None:
+            self._intake.known_heads.remember(self._whole, exchange, len(body))
+            self._whole = None
         self._exchange = None
         self._release_body()
         self._clients.counters.body_bytes += self._size
@@ -180,6 +195,18 @@ class Connection(Outbound):
             self._intake.take(exchange, body)
 
     # Private.
+
+    def _take_known(self, known: KnownHead, body: bytes) -> None:
+        """What the parser's callbacks come to, for a whole request whose head they have judged before."""
+        exchange = known.exchange(self)
+        self._ordinal += 1
+        self._queue.append(exchange)
+        self._clients.counters.body_bytes += len(body)
+        if self._clients.draining:
+            exchange.close = True
+            self._phase = CLOSING
+        self.deadline = math.inf
+        self._intake.take(exchange, body)
 
     def _feed(self, data: bytes) -> None:
         parser = self._parser

@@ -20,6 +20,7 @@ from hookline.collect.decode import BadBody, TooLarge, inflate, load
 from hookline.collect.exchange import Exchange
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
+from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.router import ROUTES, Kind, Route
 from hookline.connections.model import Snapshot, Source
@@ -51,15 +52,22 @@ class Intake:
         self._keys: WriteKeys | None = None
         self._failed = False
         self._full_until = 0.0
+        self.known_heads = KnownHeads()
 
     @property
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
         return self._keys is not None and not self._failed and self._clock() >= self._full_until
 
+    @property
+    def takes(self) -> bool:
+        """Whether events are taken at all; if not, ``screen`` says why."""
+        return self._keys is not None and not self._failed
+
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources from now on."""
         self._keys = WriteKeys(snapshot)
+        self.known_heads.forget()
 
     def screen(self, exchange: Exchange) -> None:
         """Find the route and the header's source; settle the answer when the head alone decides it."""

@@ -177,9 +177,6 @@ class Connection(Outbound):
         if b"upgrade" in exchange.headers and parser.should_upgrade():
             return  # llhttp has passed over the body; see _decline_upgrade
         body = bytes(self._body)
-        if self._whole is not None:
-            self._intake.known_heads.remember(self._whole, exchange, len(body))
-            self._whole = None
         self._exchange = None
         self._release_body()
         self._clients.counters.body_bytes += self._size
@@ -189,6 +186,9 @@ class Connection(Outbound):
             self._phase = CLOSING
         else:
             self._phase = IDLE
+        if self._whole is not None:
+            self._intake.known_heads.remember(self._whole, exchange, len(body))
+            self._whole = None
         if exchange.verdict is not None:
             exchange.respond(exchange.verdict)
         else:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from hookline.collect.answers import RejectedItem
-from hookline.collect.decode import BadBody
+from hookline.collect.decode import BadBody, nested_deeper
 from hookline.collect.head import HEAD, Choices, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
-from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX
+from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.journal.record import Record
+
+BATCH_LEVELS = 2
+"""How deep an event of a batch lies already."""
 
 _ABSENT = msgspec.Raw(b"null")
 
@@ -35,6 +38,24 @@ def write_key_of(batch: Batch) -> object:
     if key is None and batch.batch:
         key = read_item(batch.batch[0])[0].write_key
     return key
+
+
+def check_nesting(batch: Batch, body: bytes) -> None:
+    """Raise BadBody when an event, or what is around the events, is nested too deep.
+
+    Counting brackets rules that out for nearly every event; only what has many is looked at closely.
+    """
+    around_bytes = len(body)
+    for raw in batch.batch:
+        item = bytes(raw)
+        around_bytes -= len(item)
+        if item.count(b"{") + item.count(b"[") > NESTING_LEVELS_MAX and nested_deeper(item, NESTING_LEVELS_MAX):
+            raise BadBody("nesting_too_deep")
+    separators_bytes = 2 * len(batch.batch)
+    if around_bytes - separators_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(
+        body, NESTING_LEVELS_MAX + BATCH_LEVELS
+    ):
+        raise BadBody("nesting_too_deep")
 
 
 def records_of(batch: Batch, arrival: Arrival) -> tuple[list[Record], list[RejectedItem]]:

@@ -54,9 +54,10 @@ def inflate(body: bytes, bytes_max: int) -> bytes:
     raise BadBody("invalid_gzip")
 
 
-def load(body: bytes, decoder: msgspec.json.Decoder[T], levels_max: int) -> tuple[T, bytes, int]:
+def load(body: bytes, decoder: msgspec.json.Decoder[T], levels_max: int | None) -> tuple[T, bytes, int]:
     """Decode a body; return the value, the body as it is to be stored, and how many surrogates were repaired.
 
+    ``levels_max`` None leaves the nesting to the caller.
     Raise BadBody, or msgspec.ValidationError when the JSON may be sound but has the wrong shape.
     """
     if not body.isascii():
@@ -82,7 +83,7 @@ def load(body: bytes, decoder: msgspec.json.Decoder[T], levels_max: int) -> tupl
         raise BadBody("nesting_too_deep") from None
     except msgspec.DecodeError:
         raise BadBody("invalid_json") from None
-    if nested_deeper(body, levels_max):
+    if levels_max is not None and nested_deeper(body, levels_max):
         raise BadBody("nesting_too_deep")
     return value, body, repaired
 

@@ -13,7 +13,7 @@ import msgspec
 from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, check_nesting, records_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -29,8 +29,6 @@ from hookline.journal.record import Record
 from hookline.telemetry.log import logger
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_BATCH_LEVELS = 2
-"""How deep an event of a batch lies already."""
 _CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: POST, OPTIONS\r\n" + ANSWER_HEADERS)
 _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
 
@@ -163,12 +161,13 @@ class Intake:
 
     def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> None:
         try:
-            batch, body, repaired = load(body, BATCH, NESTING_LEVELS_MAX + _BATCH_LEVELS)
+            batch, body, repaired = load(body, BATCH, None)
         except msgspec.ValidationError:
             raise BadBody("invalid_body") from None
         self._counters.repaired_surrogates += repaired
         source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
         exchange.source = source
+        check_nesting(batch, body)
         records, rejected = records_of(batch, self._arrival(exchange, source))
         answer = answers.batch_accepted(len(records) - len(rejected), rejected)
         if records:

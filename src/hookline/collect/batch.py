@@ -15,6 +15,8 @@ from hookline.journal.record import Record
 BATCH_LEVELS = 2
 """How deep an event of a batch lies already."""
 
+LEVEL_BYTES = len('{"":}')
+
 _ABSENT = msgspec.Raw(b"null")
 
 
@@ -40,25 +42,7 @@ def write_key_of(batch: Batch) -> object:
     return key
 
 
-def check_nesting(batch: Batch, body: bytes) -> None:
-    """Raise BadBody when an event, or what is around the events, is nested too deep.
-
-    Counting brackets rules that out for nearly every event; only what has many is looked at closely.
-    """
-    around_bytes = len(body)
-    for raw in batch.batch:
-        item = bytes(raw)
-        around_bytes -= len(item)
-        if item.count(b"{") + item.count(b"[") > NESTING_LEVELS_MAX and nested_deeper(item, NESTING_LEVELS_MAX):
-            raise BadBody("nesting_too_deep")
-    separators_bytes = 2 * len(batch.batch)
-    if around_bytes - separators_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(
-        body, NESTING_LEVELS_MAX + BATCH_LEVELS
-    ):
-        raise BadBody("nesting_too_deep")
-
-
-def records_of(batch: Batch, arrival: Arrival) -> tuple[list[Record], list[RejectedItem]]:
+def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record], list[RejectedItem]]:
     """The records of all events, rejected ones included, and what the answer says of the rejected ones.
 
     Raise BadBody when the batch as a whole is past its limits.
@@ -71,8 +55,14 @@ def records_of(batch: Batch, arrival: Arrival) -> tuple[list[Record], list[Rejec
     rejected: list[RejectedItem] = []
     decode = HEAD.decode
     room = MERGED_BYTES_MAX
+    around_bytes = len(body) - 2 * len(items)
     for index, raw in enumerate(items):
         item = bytes(raw)
+        # An object's level takes five bytes at least: that rules out too deep nesting for nearly every event.
+        arrays = item.count(b"[")
+        if len(item) > LEVEL_BYTES * (NESTING_LEVELS_MAX - arrays) and nested_deeper(item, NESTING_LEVELS_MAX):
+            raise BadBody("nesting_too_deep")
+        around_bytes -= len(item)
         room -= len(item) + arrival.envelope_bytes
         try:
             record = record_of(item, decode(raw), arrival, None)
@@ -82,6 +72,8 @@ def records_of(batch: Batch, arrival: Arrival) -> tuple[list[Record], list[Rejec
         records.append(record)
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
+    if around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS):
+        raise BadBody("nesting_too_deep")
     if room < 0:
         raise BadBody("batch_too_large")
     return records, rejected

@@ -13,7 +13,7 @@ import msgspec
 from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, check_nesting, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -167,8 +167,7 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
         exchange.source = source
-        check_nesting(batch, body)
-        records, rejected = records_of(batch, self._arrival(exchange, source))
+        records, rejected = records_of(batch, body, self._arrival(exchange, source))
         answer = answers.batch_accepted(len(records) - len(rejected), rejected)
         if records:
             self._append(exchange, records, answer, [item.code for item in rejected])

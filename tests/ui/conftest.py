@@ -64,7 +64,8 @@ class Watched:
             self.problems.append(f"policy: {text}")
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while Playwright runs, no other test in this process can run an event loop.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium as the distribution has it."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -163,11 +163,16 @@ def connected(admin: AdminApi, receiver: Receiver, secret: str, source: str | No
         _remove(admin, identifier)
 
 
-def wait_for_end() -> None:
-    """Block until Ctrl-C or SIGTERM."""
+def end_on_signals() -> threading.Event:
+    """Take Ctrl-C and SIGTERM as the wish to end, from now on: what was set up is then taken down again."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
+def wait_for_end(ended: threading.Event) -> None:
+    """Block until Ctrl-C or SIGTERM."""
     while not ended.wait(timeout=1.0):  # with a limit: the main thread must wake to run signal handlers
         pass
 

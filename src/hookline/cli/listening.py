@@ -6,7 +6,7 @@ import sys
 from ipaddress import ip_address, ip_network
 
 from hookline.cli.arrivals import printer
-from hookline.cli.listen import HOST, Receiver, connected, make_secret, wait_for_end
+from hookline.cli.listen import HOST, Receiver, connected, end_on_signals, make_secret, wait_for_end
 from hookline.cli.target import Target
 from hookline.settings import Settings
 
@@ -15,6 +15,7 @@ def listen_until_told(
     server: Target, *, port: int, secret: str | None, status: int, source: str | None, as_json: bool
 ) -> int:
     """Receive and print until Ctrl-C or SIGTERM."""
+    ended = end_on_signals()
     secret = secret or make_secret()
     admin = server.admin()
     receiver = Receiver(port, secret, status, printer(as_json))
@@ -27,7 +28,7 @@ def listen_until_told(
                     "receivers on this machine are refused by the server's settings: set deliver.allow_networks "
                     "to 127.0.0.0/8 (or start it with --quickstart), or nothing will arrive here"
                 )
-            wait_for_end()
+            wait_for_end(ended)
     finally:
         receiver.stop()
     return 0

@@ -22,7 +22,8 @@ def test_one_turn_of_the_loop_shares_one_sync(open_appender: Any, disk: Any) -> 
     """A hundred concurrent appends cost one synchronisation."""
 
     async def run() -> int:
-        appender = open_appender(disk=disk)
+        # Large enough that the next segment is not being filled, and synchronised, at the same time.
+        appender = open_appender(disk=disk, segment_bytes=8 * 1024 * 1024)
         before = disk.syncs
         await asyncio.gather(*(appender.append([a_record(n)]) for n in range(100)))
         used = disk.syncs - before

@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
             pool = self.pool
             status = pool.plain_answer_status if data == pool.plain_answer else pool.plain_status(data)
             if status:
-                self._answered_plainly(status)
+                self._answered_plainly(status, pool)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
@@ -234,15 +234,15 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def _answered_plainly(self, status: int) -> None:
+    def _answered_plainly(self, status: int, pool: Pool) -> None:
         token, target = self.token, self.target
         now = monotonic()
         milliseconds = int((now - self.started) * 1000)
         self.token = None
         self.started = 0.0
-        self.pool.keep(self, now)
+        pool.keep(self, now)
         if token is not None and target is not None:
-            self.pool.sink.answered(token, target, status, milliseconds, None)
+            pool.sink.answered(token, target, status, milliseconds, None)
 
     def _answered(self, *, reusable: bool) -> None:
         token, target, status = self.token, self.target, self._status

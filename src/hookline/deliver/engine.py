@@ -88,6 +88,7 @@ class Engine:
         if count > 0:
             now_ms = self.clock.now_ms()
             loose, take = lane.loose, queue.popleft
+            self.open_lanes.add(lane)
             outgoing: list[Outgoing] = []
             for _ in range(count):
                 event = take()
@@ -114,6 +115,7 @@ class Engine:
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
         outgoing: list[Outgoing] = []
+        self.open_lanes.add(lane)
         self._begin(Delivery(lane, event, attempt, first_at_ms, urls, from_row), outgoing)
         _send(outgoing)
 
@@ -121,7 +123,6 @@ class Engine:
         """Make the requests of one attempt: one POST to each URL of the mask, all at once (SPEC 4.1 rules 1 and 2)."""
         lane, event = delivery.lane, delivery.event
         lane.in_flight[event.place] = delivery
-        self.open_lanes.add(lane)
         self.flying += 1
         if lane.breaker.state != "closed":
             delivery.sick = True

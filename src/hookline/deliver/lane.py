@@ -97,7 +97,6 @@ class Lane:
     __slots__ = (
         "breaker",
         "closed",
-        "delivered",
         "destination",
         "full",
         "in_flight",
@@ -148,7 +147,6 @@ class Lane:
         self.probes = 0
         self.probe_at_seconds = 0.0
         self.run_started_ms = 0
-        self.delivered = 0
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
         self.configure(destination, start, targets)

@@ -17,6 +17,9 @@ from hookline.events import json_tree
 SAFE_INTEGER_MAX = 2**53 - 1
 """Larger integers lose digits in JavaScript (Number.MAX_SAFE_INTEGER)."""
 
+FLOATS_KEPT = 4_096
+"""Numbers whose form is remembered."""
+
 _INFINITY = float("inf")
 _SAFE_INTEGER_DIGITS = 16
 _DIGITS_TO_0 = bytes.maketrans(b"123456789", b"0" * 9)
@@ -45,6 +48,20 @@ def float_of(text: str) -> float | int | None:
     if 1e-6 <= size < 1e-5 or size > SAFE_INTEGER_MAX:
         raise Unlike
     return int(value) if value.is_integer() else value
+
+
+class _KnownFloats(dict[str, float | int | None]):
+    """Results of ``float_of``: prices and places repeat, and a look-up costs a third."""
+
+    def __missing__(self, text: str) -> float | int | None:
+        if len(self) >= FLOATS_KEPT:
+            self.clear()
+        value = self[text] = float_of(text)
+        return value
+
+
+known_float = _KnownFloats().__getitem__
+"""``float_of`` with a memory."""
 
 
 def is_canonical(encoded: bytes) -> bool:

@@ -93,18 +93,22 @@ class Connection(asyncio.Protocol):
         self._received = 0
 
     def begin(self, token: object, target: Target, request: bytes, now_seconds: float) -> None:
-        """Take a request; it is written at once, or when the connection is made."""
+        """Take the first request; it is written when the connection is made."""
         self.token = token
         self.target = target
         self.request = request
         self.started = now_seconds
+
+    def begin_again(self, token: object, target: Target, request: bytes, now_seconds: float) -> None:
+        """Take another request and write it at once; for a connection that was kept."""
+        self.token = token
+        self.target = target
+        self.request = request
+        self.started = now_seconds
+        self._reused = True
         transport = self.transport
-        if transport is not None:
-            self._reused = True
-            self._parser = None
-            self._head_done = False
-            self._received = 0
-            transport.write(request)
+        assert transport is not None, "a connection is kept only while it is open"
+        transport.write(request)
 
     def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
         self._parser = httptools.HttpResponseParser(self)
@@ -136,7 +140,12 @@ class Connection(asyncio.Protocol):
             pool = self.pool
             status = pool.plain_answer_status if data == pool.plain_answer else pool.plain_status(data)
             if status:
-                self._answered_plainly(status, pool)
+                now, target = monotonic(), self.target
+                assert target is not None
+                token, self.token = self.token, None
+                milliseconds = int((now - self.started) * 1000)
+                self._keep(now)
+                pool.sink.answered(token, target, status, milliseconds, None)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
@@ -234,15 +243,11 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def _answered_plainly(self, status: int, pool: Pool) -> None:
-        token, target = self.token, self.target
-        now = monotonic()
-        milliseconds = int((now - self.started) * 1000)
-        self.token = None
+    def _keep(self, now: float) -> None:
+        """Wait in the pool for the next request."""
         self.started = 0.0
-        pool.keep(self, now)
-        if token is not None and target is not None:
-            pool.sink.answered(token, target, status, milliseconds, None)
+        self.idle_since = now
+        self.pool.idle.append(self)
 
     def _answered(self, *, reusable: bool) -> None:
         token, target, status = self.token, self.target, self._status
@@ -251,8 +256,10 @@ class Connection(asyncio.Protocol):
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
         if reusable and self.transport is not None and not self.transport.is_closing():
-            self.started = 0.0
-            self.pool.keep(self, now)
+            self._parser = None
+            self._head_done = False
+            self._received = 0
+            self._keep(now)
         else:
             self.close()
         if token is not None and target is not None:

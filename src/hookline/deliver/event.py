@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from hookline.events.body import message_id_header, render_canonical, render_plain
 from hookline.journal.record import Record
 
 
-class Event:
-    """A record with its place and its rendered bodies."""
+class Event(msgspec.Struct, gc=False, eq=False):
+    """A record with its place and its rendered bodies. A struct, because one is made per record."""
 
-    __slots__ = ("_canonical", "_message_id", "_plain", "place", "record")
-
-    def __init__(self, place: int, record: Record) -> None:
-        self.place = place
-        self.record = record
-        self._canonical: bytes | None = None
-        self._plain: bytes | None = None
-        self._message_id: bytes | None = None
+    place: int
+    record: Record
+    _canonical: bytes | None = None
+    _plain: bytes | None = None
+    _message_id: bytes | None = None
 
     def canonical(self) -> bytes:
         """The body whose bytes are signed (DESIGN 6.2)."""

@@ -257,7 +257,7 @@ class Feeder:
             partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
             intake = lane.intakes[partition]
             if event.place in lane.loose:
-                self.engine.retry_never_tried(lane, event.place)
+                self.engine.failures.retry_never_tried(lane, event.place)
             else:
                 intake.next_offset = min(intake.next_offset, offset)
         lane.queue.clear()

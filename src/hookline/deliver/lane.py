@@ -8,12 +8,11 @@ brings it back. So a lane holds a bounded number of events, whatever its receive
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
 from hookline.connections.model import PUBLISHED_NAMES, Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.breaker import Breaker
-from hookline.deliver.connection import Failure
+from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
@@ -26,50 +25,6 @@ QUEUE_HIGH = 2_048
 """At this a lane that holds others up is detached. A group may be added above QUEUE_LOW, so a lane holds at most
 this plus one group of the journal."""
 RETRY_ROWS_MAX = 100_000
-
-
-class Delivery:
-    """One event on its way to one destination: at most one request per URL at a time."""
-
-    __slots__ = (
-        "attempt",
-        "done",
-        "event",
-        "failures",
-        "first_at_ms",
-        "from_row",
-        "lane",
-        "outstanding",
-        "sick",
-        "targets",
-        "urls",
-    )
-
-    def __init__(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
-        self.lane = lane
-        self.event = event
-        self.attempt = attempt
-        self.first_at_ms = first_at_ms
-        self.urls = urls
-        self.from_row = from_row
-        self.targets: Sequence[Target] = ()
-        self.outstanding = 0
-        self.done = False
-        self.sick = False
-        self.failures: list[FailedTry] | None = None
-
-
-class FailedTry:
-    """The failure of one URL within a delivery."""
-
-    __slots__ = ("at_ms", "failure", "milliseconds", "result", "target")
-
-    def __init__(self, target: Target, failure: Failure, result: int, at_ms: int, milliseconds: int) -> None:
-        self.target = target
-        self.failure = failure
-        self.result = result
-        self.at_ms = at_ms
-        self.milliseconds = milliseconds
 
 
 class Intake:

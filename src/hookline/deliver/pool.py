@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
@@ -35,21 +35,25 @@ class Pool:
         self._port = url.port
         self._tls = tls if url.scheme == "https" else None
         self._resolver = resolver
-        self._idle: deque[Connection] = deque()
+        self.idle: deque[Connection] = deque()
+        """Connections whose answer has been read to its end, the one used last at the right."""
         self._connections: set[Connection] = set()
         self.plain_answer = b""
         self.plain_answer_status = 0
 
-    def send(self, token: object, target: Target, request: bytes) -> None:
-        """Send a request on an idle connection, else on a new one; the sink is told the result."""
+    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
+        """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
         now = monotonic()
-        while self._idle:
-            connection = self._idle.pop()
-            if now - connection.idle_since <= REUSE_SECONDS_MAX:
-                connection.begin(token, target, request, now)
-                return
-            connection.close()
-        self.send_afresh(token, target, request)
+        idle, usable_since = self.idle, now - REUSE_SECONDS_MAX
+        for token, request in burst:
+            while idle:
+                connection = idle.pop()
+                if connection.idle_since >= usable_since:
+                    connection.begin_again(token, target, request, now)
+                    break
+                connection.close()
+            else:
+                self.send_afresh(token, target, request)
 
     def send_afresh(self, token: object, target: Target, request: bytes) -> None:
         """Send a request on a new connection."""
@@ -66,24 +70,19 @@ class Pool:
             self.plain_answer, self.plain_answer_status = data, status
         return status
 
-    def keep(self, connection: Connection, now: float) -> None:
-        """Take back a connection whose answer has been read to its end."""
-        connection.idle_since = now
-        self._idle.append(connection)
-
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
-        if connection.started == 0.0 and connection in self._idle:
-            self._idle.remove(connection)
+        if connection.started == 0.0 and connection in self.idle:
+            self.idle.remove(connection)
 
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long and close connections that were idle too long."""
         overdue = now_seconds - timeout_seconds
         for connection in [c for c in self._connections if c.started and c.started <= overdue]:
             connection.expire()
-        while self._idle and now_seconds - self._idle[0].idle_since > REUSE_SECONDS_MAX:
-            self._idle.popleft().close()
+        while self.idle and now_seconds - self.idle[0].idle_since > REUSE_SECONDS_MAX:
+            self.idle.popleft().close()
 
     def close(self) -> None:
         """Drop every connection."""

@@ -100,7 +100,7 @@ class Recovery:
         if record is None or record.erased:
             return
         if lane.breaker.allowance == 0:
-            self._engine.retry_never_tried(lane, place)
+            self._engine.failures.retry_never_tried(lane, place)
         else:
             lane.loose.add(place)
             lane.queue.append(Event(place, record))

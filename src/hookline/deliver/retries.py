@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
-from hookline.deliver.engine import ALL_URLS, SICK_IN_FLIGHT_MAX, Engine
+from hookline.deliver.delivery import ALL_URLS, Delivery
+from hookline.deliver.engine import SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Delivery, Lane
+from hookline.deliver.lane import Lane
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import Reader
 from hookline.outcomes.progress import PLACE_SHIFT
@@ -75,8 +76,8 @@ class Retries:
         event = Event(place, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         if self._engine.schedule.expired(now_ms, first_at_ms):
-            expired = Delivery(lane, event, row.attempt, first_at_ms, row.urls, True)
-            self._engine.bury(expired, "expired", None, now_ms)
+            expired = Delivery(lane, event, first_at_ms, row.attempt, row.urls, True)
+            self._engine.failures.bury(expired, "expired", None, now_ms)
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)
         return True

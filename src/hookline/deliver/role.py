@@ -185,8 +185,7 @@ class DeliverRole:
     def beat(self) -> None:
         """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
         self.pools.sweep(self.settings.deliver.timeout)
-        if self.engine.timed_out:
-            self.engine.log_timeouts()
+        self.engine.failures.log_timeouts()
         self.retries.tick()
         self.engine.count_times()
         if not self.engine.flying:
@@ -220,6 +219,7 @@ class DeliverRole:
 
     def _publish(self) -> None:
         engine, counters = self.engine, self.engine.counters
+        engine.count_times()
         lanes = engine.lanes.values()
         shared = self.feeder.shared.values()
         busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]

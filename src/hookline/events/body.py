@@ -28,6 +28,7 @@ CONTEXTS_KEPT = 1_024
 CONTEXT_BYTES_KEPT = 2 * 1024
 """Contexts kept in canonical form, and the size up to which one is kept."""
 
+
 class Accepted(Protocol):
     """What is needed of an accepted event; a journal record has it."""
 
@@ -114,6 +115,8 @@ def _render_unusual(record: Accepted) -> bytes:
 
 def message_id_header(message_id: str) -> bytes:
     """Percent-encode a messageId for a header; letters, digits and ``-._~`` stay (RFC 3986 unreserved)."""
+    if message_id.isascii() and message_id.replace("-", "").isalnum():
+        return message_id.encode()
     encoded = message_id.encode("utf-8", "surrogatepass")
     return quote(encoded, safe="").encode("ascii") if encoded.translate(None, _UNRESERVED) else encoded
 

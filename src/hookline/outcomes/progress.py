@@ -31,6 +31,8 @@ PLACE_SHIFT = 48
 OFFSET_MASK = (1 << PLACE_SHIFT) - 1
 DUPLICATE_TAG = 0
 URL_BITS = 3
+MILLISECONDS_MAX = 2**16 - 1
+"""The longest duration an entry can hold."""
 BUCKET_SHIFT = 16
 """A block holds entries of one bucket of 65,536 offsets, so that a look-up reads one bucket."""
 

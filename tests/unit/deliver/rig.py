@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -81,8 +81,9 @@ class FakePool(Pool):
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    def send(self, token: object, target: Target, request: bytes) -> None:
-        self._network.take(Request(token, target, request))
+    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
+        for token, request in burst:
+            self._network.take(Request(token, target, request))
 
 
 class Network(Pools):

@@ -37,7 +37,7 @@ async def outcomes(lookup: Callable[[str, int], list[str]], guard: Guard, port: 
     found = []
     for _ in range(count):
         result: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        pool.send(result, NO_TARGET, REQUEST)
+        pool.send(NO_TARGET, [(result, REQUEST)])
         found.append(await asyncio.wait_for(result, 5))
     pools.close()
     return found

@@ -1,0 +1,49 @@
+"""One event on its way to one destination, and the failures it has met there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hookline.deliver.connection import Failure
+from hookline.deliver.event import Event
+from hookline.deliver.target import Target
+
+if TYPE_CHECKING:
+    from hookline.deliver.lane import Lane
+else:
+    Lane = object
+
+ALL_URLS = 31
+"""The mask of every URL a destination can have."""
+
+
+class FailedTry(msgspec.Struct, gc=False, eq=False):
+    """The failure of one URL within a delivery."""
+
+    target: Target
+    failure: Failure
+    result: int
+    at_ms: int
+    milliseconds: int
+
+
+class Delivery(msgspec.Struct, gc=False, eq=False):
+    """One attempt for one event: at most one request per URL at a time. A struct, because one is made per event."""
+
+    lane: Lane
+    event: Event
+    first_at_ms: int
+    attempt: int = 1
+    urls: int = ALL_URLS
+    """Bit i set: URL i is to be tried."""
+    from_row: bool = False
+    outstanding: int = 1
+    """Requests without an answer."""
+    done: bool = False
+    sick: bool = False
+    """Whether it holds one of the places that lanes not fully healthy share."""
+    targets: Sequence[Target] = ()
+    failures: list[FailedTry] | None = None

@@ -1,0 +1,180 @@
+"""What a failure means: try again later, give up, or open the lane's breaker (SPEC 7; DESIGN 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
+from hookline.deliver.connection import Failure
+from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.lane import Lane
+from hookline.deliver.schedule import retry_after_ms
+from hookline.outcomes.outcome import FINAL, Outcome
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.deliver.engine import Engine
+
+GONE = 410
+TIMEOUT_LOG_SECONDS = 1.0
+"""Timeouts are logged at most once per destination in this time (DESIGN 6.2)."""
+
+
+class Failures:
+    """Decides what follows when every URL has refused; the rows go into the engine's batch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._timed_out: set[Lane] = set()
+        self._log = logger()
+
+    def count(self, lane: Lane, failure: Failure) -> None:
+        """Count one failed request."""
+        self._engine.counters.failures[failure.outcome] += 1
+        if failure.outcome is Outcome.TIMED_OUT:
+            lane.timeouts += 1
+            self._timed_out.add(lane)
+
+    def log_timeouts(self) -> None:
+        """Log what timed out since the last time."""
+        now = self._engine.clock.monotonic() if self._timed_out else 0.0
+        due = [lane for lane in self._timed_out if now - lane.timeouts_logged_seconds >= TIMEOUT_LOG_SECONDS]
+        for lane in due:
+            self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.timeouts)
+            lane.timeouts_logged_seconds = now
+            lane.timeouts = 0
+            self._timed_out.discard(lane)
+
+    def decide(self, delivery: Delivery, failures: list[FailedTry], now_ms: int) -> None:
+        """Every URL refused: try again later, or give up (SPEC 7; DESIGN 4)."""
+        lane = delivery.lane
+        gone = all(failed.failure.status == GONE for failed in failures)
+        urls = _retryable_urls(failures) if not gone else ALL_URLS
+        due_ms = None
+        if urls:
+            asked = [retry_after_ms(f.failure.retry_after) for f in failures if f.failure.retry_after is not None]
+            wait_ms = max((ms for ms in asked if ms is not None), default=None)
+            due_ms = self._engine.schedule.next_due(now_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
+        self._record_attempts(delivery, failures, due_ms)
+        last = failures[-1].failure
+        if lane.closed:
+            return
+        if due_ms is None:
+            self.bury(delivery, "expired" if urls else "failed", last, now_ms)
+        else:
+            self._retry_later(delivery, urls, due_ms)
+        if lane.breaker.failures == 0:
+            lane.run_started_ms = now_ms
+        reason = f"{last.outcome} {last.status}" if last.status else str(last.outcome)
+        opened = lane.breaker.failed(self._engine.clock.monotonic(), reason)
+        if gone and lane.breaker.state != "open":
+            lane.breaker.open(reason)
+            opened = True
+        if opened:
+            self._open(lane)
+        elif lane.breaker.state == "open":
+            self._engine.batch.recalls.append((lane.number, now_ms))  # a probe burns nothing either
+        elif lane.breaker.allowance == 0 and not lane.closed:
+            self._engine.probing.add(lane)
+
+    def _record_attempts(self, delivery: Delivery, failures: list[FailedTry], due_ms: int | None) -> None:
+        lane, place = delivery.lane, delivery.event.place
+        for failed in failures:
+            failure = failed.failure
+            self._engine.batch.attempts.append(
+                AttemptRow(
+                    place >> PLACE_SHIFT,
+                    place & OFFSET_MASK,
+                    lane.number,
+                    lane.destination.id,
+                    delivery.attempt,
+                    failed.target.url,
+                    failed.at_ms,
+                    failure.outcome.value,
+                    failure.status,
+                    failure.error,
+                    failed.milliseconds,
+                    due_ms,
+                )
+            )
+
+    def _retry_later(self, delivery: Delivery, urls: int, due_ms: int) -> None:
+        lane, place = delivery.lane, delivery.event.place
+        partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
+        if not delivery.from_row:
+            lane.retry_count += 1
+            self._engine.retrying.add(lane)
+        lane.settling.add(place)
+        lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
+        self._engine.counters.retries_scheduled += 1
+        self._engine.batch.retry(
+            RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
+        )
+
+    def retry_never_tried(self, lane: Lane, place: int) -> None:
+        """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
+        now_ms = self._engine.clock.now_ms()
+        lane.retry_count += 1
+        self._engine.retrying.add(lane)
+        lane.loose.discard(place)
+        lane.settling.add(place)
+        lane.next_retry_ms = min(lane.next_retry_ms or now_ms, now_ms)
+        self._engine.batch.retry(
+            RetryRow(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
+        )
+
+    def bury(self, delivery: Delivery, fate: str, last: Failure | None, now_ms: int) -> None:
+        """Give a delivery up: one dead letter."""
+        lane, event = delivery.lane, delivery.event
+        record, place = event.record, event.place
+        if delivery.from_row:
+            self.settle_row(delivery)
+        self._engine.counters.dead_lettered += 1
+        self._engine.batch.dead_letters.append(
+            DeadLetterRow(
+                lane.number,
+                lane.destination.id,
+                place >> PLACE_SHIFT,
+                place & OFFSET_MASK,
+                record.message_id,
+                record.source,
+                record.type,
+                fate,
+                delivery.attempt,
+                now_ms,
+                last.outcome.value if last else None,
+                last.status if last else None,
+                last.error if last else None,
+            )
+        )
+
+    def _open(self, lane: Lane) -> None:
+        self._engine.counters.breaker_opened += 1
+        self._engine.probing.add(lane)
+        lane.probes = 1
+        lane.probe_at_seconds = self._engine.clock.monotonic() + self._engine.schedule.backoff_ms(1) / 1000
+        # What this run of failures burned as final was not the events' fault: it goes back to waiting.
+        self._engine.batch.recalls.append((lane.number, lane.run_started_ms))
+        self._log.warning(
+            "destination_breaker_opened",
+            destination=lane.destination.id,
+            reason=lane.breaker.reason,
+            failures=lane.breaker.failures,
+        )
+        self._engine.on_open(lane)
+
+    def settle_row(self, delivery: Delivery) -> None:
+        """The delivery's retry row is no longer needed."""
+        lane, place = delivery.lane, delivery.event.place
+        lane.retry_count -= 1
+        lane.settling.add(place)
+        self._engine.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+
+
+def _retryable_urls(failures: list[FailedTry]) -> int:
+    mask = 0
+    for failed in failures:
+        if failed.failure.outcome not in FINAL:
+            mask |= 1 << failed.target.index
+    return mask

@@ -17,7 +17,7 @@ from hookline.connections.changes import Change, compare
 from hookline.connections.check import Problem, check_all
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
-from hookline.connections.model import Destination, Offsets, Snapshot
+from hookline.connections.model import DeliveryOptions, Destination, Offsets, Snapshot
 from hookline.connections.redaction import NothingToKeep, redact, restore
 from hookline.connections.state import Object, Stored
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
@@ -181,4 +181,11 @@ def _document(object: Object) -> dict[str, Any]:
             del webhook["headers"]
     if "settings" in built and built["settings"]["sharedSecret"] is None:
         del built["settings"]["sharedSecret"]
+    if "delivery" in built:
+        built["delivery"] = {name: value for name, value in built["delivery"].items() if value != _USUAL[name]}
+        if not built["delivery"]:
+            del built["delivery"]
     return built
+
+
+_USUAL: dict[str, Any] = msgspec.to_builtins(DeliveryOptions())

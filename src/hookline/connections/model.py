@@ -44,6 +44,22 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     shared_secret: str | None = None
 
 
+class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How events are sent to a destination; the defaults are the SPEC's rules, as fast as the receiver takes them.
+
+    ``fan_out``: ``any`` URL that accepts ends it (SPEC 4.1 rule 2), ``all`` URLs must accept and each is retried by
+    itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: requests
+    in flight at once. ``max_rate``: events begun per second. ``order``: ``user`` sends one user's events one after
+    the other, oldest first; one that has failed ``set_aside_after`` times no longer holds up the user's others.
+    """
+
+    fan_out: Literal["any", "all", "fallback"] = "any"
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
+    max_rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
+    order: Literal["none", "user"] = "none"
+    set_aside_after: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+
+
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Where events go: a kind from the catalog, its settings, and the sources that feed it."""
 
@@ -53,6 +69,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     sources: tuple[Id, ...] = ()
     enabled: bool = True
     settings: WebhookSettings
+    delivery: DeliveryOptions = DeliveryOptions()
 
 
 Offsets = dict[int, int]

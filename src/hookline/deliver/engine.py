@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from hookline.deliver.batch import Batch
-from hookline.deliver.breaker import FULL_ALLOWANCE
 from hookline.deliver.clock import Clock
 from hookline.deliver.connection import Failure
 from hookline.deliver.counters import Counters
@@ -30,6 +29,8 @@ SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
 """Lanes that are not fully healthy share at most a quarter of the places."""
 LINGERING_MAX = 64
 """Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
+SLOW_MS = 25
+"""A receiver that answers within this is not helped by more requests at once."""
 BURST_MAX = 64
 """Requests made before the first of them leaves."""
 
@@ -74,6 +75,8 @@ class Engine:
         self._now_ms = clock.now_ms
         self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
+        self._paced: set[Lane] = set()
+        """Lanes that wait for their rate."""
         self._durations_ms: list[int] = []
         self._latencies_ms: list[int] = []
         self._log = logger()
@@ -92,7 +95,7 @@ class Engine:
                 if lane.loose:
                     lane.loose.difference_update([delivery.event.place for delivery in leaving])
                 self._depart(lane, leaving)
-        if queue and len(lane.in_flight) < lane.breaker.allowance:
+        if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
             self._starve(lane)
         if lane.full and len(queue) < QUEUE_LOW:
             lane.full = False
@@ -103,7 +106,14 @@ class Engine:
         if self.ring.full or self.stopping:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
-        return room if lane.breaker.state == "closed" else min(room, SICK_IN_FLIGHT_MAX - self.sick)
+        if lane.breaker.state != "closed":
+            room = min(room, SICK_IN_FLIGHT_MAX - self.sick)
+        if lane.rate is None or room <= 0:
+            return room
+        available = lane.rate.available(self.clock.monotonic())
+        if available < room:
+            self._paced.add(lane)
+        return min(room, available)
 
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
@@ -116,6 +126,8 @@ class Engine:
         All requests are made first and then sent in one go: a receiver is woken once for many, not once for each.
         """
         self.flying += len(leaving)
+        if lane.rate is not None:
+            lane.rate.take(len(leaving))
         if lane.breaker.state != "closed":
             self.sick += len(leaving)
             for delivery in leaving:
@@ -176,9 +188,8 @@ class Engine:
         if outstanding or delivery.failures or delivery.from_row:
             self._finish_uncommon_success(delivery, target)
         self._release(delivery)
-        breaker = lane.breaker
-        if breaker.failures or breaker.allowance != FULL_ALLOWANCE:
-            self._succeeded(lane)
+        if milliseconds > SLOW_MS or not lane.breaker.steady:
+            self._succeeded(lane, milliseconds)
         if lane.queue and not lane.ready:
             self._go_on(lane)
         if self._starved:
@@ -222,9 +233,9 @@ class Engine:
         milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
         self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
 
-    def _succeeded(self, lane: Lane) -> None:
+    def _succeeded(self, lane: Lane, milliseconds: int) -> None:
         was_probing = lane in self.probing
-        was_open = lane.breaker.succeeded()
+        was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
         if was_probing:
             self.probing.discard(lane)
             lane.probes = 0
@@ -267,6 +278,13 @@ class Engine:
         lane.starved = False
         if not lane.ready:
             self._go_on(lane)
+
+    def wake_paced(self) -> None:
+        """Let lanes go on whose rate allows it by now; called several times a second."""
+        paced, self._paced = self._paced, set()
+        for lane in paced:
+            if not lane.closed and not lane.ready:
+                self._go_on(lane)
 
     def wake_starved(self) -> None:
         """Let every waiting lane try again, after something else than an answer made room."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hookline.deliver.engine import Engine
 
 GONE = 410
+TOO_MUCH = frozenset((429, 502, 503, 504))
+"""Statuses of a receiver that cannot keep up: fewer requests at once may help."""
 TIMEOUT_LOG_SECONDS = 1.0
 """Timeouts are logged at most once per destination in this time (DESIGN 6.2)."""
 
@@ -67,7 +69,10 @@ class Failures:
         if lane.breaker.failures == 0:
             lane.run_started_ms = now_ms
         reason = f"{last.outcome} {last.status}" if last.status else str(last.outcome)
-        opened = lane.breaker.failed(self._engine.clock.monotonic(), reason)
+        now = self._engine.clock.monotonic()
+        slowest = max(failures, key=lambda failed: failed.milliseconds)
+        too_much = any(_is_too_much(failed.failure) for failed in failures)
+        opened = lane.breaker.failed(now, reason, too_much=too_much, began_seconds=now - slowest.milliseconds / 1000)
         if gone and lane.breaker.state != "open":
             lane.breaker.open(reason)
             opened = True
@@ -170,6 +175,10 @@ class Failures:
         lane.retry_count -= 1
         lane.settling.add(place)
         self._engine.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+
+
+def _is_too_much(failure: Failure) -> bool:
+    return failure.outcome is Outcome.TIMED_OUT or failure.status in TOO_MUCH
 
 
 def _retryable_urls(failures: list[FailedTry]) -> int:

@@ -14,6 +14,7 @@ from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.breaker import Breaker
 from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
+from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
@@ -60,9 +61,11 @@ class Lane:
         "name",
         "next_retry_ms",
         "number",
+        "options",
         "probe_at_seconds",
         "probes",
         "queue",
+        "rate",
         "ready",
         "retry_count",
         "rows",
@@ -79,7 +82,8 @@ class Lane:
 
     def __init__(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
         self.number = start.number
-        self.breaker = Breaker()
+        self.breaker = Breaker(destination.delivery.max_concurrency)
+        self.rate: Rate | None = None
         self.queue: deque[Event] = deque()
         self.in_flight: dict[int, Delivery] = {}
         self.intakes: dict[int, Intake] = {}
@@ -112,6 +116,12 @@ class Lane:
         self.name = PUBLISHED_NAMES[destination.kind]
         self.starts = start.sources
         self.targets = targets
+        self.options = options = destination.delivery
+        self.breaker.limit(options.max_concurrency)
+        if options.max_rate is None:
+            self.rate = None
+        elif self.rate is None or self.rate.per_second != options.max_rate:
+            self.rate = Rate(options.max_rate)
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""

@@ -187,6 +187,7 @@ class DeliverRole:
         self.pools.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()
+        self.engine.wake_paced()
         self.engine.count_times()
         if not self.engine.flying:
             self.engine.wake_starved()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import FIRST_ALLOWANCE, FULL_ALLOWANCE, NARROW_ALLOWANCE, Breaker
+from hookline.deliver.breaker import ALLOWANCE_MAX, FIRST_ALLOWANCE, FULL_ALLOWANCE, NARROW_ALLOWANCE, Breaker
 
 
 def fail(breaker: Breaker, count: int, seconds: float, start: float = 100.0) -> list[bool]:
@@ -57,16 +57,70 @@ def test_five_failures_narrow_the_lane() -> None:
 
 
 def test_successes_ramp_the_lane_up() -> None:
-    """After an outage each success doubles what may be in flight, up to the full allowance; then it is closed."""
+    """After an outage each success allows one more in flight: twice as many per round trip, from one on."""
     breaker = Breaker()
     breaker.open("gone")
     assert breaker.succeeded()
-    ramp = [breaker.allowance]
-    while breaker.state != "closed":
+    ramp = [(breaker.allowance, breaker.state)]
+    while not breaker.steady:
         assert not breaker.succeeded()
-        ramp.append(breaker.allowance)
-    assert ramp == [2, 4, 8, 16, 32, FULL_ALLOWANCE]
+        ramp.append((breaker.allowance, breaker.state))
+    assert [allowance for allowance, _ in ramp] == list(range(1, FULL_ALLOWANCE + 1))
+    assert [state for _, state in ramp[:8]] == ["narrowed"] * 7 + ["closed"]
     assert breaker.reason == ""
+
+
+def steady(cap: int | None = None) -> Breaker:
+    """A breaker of a lane in full health."""
+    breaker = Breaker(cap)
+    while not breaker.steady:
+        breaker.succeeded()
+    return breaker
+
+
+def test_too_much_halves_the_allowance_once_per_round_trip() -> None:
+    """Answers to what was sent before the halving say nothing new; an ordinary failure halves nothing."""
+    breaker = steady()
+    breaker.failed(100.0, "throttled 429", too_much=True, began_seconds=99.9)
+    breaker.failed(100.1, "throttled 429", too_much=True, began_seconds=99.95)
+    breaker.failed(100.2, "rejected 400")
+    assert breaker.allowance == FULL_ALLOWANCE // 2
+    breaker.failed(100.3, "throttled 429", too_much=True, began_seconds=100.05)
+    assert breaker.allowance == FULL_ALLOWANCE // 4
+
+
+def test_beyond_the_last_halving_the_allowance_grows_slowly() -> None:
+    """By one per round trip: so it stays near what the receiver can take instead of hitting it again at once."""
+    breaker = steady()
+    breaker.failed(100.0, "server_error 503", too_much=True)
+    for _ in range(FULL_ALLOWANCE // 2 - 1):
+        breaker.succeeded()
+    assert breaker.allowance == FULL_ALLOWANCE // 2
+    breaker.succeeded()
+    assert breaker.allowance == FULL_ALLOWANCE // 2 + 1
+
+
+def test_a_slow_receiver_that_takes_all_is_given_more() -> None:
+    """Beyond the full allowance only where more at once helps, and never beyond the most."""
+    breaker = steady()
+    for _ in range(100):
+        breaker.succeeded()
+    assert breaker.allowance == FULL_ALLOWANCE
+    for _ in range(100_000):
+        breaker.succeeded(wants_more=True)
+    assert breaker.allowance == ALLOWANCE_MAX
+
+
+def test_the_users_cap_is_never_passed() -> None:
+    """Neither at the start nor by growing, and a smaller cap takes effect at once."""
+    breaker = steady(cap=3)
+    breaker.succeeded(wants_more=True)
+    assert (breaker.allowance, breaker.state) == (3, "closed")
+    breaker.limit(2)
+    assert breaker.allowance == 2
+    breaker.limit(None)
+    breaker.succeeded()
+    assert breaker.allowance == 3
 
 
 def test_a_new_lane_begins_small() -> None:

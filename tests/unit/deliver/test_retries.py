@@ -76,6 +76,8 @@ def test_a_suspect_lane_sends_one_event_at_a_time(rig: Rig) -> None:
     assert len(rig.network.sent) == tried + 4
     rig.pass_time(SUSPECT_SPACING_SECONDS)
     rig.answer(rig.network.waiting[0], 200)
+    assert len(rig.network.waiting) == 1
+    rig.answer(rig.network.waiting[0], 200)
     assert len(rig.network.waiting) == 2
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.connection import Failure
 from hookline.deliver.event import Event
 from hookline.deliver.target import Target
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 else:
     Lane = object
 
-ALL_URLS = 31
+ALL_URLS = (1 << WEBHOOKS_MAX) - 1
 """The mask of every URL a destination can have."""
 
 
@@ -38,8 +39,10 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     first_at_ms: int
     attempt: int = 1
     urls: int = ALL_URLS
-    """Bit i set: URL i is to be tried."""
+    """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good."""
     from_row: bool = False
+    accepted: bool = False
+    """Whether a URL has accepted although others are still asked (fan-out ``all``)."""
     outstanding: int = 1
     """Requests without an answer."""
     done: bool = False

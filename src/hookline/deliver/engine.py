@@ -13,13 +13,13 @@ from hookline.deliver.batch import Batch
 from hookline.deliver.clock import Clock
 from hookline.deliver.connection import Failure
 from hookline.deliver.counters import Counters
-from hookline.deliver.delivery import Delivery, FailedTry
+from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.event import Event
 from hookline.deliver.failures import Failures
 from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.target import Target
-from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.outcome import PARTIAL, Outcome
 from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
@@ -155,10 +155,16 @@ class Engine:
                 target.pool.send(target, burst)
 
     def _ask_several(self, delivery: Delivery, targets: Sequence[Target], bursts: list[Burst]) -> None:
-        chosen = [(target, target.request(delivery.event)) for target in _sendable(targets, delivery.urls)]
-        delivery.targets = [target for target, _ in chosen]
+        chosen = _chosen(targets, delivery.urls)
+        fan_out = delivery.lane.options.fan_out
+        if fan_out == "any":
+            chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen
+        elif fan_out == "fallback":
+            chosen = chosen[:1]
+        requests = [(target, target.request(delivery.event)) for target in chosen]
+        delivery.targets = chosen
         delivery.outstanding = len(chosen)
-        for target, request in chosen:
+        for target, request in requests:
             bursts[target.index].append((delivery, request))
 
     def _unsendable(self, delivery: Delivery, error: Exception) -> None:
@@ -181,6 +187,8 @@ class Engine:
         now_ms = self._now_ms()
         lane, event = delivery.lane, delivery.event
         crash_point("deliver.answered_before_mark")
+        if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
+            return
         self.ring.add(event.place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
         delivery.done = True
         self._durations_ms.append(milliseconds)
@@ -195,6 +203,19 @@ class Engine:
         if self._starved:
             self._feed_starved()
 
+    def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
+        """Whether with this success every URL has accepted (fan-out ``all``); if not, what follows is done here."""
+        refused_before = delivery.urls > ALL_URLS
+        if not (delivery.outstanding or delivery.failures or refused_before):
+            return True
+        place, duration = delivery.event.place, min(milliseconds, MILLISECONDS_MAX)
+        self.ring.add(place, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
+        delivery.accepted = True
+        self._succeeded(delivery.lane, milliseconds)
+        if not delivery.outstanding:
+            self._end_failed(delivery, now_ms)
+        return False
+
     def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
         now_ms = self._now_ms()
         self.failures.count(delivery.lane, failure)
@@ -204,12 +225,28 @@ class Engine:
             self._note_try(delivery, failed)
             return
         delivery.failures = [*(delivery.failures or ()), failed]
-        if delivery.outstanding:
-            return
+        if not delivery.outstanding and not self._fell_back(delivery):
+            self._end_failed(delivery, now_ms)
+
+    def _fell_back(self, delivery: Delivery) -> bool:
+        """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none."""
+        lane = delivery.lane
+        if lane.options.fan_out != "fallback" or self.stopping:
+            return False
+        for target in _chosen(lane.targets, delivery.urls):
+            if not _has_failed(delivery, target):
+                delivery.outstanding = 1
+                target.pool.send(target, [(delivery, target.request(delivery.event))])
+                return True
+        return False
+
+    def _end_failed(self, delivery: Delivery, now_ms: int) -> None:
+        """Every URL has been asked, and not as many have accepted as should."""
+        lane = delivery.lane
         self._release(delivery)
-        self.failures.decide(delivery, delivery.failures, now_ms)
-        if delivery.lane.queue and not delivery.lane.ready:
-            self._go_on(delivery.lane)
+        self.failures.decide(delivery, delivery.failures or [], now_ms)
+        if lane.queue and not lane.ready:
+            self._go_on(lane)
         if self._starved:
             self._feed_starved()
 
@@ -292,10 +329,8 @@ class Engine:
             self._feed_starved()
 
 
-def _sendable(targets: Sequence[Target], urls: int) -> list[Target]:
-    chosen = [target for target in targets if urls >> target.index & 1] or list(targets)
-    free = [target for target in chosen if target.lingering < LINGERING_MAX]
-    return free or chosen
+def _chosen(targets: Sequence[Target], urls: int) -> list[Target]:
+    return [target for target in targets if urls >> target.index & 1] or list(targets)
 
 
 def _has_failed(delivery: Delivery, target: Target) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
 from hookline.deliver.connection import Failure
 from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
@@ -49,23 +50,31 @@ class Failures:
             self._timed_out.discard(lane)
 
     def decide(self, delivery: Delivery, failures: list[FailedTry], now_ms: int) -> None:
-        """Every URL refused: try again later, or give up (SPEC 7; DESIGN 4)."""
+        """Not enough URLs have accepted: try again later, or give up (SPEC 7; DESIGN 4)."""
         lane = delivery.lane
-        gone = all(failed.failure.status == GONE for failed in failures)
-        urls = _retryable_urls(failures) if not gone else ALL_URLS
+        gone = not delivery.accepted and bool(failures) and all(failed.failure.status == GONE for failed in failures)
+        urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
         due_ms = None
         if urls:
             asked = [retry_after_ms(f.failure.retry_after) for f in failures if f.failure.retry_after is not None]
             wait_ms = max((ms for ms in asked if ms is not None), default=None)
             due_ms = self._engine.schedule.next_due(now_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
         self._record_attempts(delivery, failures, due_ms)
-        last = failures[-1].failure
+        last = failures[-1].failure if failures else None
         if lane.closed:
             return
         if due_ms is None:
             self.bury(delivery, "expired" if urls else "failed", last, now_ms)
+        elif lane.to_all and not gone:
+            refused = _mask(failures) & ~urls
+            self._retry_later(delivery, urls | refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS, due_ms)
         else:
             self._retry_later(delivery, urls, due_ms)
+        if last is not None and not delivery.accepted:
+            self._count_against(lane, failures, last, gone, now_ms)
+
+    def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
+        """The breaker learns of it."""
         if lane.breaker.failures == 0:
             lane.run_started_ms = now_ms
         reason = f"{last.outcome} {last.status}" if last.status else str(last.outcome)
@@ -181,9 +190,8 @@ def _is_too_much(failure: Failure) -> bool:
     return failure.outcome is Outcome.TIMED_OUT or failure.status in TOO_MUCH
 
 
-def _retryable_urls(failures: list[FailedTry]) -> int:
+def _mask(failures: list[FailedTry]) -> int:
     mask = 0
     for failed in failures:
-        if failed.failure.outcome not in FINAL:
-            mask |= 1 << failed.target.index
+        mask |= 1 << failed.target.index
     return mask

@@ -78,6 +78,7 @@ class Lane:
         "targets",
         "timeouts",
         "timeouts_logged_seconds",
+        "to_all",
     )
 
     def __init__(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
@@ -117,6 +118,7 @@ class Lane:
         self.starts = start.sources
         self.targets = targets
         self.options = options = destination.delivery
+        self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
         if options.max_rate is None:
             self.rate = None

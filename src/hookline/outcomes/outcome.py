@@ -49,6 +49,10 @@ WITHOUT_STATUS = (
 )
 
 
+PARTIAL = 1_000
+"""Added to the number of a success that did not end the delivery: other URLs had yet to accept it too."""
+
+
 def to_number(outcome: Outcome, status: int | None) -> int:
     """The status (100 and up), or a number below 100 for an outcome without one."""
     return status if status is not None else WITHOUT_STATUS.index(outcome)
@@ -56,4 +60,5 @@ def to_number(outcome: Outcome, status: int | None) -> int:
 
 def from_number(number: int) -> tuple[Outcome, int | None]:
     """The outcome and status that ``to_number`` was given."""
+    number %= PARTIAL
     return (of_status(number), number) if number >= 100 else (WITHOUT_STATUS[number], None)

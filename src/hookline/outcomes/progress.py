@@ -23,8 +23,8 @@ from typing import NamedTuple
 ENTRY = struct.Struct("<QQIHH")
 ENTRY_BYTES = ENTRY.size
 CAPACITY = 65_536
-FULL_AT = CAPACITY - 4_096
-"""Entries not yet checkpointed at which sending stops; the margin is for what is in flight."""
+FULL_AT = CAPACITY - 12_288
+"""Entries not yet checkpointed at which sending stops; the margin is for what is in flight, at five URLs each."""
 
 PLACE_SHIFT = 48
 """A place is partition << 48 | offset: one integer names a record of the journal."""

@@ -1,0 +1,152 @@
+"""How several URLs of one destination are asked: ``any`` is in test_engine; here ``all`` and ``fallback``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from hookline.connections.model import DeliveryOptions
+from hookline.deliver.schedule import RetrySchedule
+from hookline.outcomes.outcome import Outcome
+from tests.unit.deliver.rig import Request, Rig, destination, source
+
+
+def begin(rig: Rig, fan_out: Literal["any", "all", "fallback"], urls: int = 3) -> None:
+    """Start with one destination of so many URLs and one event."""
+    rig.change(source(), destination("crm", urls=urls, delivery=DeliveryOptions(fan_out=fan_out)))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+
+
+def asked(rig: Rig) -> list[int]:
+    """The URLs that have a request without an answer."""
+    return sorted(request.target.index for request in rig.network.waiting)
+
+
+def to(rig: Rig, index: int) -> Request:
+    """The request to one of the URLs."""
+    return next(request for request in rig.network.waiting if request.target.index == index)
+
+
+def next_try(rig: Rig) -> list[int]:
+    """Let the next attempt come due; return the URLs it goes to."""
+    rig.checkpoint()
+    rig.pass_time(1.1)
+    return asked(rig)
+
+
+def outcomes(rig: Rig) -> list[tuple[str, str]]:
+    """URL number and outcome of each attempt, in their order."""
+    return [(attempt.url[-1], attempt.outcome.value) for attempt in rig.fate("m").destinations[0].attempts]
+
+
+class TestAll:
+    """Each URL must accept, and each is retried by itself."""
+
+    def test_only_those_that_failed_are_asked_again(self, rig: Rig) -> None:
+        """Until the last one has accepted the event is not delivered."""
+        begin(rig, "all")
+        rig.answer(to(rig, 0), 200)
+        rig.answer(to(rig, 1), 503)
+        rig.answer(to(rig, 2), 200)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "retrying"
+        assert next_try(rig) == [1]
+        rig.answer(to(rig, 1), 200)
+        assert rig.fate_at("m", "crm") == "delivered"
+        assert next_try(rig) == []
+        assert sorted(outcomes(rig)) == [("0", "success"), ("1", "server_error"), ("1", "success"), ("2", "success")]
+
+    def test_a_refusal_for_good_is_told_when_the_others_have_accepted(self, rig: Rig) -> None:
+        """The event ends as a dead letter: not every URL got it, and the one that refused is not asked again."""
+        begin(rig, "all")
+        rig.answer(to(rig, 0), 400)
+        rig.answer(to(rig, 1), 503)
+        rig.answer(to(rig, 2), 200)
+        assert next_try(rig) == [1]
+        rig.answer(to(rig, 1), 200)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "failed"
+
+    def test_one_dead_url_does_not_open_the_breaker(self, rig: Rig) -> None:
+        """The others go on being served while it waits."""
+        begin(rig, "all", urls=2)
+        for number in range(60):
+            rig.append(f"n{number}")
+            rig.turn()
+            rig.answer(to(rig, 1), Outcome.TIMED_OUT)
+            rig.answer(to(rig, 0), 200)
+            rig.pass_time(0.1)
+            for request in list(rig.network.waiting):
+                rig.answer(request, Outcome.TIMED_OUT if request.target.index else 200)
+        assert rig.lane("crm").breaker.state != "open"
+        assert rig.role.engine.counters.breaker_opened == 0
+
+    @pytest.mark.parametrize("checkpoint", [True, False])
+    def test_a_crash_never_loses_a_url(self, rig: Rig, checkpoint: bool) -> None:
+        """What one URL accepted before a kill is no proof that the others did."""
+        begin(rig, "all")
+        rig.answer(to(rig, 0), 200)
+        if checkpoint:
+            rig.checkpoint()
+        rig.restart()
+        rig.turn()
+        assert {1, 2} <= set(asked(rig))
+        rig.answer_all(200)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "delivered"
+
+    def test_gone_everywhere_parks_it(self, rig: Rig) -> None:
+        """410 from every URL is about the destination, not about the event."""
+        begin(rig, "all")
+        rig.answer_all(410)
+        assert rig.lane("crm").breaker.state == "open"
+
+
+class TestFallback:
+    """The next URL only when the one before has failed."""
+
+    def test_the_first_that_accepts_is_the_only_one_after_those_that_failed(self, rig: Rig) -> None:
+        """One after the other, in their order, within one attempt."""
+        begin(rig, "fallback")
+        assert asked(rig) == [0]
+        rig.answer(to(rig, 0), 400)
+        assert asked(rig) == [1]
+        rig.answer(to(rig, 1), 200)
+        assert asked(rig) == []
+        assert sorted(outcomes(rig)) == [("0", "rejected"), ("1", "success")]
+        assert rig.fate_at("m", "crm") == "delivered"
+
+    def test_when_all_have_failed_it_begins_anew_with_the_first_worth_it(self, rig: Rig) -> None:
+        """The next attempt leaves out what refused for good."""
+        begin(rig, "fallback")
+        rig.answer(to(rig, 0), 400)
+        rig.answer(to(rig, 1), 503)
+        rig.answer(to(rig, 2), Outcome.TIMED_OUT)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "retrying"
+        assert next_try(rig) == [1]
+        rig.answer(to(rig, 1), 503)
+        assert asked(rig) == [2]
+
+    def test_all_refusing_for_good_is_a_dead_letter(self, rig: Rig) -> None:
+        """After the last URL there is nothing left to try."""
+        begin(rig, "fallback", urls=2)
+        rig.answer(to(rig, 0), 400)
+        rig.answer(to(rig, 1), 404)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "failed"
+
+
+def test_the_window_ends_a_url_that_never_accepts(rig: Rig) -> None:
+    """With ``all`` too: what is missing after the window is told as expired."""
+    begin(rig, "all", urls=2)
+    rig.role.engine.schedule = RetrySchedule(rig.settings.deliver, rig.rng)
+    rig.answer(to(rig, 0), 200)
+    rig.answer(to(rig, 1), 503)
+    rig.checkpoint()
+    rig.pass_time(rig.settings.deliver.retry_window + 120)
+    rig.checkpoint()
+    assert rig.fate_at("m", "crm") == "expired"

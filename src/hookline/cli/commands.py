@@ -31,6 +31,7 @@ app = App(
 
 SERVICE = "Service"
 CONNECTIONS = "Connections as a file"
+DELIVERY = "Delivery"
 EVENTS = "Events"
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -124,6 +125,42 @@ def export(*, server: Target = HERE) -> int:
     """Print the server's connections as a file; stored secrets are written as keep."""
     print(server.admin().get("/connections/export"), end="")
     return 0
+
+
+@app.command(group=DELIVERY)
+def pause(destination: str, /, *, reason: str = "", as_json: Json = False, server: Target = HERE) -> int:
+    """Park a destination's events until it is resumed; nothing is lost.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    reason
+        Shown to whoever wonders.
+    as_json
+        Print how the destination stands as JSON.
+    """
+    from hookline.cli.pausing import pause_destination
+
+    return pause_destination(server.admin(), destination, reason, as_json)
+
+
+@app.command(group=DELIVERY)
+def resume(destination: str, /, *, rate: float | None = None, as_json: Json = False, server: Target = HERE) -> int:
+    """Send what a paused destination has missed, and what comes from now on.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    rate
+        Events per second while it catches up (default: as many as the receiver takes).
+    as_json
+        Print how the destination stands as JSON.
+    """
+    from hookline.cli.pausing import resume_destination
+
+    return resume_destination(server.admin(), destination, rate, as_json)
 
 
 @app.command(group=EVENTS)

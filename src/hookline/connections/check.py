@@ -37,6 +37,7 @@ ProblemCode = Literal[
     "nothing_to_keep",
     "made_elsewhere",
     "not_found",
+    "not_enabled",
     "too_many",
 ]
 PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from hookline.connections.model import Destination, Lane, Offsets
 
 
@@ -17,4 +19,5 @@ def next_lane(lane: Lane | None, destination: Destination, ends: Offsets, new_nu
         return None
     number = new_number() if lane is None else lane.number
     before = {} if lane is None else lane.sources
-    return Lane(number=number, sources={id: before[id] if id in before else dict(ends) for id in destination.sources})
+    sources = {id: before[id] if id in before else dict(ends) for id in destination.sources}
+    return Lane(number=number, sources=sources) if lane is None else replace(lane, sources=sources)

@@ -76,16 +76,27 @@ Offsets = dict[int, int]
 """An offset per partition."""
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Since when (ms) a destination is paused, and why; ``by`` Hookline itself when every URL answered 410."""
+
+    since: int
+    reason: str = ""
+    by: Literal["person", "hookline"] = "person"
+
+
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
     """The stream of one enabled destination: its number and, per source, the offsets at which it begins.
 
     ``number`` is given once, when the destination is enabled, and never used again. ``sources`` maps a source id to
     the journal's end when that source was connected (or the destination enabled): an event of the source belongs to
-    the lane exactly if its offset is not below that.
+    the lane exactly if its offset is not below that. While ``paused`` its events park; ``catch_up_rate`` is how many
+    per second it then catches up with, None as many as the receiver takes.
     """
 
     number: int
     sources: dict[str, Offsets]
+    paused: Pause | None = None
+    catch_up_rate: float | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

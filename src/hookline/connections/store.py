@@ -14,14 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections.check import Problem
 from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
-from hookline.connections.model import Destination, Lane, Offsets, Snapshot, Source
+from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
 from hookline.connections.state import State, Stored
 from hookline.database.open import open_control
+
+ObjectRow = tuple[Kind, str, int, str, str | None, str | None]
+"""Kind, id, version, document, owner, lane: as a row holds them."""
 
 
 class ChangeRefused(Exception):
@@ -120,6 +124,37 @@ class Store:
             self._refresh()
             return self._state.version
 
+    def pause(self, id: str, pause: Pause, author: str, ends: Callable[[], Offsets]) -> Lane:
+        """Park the events of an enabled destination from now on; raise ChangeRefused when there is none.
+
+        A destination that is paused already stays so, with its reason.
+        """
+        return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=lane.paused or pause))
+
+    def resume(self, id: str, catch_up_rate: float | None, author: str, ends: Callable[[], Offsets]) -> Lane:
+        """Send what has waited, at most so many events per second, and what comes; raise ChangeRefused as ``pause``."""
+        return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=None, catch_up_rate=catch_up_rate))
+
+    def _change_lane(self, id: str, author: str, ends: Callable[[], Offsets], change: Callable[[Lane], Lane]) -> Lane:
+        with self._lock:
+            with self._transaction():
+                self._refresh()
+                stored = self._state.destinations.get(id)
+                if stored is None:
+                    raise ChangeRefused([Problem("not_found", "id", f"there is no destination {id!r}")])
+                if stored.lane is None:
+                    message = (
+                        f"destination {id!r} is disabled: nothing is sent to it and nothing waits; enable it first"
+                    )
+                    raise ChangeRefused([Problem("not_enabled", "enabled", message)])
+                lane = change(stored.lane)
+                if lane != stored.lane:
+                    version = self._new_version(author, dict(ends()))
+                    row: ObjectRow = ("destination", id, version, _json(stored.object), stored.owner, _json(lane))
+                    self._replace_rows(version, [("destination", id)], [row])
+            self._refresh()
+            return lane
+
     def check(self, edits: Sequence[Edit]) -> list[Problem]:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
@@ -147,23 +182,28 @@ class Store:
         return stored is None or stored.object != edit.object or owner not in (None, stored.owner)
 
     def _write(self, changes: Sequence[Edit], author: str, owner: str | None, ends: Offsets) -> None:
+        version = self._new_version(author, ends)
+        rows = [self._row(edit, version, owner, ends) for edit in changes if isinstance(edit, Put)]
+        self._replace_rows(version, [(edit.kind, edit.id) for edit in changes], rows)
+
+    def _new_version(self, author: str, ends: Offsets) -> int:
         version = self._state.version + 1
         self._connection.execute(
             "INSERT INTO versions (version, at, author, ends) VALUES (?, ?, ?, ?)",
             (version, self._now_ms(), author, _json(ends)),
         )
+        return version
+
+    def _replace_rows(self, version: int, closed: Sequence[tuple[Kind, str]], opened: Sequence[ObjectRow]) -> None:
         self._connection.executemany(
             "UPDATE objects SET until = ? WHERE kind = ? AND id = ? AND until IS NULL",
-            [(version, edit.kind, edit.id) for edit in changes],
+            [(version, kind, id) for kind, id in closed],
         )
         self._connection.executemany(
-            "INSERT INTO objects (kind, id, since, document, owner, lane) VALUES (?, ?, ?, ?, ?, ?)",
-            [self._row(edit, version, owner, ends) for edit in changes if isinstance(edit, Put)],
+            "INSERT INTO objects (kind, id, since, document, owner, lane) VALUES (?, ?, ?, ?, ?, ?)", opened
         )
 
-    def _row(
-        self, edit: Put, version: int, owner: str | None, ends: Offsets
-    ) -> tuple[Kind, str, int, str, str | None, str | None]:
+    def _row(self, edit: Put, version: int, owner: str | None, ends: Offsets) -> ObjectRow:
         stored = self._stored(edit)
         if owner is None and stored is not None:
             owner = stored.owner

@@ -19,6 +19,7 @@ from hookline.control.host_gate import HostGate
 from hookline.control.objects import Destinations, Sources
 from hookline.control.openapi import get_openapi
 from hookline.control.own_metrics import CountAnswers
+from hookline.control.pausing import Pausing
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
 from hookline.control.security_headers import SecurityHeaders
@@ -50,6 +51,6 @@ def api() -> Router:
     """Everything below ``/api/v1``; all of it asks who is calling."""
     return Router(
         "/api/v1",
-        route_handlers=[Sources, Destinations, DeadLetters, Events, Connections, list_catalog],
+        route_handlers=[Sources, Destinations, Pausing, DeadLetters, Events, Connections, list_catalog],
         guards=[require_access],
     )

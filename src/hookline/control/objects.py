@@ -29,7 +29,7 @@ Object = Source | Destination
 ObjectT = TypeVar("ObjectT", Source, Destination)
 
 AUTHOR = "api"
-STATUS_OF_CODE = {"not_found": 404, "source_in_use": 409, "duplicate_id": 409}
+STATUS_OF_CODE = {"not_found": 404, "source_in_use": 409, "duplicate_id": 409, "not_enabled": 409}
 """Every other problem of an object is 422."""
 
 
@@ -47,7 +47,7 @@ class Sources(Controller):
     @post()
     async def create_source(self, services: FromServices, body: RawBody) -> Response[Source]:
         """Create a source; one that names no write keys is given one."""
-        fields = _decode(body, dict[str, Any])
+        fields = decode_body(body, dict[str, Any])
         if isinstance(fields, dict) and "writeKeys" not in fields:
             fields = {**fields, "writeKeys": [new_write_key()]}
         return _created(_create(services, _convert(fields, Source)), "sources")
@@ -61,7 +61,7 @@ class Sources(Controller):
     async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Create or replace a source."""
         existed = services.store.source(object_id) is not None
-        source = _replace(services, object_id, _decode(body, Source))
+        source = _replace(services, object_id, decode_body(body, Source))
         return Response(source) if existed else _created(source, "sources")
 
     @patch("/{object_id:str}")
@@ -91,7 +91,7 @@ class Destinations(Controller):
     @post()
     async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
-        return _created(redact(_create(services, _decode(body, Destination))), "destinations")
+        return _created(redact(_create(services, decode_body(body, Destination))), "destinations")
 
     @get("/{object_id:str}")
     async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Destination:
@@ -104,7 +104,7 @@ class Destinations(Controller):
     ) -> Response[Destination]:
         """Create or replace a destination; its lane goes on where it is."""
         existed = services.store.destination(object_id) is not None
-        destination = redact(_replace(services, object_id, _decode(body, Destination)))
+        destination = redact(_replace(services, object_id, decode_body(body, Destination)))
         return Response(destination) if existed else _created(destination, "destinations")
 
     @patch("/{object_id:str}")
@@ -180,7 +180,7 @@ def _replace(services: Services, object_id: str, wanted: ObjectT) -> ObjectT:
 
 
 def _patch(services: Services, stored: ObjectT, body: bytes) -> ObjectT:
-    fields = merged(msgspec.to_builtins(stored), _decode(body, dict[str, Any]))
+    fields = merged(msgspec.to_builtins(stored), decode_body(body, dict[str, Any]))
     return _replace(services, stored.id, _convert(fields, type(stored)))
 
 
@@ -195,7 +195,8 @@ def _created(made: ObjectT, collection: str) -> Response[ObjectT]:
 DecodedT = TypeVar("DecodedT")
 
 
-def _decode(body: bytes, kind: type[DecodedT]) -> DecodedT:
+def decode_body(body: bytes, kind: type[DecodedT]) -> DecodedT:
+    """Decode a request's body; what is wrong with it becomes a problem."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

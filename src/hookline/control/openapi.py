@@ -17,8 +17,10 @@ from hookline.connections.model import Destination, Source
 from hookline.control.apply import ApplyRequest, ApplyResult
 from hookline.control.catalog import CatalogKind
 from hookline.control.dead_letter_log import DeadLetter
+from hookline.control.destination_standing import DestinationStanding
 from hookline.control.event_log import FATES
 from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
+from hookline.control.pausing import PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 from hookline.outcomes.fate import EventFate
 
@@ -72,6 +74,32 @@ def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, 
 OPERATIONS: tuple[Operation, ...] = (
     *_objects("/api/v1/sources", "source", Source, Listing[Source]),
     *_objects("/api/v1/destinations", "destination", Destination, Listing[Destination]),
+    Operation(
+        "get",
+        "/api/v1/destinations/{id}/metrics",
+        "getDestinationMetrics",
+        "Return how a destination stands: the state of its lane, and what waits there since when.",
+        DestinationStanding,
+        problems=(404,),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/pause",
+        "pauseDestination",
+        "Park a destination's events until it is resumed; what is in flight still ends.",
+        DestinationStanding,
+        body=PauseRequest,
+        problems=(404, 409, 422),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/resume",
+        "resumeDestination",
+        "Send what has waited, at most `rate` events per second, and what comes from now on.",
+        DestinationStanding,
+        body=ResumeRequest,
+        problems=(404, 409, 422),
+    ),
     Operation("get", "/api/v1/catalog", "listCatalog", "List the kinds of destination.", Listing[CatalogKind]),
     Operation(
         "get",

@@ -70,8 +70,10 @@ async def _serve(
     services.ready = True
     logger().info("control_ready", address=services.settings.control.listen)
     reporting = loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run"))
+    watching = loop.create_task(services.gone.watch_forever())
     await server.serve(sockets=[listening])
     reporting.cancel()
+    watching.cancel()
     logger().info("control_stopped")
 
 

@@ -9,6 +9,7 @@ from hookline.control.admin_token import AdminToken
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.destination_health import DestinationHealth
 from hookline.control.event_log import EventLog
+from hookline.control.gone_watch import GoneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
 from hookline.control.one_time_link import OneTimeLink
@@ -32,6 +33,7 @@ class Services:
         self.live = LiveEvents(self.events)
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
+        self.gone = GoneWatch(settings, store)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
         self.ready = False
@@ -48,6 +50,7 @@ class Services:
         self.events.close()
         self.dead_letters.close()
         self.health.close()
+        self.gone.close()
 
 
 FromServices = NamedDependency[Services]

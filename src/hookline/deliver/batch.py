@@ -108,6 +108,8 @@ class Batch:
         """(lane, since ms): dead letters of a run of failures that opened the breaker go back to waiting."""
         self.recalled: dict[int, int] = {}
         """How many came back, by lane: filled in when the batch is written."""
+        self.shifts: list[tuple[int, int]] = []
+        """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()
@@ -128,6 +130,13 @@ class Batch:
         key = (lane, partition, offset)
         self.retries.pop(key, None)
         self.settled.add(key)
+
+    def shift(self, lane: int, paused_ms: int) -> None:
+        """Move the first attempts of a lane's retry rows by the time it was paused, and make them due."""
+        self.shifts.append((paused_ms, lane))
+        for key, row in self.retries.items():
+            if row.lane == lane:
+                self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
 
     @property
     def empty(self) -> bool:

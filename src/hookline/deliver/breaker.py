@@ -119,6 +119,14 @@ class Breaker:
         self.reason = reason
         self._open()
 
+    def half_open(self) -> None:
+        """A person says that the receiver is well again: begin with one attempt, and ramp up from there."""
+        self.state = "narrowed"
+        self.allowance = 1
+        self.failures = 0
+        self.reason = ""
+        self.steady = False
+
     def _open(self) -> None:
         self.state = "open"
         self.allowance = 0

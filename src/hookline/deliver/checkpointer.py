@@ -163,4 +163,4 @@ def _lane_row(lane: Lane, partition: int, undone: places.Ranges) -> LaneRow:
         if side.partition == partition
     )
     blob = places.encode(places.SavedIntake(intake.attached, undone, sides))
-    return LaneRow(lane.number, partition, intake.next_offset, lane.breaker.state, blob)
+    return LaneRow(lane.number, partition, intake.next_offset, lane.state, blob)

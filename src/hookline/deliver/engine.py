@@ -97,13 +97,16 @@ class Engine:
                 self._depart(lane, leaving)
         if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
             self._starve(lane)
+        if lane.catch_up_rate is not None and not queue and not lane.detached:
+            lane.catch_up_rate = None
+            lane.pace()
         if lane.full and len(queue) < QUEUE_LOW:
             lane.full = False
             self.on_room(lane)
 
     def room(self, lane: Lane) -> int:
         """How many more requests of the lane may be in flight now."""
-        if self.ring.full or self.stopping:
+        if self.ring.full or self.stopping or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
         if lane.breaker.state != "closed":
@@ -271,6 +274,7 @@ class Engine:
         self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
 
     def _succeeded(self, lane: Lane, milliseconds: int) -> None:
+        lane.gone = False
         was_probing = lane in self.probing
         was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
         if was_probing:

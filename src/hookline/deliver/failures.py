@@ -84,7 +84,7 @@ class Failures:
         opened = lane.breaker.failed(now, reason, too_much=too_much, began_seconds=now - slowest.milliseconds / 1000)
         if gone and lane.breaker.state != "open":
             lane.breaker.open(reason)
-            opened = True
+            lane.gone = opened = True
         if opened:
             self._open(lane)
         elif lane.breaker.state == "open":

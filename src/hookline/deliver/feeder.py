@@ -269,7 +269,7 @@ class Feeder:
             return False
         lane = self._hungry.popleft()
         self._waiting.discard(lane)
-        if lane.closed or lane.full or lane.breaker.allowance == 0 or not lane.detached:
+        if lane.closed or lane.full or lane.halted or not lane.detached:
             return bool(self._hungry)
         intake = min(lane.detached, key=lambda intake: intake.next_offset)
         group = self._read(intake)
@@ -293,7 +293,7 @@ class Feeder:
             for other in self._hungry
             if other is not lane
             and not other.full
-            and other.breaker.allowance
+            and not other.halted
             and not other.intakes[intake.partition].attached
             and other.intakes[intake.partition].next_offset == intake.next_offset
         ]
@@ -349,7 +349,7 @@ class Feeder:
             if intake.end is not None and intake.next_offset >= intake.end and intake in lane.sides:
                 lane.sides.remove(intake)
                 self.engine.open_lanes.add(lane)
-        elif not intake.attached and intake.next_offset >= shared.next_offset and lane.breaker.allowance:
+        elif not intake.attached and intake.next_offset >= shared.next_offset and not lane.halted:
             shared.attach(lane)
             self.engine.counters.attached_again += 1
             self.engine.open_lanes.add(lane)

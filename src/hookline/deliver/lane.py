@@ -52,9 +52,11 @@ class Lane:
 
     __slots__ = (
         "breaker",
+        "catch_up_rate",
         "closed",
         "destination",
         "full",
+        "gone",
         "in_flight",
         "intakes",
         "loose",
@@ -62,6 +64,7 @@ class Lane:
         "next_retry_ms",
         "number",
         "options",
+        "paused",
         "probe_at_seconds",
         "probes",
         "queue",
@@ -73,6 +76,7 @@ class Lane:
         "settling",
         "sides",
         "skip",
+        "start",
         "starts",
         "starved",
         "targets",
@@ -85,6 +89,8 @@ class Lane:
         self.number = start.number
         self.breaker = Breaker(destination.delivery.max_concurrency)
         self.rate: Rate | None = None
+        self.gone = False
+        """Whether every URL has answered 410: control will pause it."""
         self.queue: deque[Event] = deque()
         self.in_flight: dict[int, Delivery] = {}
         self.intakes: dict[int, Intake] = {}
@@ -115,15 +121,23 @@ class Lane:
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = PUBLISHED_NAMES[destination.kind]
+        self.start = start
         self.starts = start.sources
+        self.paused = start.paused is not None
+        self.catch_up_rate = start.catch_up_rate
         self.targets = targets
         self.options = options = destination.delivery
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
-        if options.max_rate is None:
+        self.pace()
+
+    def pace(self) -> None:
+        """Take the rate that holds now: the user's, and while catching up after a pause the one chosen for that."""
+        rates = [rate for rate in (self.options.max_rate, self.catch_up_rate) if rate is not None]
+        if not rates:
             self.rate = None
-        elif self.rate is None or self.rate.per_second != options.max_rate:
-            self.rate = Rate(options.max_rate)
+        elif self.rate is None or self.rate.per_second != min(rates):
+            self.rate = Rate(min(rates))
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""
@@ -133,6 +147,16 @@ class Lane:
             start = self.starts.get(record.source)
             chosen = start is not None and offset >= start.get(partition, 0)
         return chosen and (record.selection is None or refusal(record.selection, self.name) is None)
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing is sent but single probes, if those."""
+        return self.paused or self.breaker.allowance == 0
+
+    @property
+    def state(self) -> str:
+        """The state that the lane's row shows."""
+        return "paused" if self.paused else "gone" if self.gone else self.breaker.state
 
     @property
     def detached(self) -> list[Intake]:

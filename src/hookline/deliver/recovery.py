@@ -75,7 +75,8 @@ class Recovery:
             lane.rows.add(partition)
             for side in places.decode_intake(row.blob).sides:
                 lane.sides.append(Intake(partition, side.next_offset, False, side.end, side.source))
-            if row.state == "open":
+            if row.state in ("open", "gone"):
+                lane.gone = row.state == "gone"
                 lane.breaker.open("open before the restart")
                 self._engine.probing.add(lane)
                 self._feeder.detach(lane)
@@ -99,7 +100,7 @@ class Recovery:
         record = self._journal.get(partition, offset)
         if record is None or record.erased:
             return
-        if lane.breaker.allowance == 0:
+        if lane.halted:
             self._engine.failures.retry_never_tried(lane, place)
         else:
             lane.loose.add(place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hookline.connections.model import Destination, Snapshot
+from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.batch import RangeRow
@@ -50,9 +50,7 @@ class Registry:
             lane = engine.lanes.get(number)
             if lane is None:
                 self.open(destination, start)
-            elif lane.destination is not destination and (
-                lane.destination != destination or lane.starts != start.sources
-            ):
+            elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
                 self._change(lane, destination, start)
         self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
         for partition, shared in self._feeder.shared.items():
@@ -80,6 +78,8 @@ class Registry:
         if not lane.targets:
             lane.breaker.open("its settings cannot be used; see the log")
             self._feeder.detach(lane)
+        elif lane.paused:
+            self._feeder.detach(lane)
         elif lane.detached:
             self._feeder.room(lane)
 
@@ -100,13 +100,27 @@ class Registry:
                 shared.leave(lane)
                 intake.attached = True
         was_unusable = not lane.targets
+        pause = lane.start.paused
         lane.configure(destination, start, self._targets(destination, start))
+        if pause is not None and start.paused is None:
+            self._resume(lane, pause)
         self._join(lane)
         self._engine.open_lanes.add(lane)
         if was_unusable and lane.targets:
             self._engine.probing.add(lane)
         lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
+
+    def _resume(self, lane: Lane, pause: Pause) -> None:
+        """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
+        now_ms = self._engine.clock.now_ms()
+        self._engine.batch.shift(lane.number, max(0, now_ms - pause.since))
+        lane.next_retry_ms = now_ms
+        lane.gone = False
+        if lane.breaker.allowance == 0:
+            lane.breaker.half_open()
+        self._engine.probing.discard(lane)
+        self._log.info("destination_resumed", destination=lane.destination.id)
 
     def _skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
         for place, entry in self.delivered.get(lane.number, {}).items():

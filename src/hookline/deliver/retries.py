@@ -41,7 +41,7 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
-            elif lane.next_retry_ms <= now_ms and lane.breaker.allowance:
+            elif lane.next_retry_ms <= now_ms and not lane.halted:
                 self._start_due(lane, now_ms)
         for lane in list(self._engine.probing):
             self._probe(lane, now_ms)
@@ -92,7 +92,7 @@ class Retries:
     def _probe(self, lane: Lane, now_ms: int) -> None:
         engine = self._engine
         now = engine.clock.monotonic()
-        if lane.closed or not lane.targets:
+        if lane.closed or lane.paused or not lane.targets:
             engine.probing.discard(lane)
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.ring.full:

@@ -107,6 +107,7 @@ class DeliverStore:
 
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
+        many("UPDATE retries SET first_at = first_at + ? WHERE lane = ?", batch.shifts)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         many("INSERT OR REPLACE INTO retries VALUES (?, ?, ?, ?, ?, ?, ?)", batch.retries.values())
         many(

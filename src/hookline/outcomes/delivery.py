@@ -26,7 +26,11 @@ from hookline.outcomes.progress import (
 
 RING_KEPT_SECONDS = 0.05
 """A copy of the ring serves the look-ups of one list."""
-SICK_STATES = frozenset({"open", "suspect"})
+SICK_STATES = frozenset({"open", "suspect", "paused", "gone"})
+PAUSED = "paused"
+
+
+IS_PAUSED = "the destination is paused; the event is sent when it is resumed"
 
 
 class Attempt(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,6 +109,28 @@ class Deliveries:
         row = connection.execute(query, (partition,)).fetchone() if connection is not None else None
         return int(row[0] or 0) if row else 0
 
+    def standing(self, lane: int, partition: int) -> Standing:
+        """Where a lane stands; at the journal's begin as long as deliver has not saved anything."""
+        connection = self._open()
+        return _standing(connection, lane, partition) if connection is not None else Standing(0, "closed", ())
+
+    def retrying(self, lane: int) -> int:
+        """How many retry rows a lane has."""
+        return self._number("SELECT count(*) FROM retries WHERE lane = ?", lane) or 0
+
+    def oldest_retry_ms(self, lane: int) -> int | None:
+        """When the oldest event that is tried again was tried first."""
+        return self._number("SELECT min(first_at) FROM retries WHERE lane = ?", lane)
+
+    def dead_letters(self, destination: str) -> int:
+        """How many dead letters of a destination are kept."""
+        return self._number("SELECT count(*) FROM dead_letters WHERE destination = ?", destination) or 0
+
+    def _number(self, query: str, value: int | str) -> int | None:
+        connection = self._open()
+        row = connection.execute(query, (value,)).fetchone() if connection is not None else None
+        return None if row is None else row[0]
+
     def close(self) -> None:
         """Let go of files."""
         if self._connection is not None:
@@ -128,6 +154,8 @@ class Deliveries:
             parked = standing.state in SICK_STATES
             if retry[0] == 0:
                 return "parked" if parked else "waiting", None
+            if standing.state == PAUSED:
+                return "parked", IS_PAUSED
             return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None
         dropped = connection.execute(
             "SELECT fate, reason FROM ranges"
@@ -138,7 +166,8 @@ class Deliveries:
             return dropped[0], dropped[1]
         if offset >= standing.next_offset:
             if standing.state in SICK_STATES:
-                return "parked", "the receiver keeps failing; the event is sent when it is back"
+                kept_failing = "the receiver keeps failing; the event is sent when it is back"
+                return "parked", IS_PAUSED if standing.state == PAUSED else kept_failing
             return "waiting", None
         if offset in set(places.to_offsets(standing.undone)):
             return "waiting", None

@@ -57,13 +57,14 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     deliver = services.metrics.reports().get("deliver")
     open_breakers = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
     return [
-        _destination_view(stored.object, healths.get(stored.object.id), stored.object.id in open_breakers)
+        _destination_view(stored, healths.get(stored.object.id), stored.object.id in open_breakers)
         for stored in destinations
     ]
 
 
-def _destination_view(destination: Destination, health: Health | None, breaker_open: bool) -> DestinationView:
-    kind, shape, word = _destination_state(destination, health, breaker_open)
+def _destination_view(stored: Stored[Destination], health: Health | None, breaker_open: bool) -> DestinationView:
+    destination = stored.object
+    kind, shape, word = _destination_state(stored, health, breaker_open)
     health = health or Health()
     return DestinationView(
         id=destination.id,
@@ -80,9 +81,12 @@ def _destination_view(destination: Destination, health: Health | None, breaker_o
     )
 
 
-def _destination_state(destination: Destination, health: Health | None, breaker_open: bool) -> tuple[str, str, str]:
-    if not destination.enabled or health is None:
+def _destination_state(stored: Stored[Destination], health: Health | None, breaker_open: bool) -> tuple[str, str, str]:
+    if not stored.object.enabled or stored.lane is None or health is None:
         return "off", "○", "off"
+    if stored.lane.paused is not None:
+        because = f" ({stored.lane.paused.reason})" if stored.lane.paused.reason else ""
+        return "warn", "▲", f"paused; events wait{because}"
     if breaker_open:
         return "dead", "■", "not answering; events wait"
     if health.retrying:

@@ -1,0 +1,34 @@
+"""``hookline pause`` and ``resume``: hold a destination back and let it go on, told in a sentence or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from hookline.cli.admin_api import AdminApi
+
+
+def pause_destination(admin: AdminApi, destination: str, reason: str, as_json: bool) -> int:
+    """Pause it and print how it stands."""
+    standing = admin.request("POST", f"/destinations/{quote(destination, safe='')}/pause", {"reason": reason})
+    return _print(standing, f"hookline resume {destination}", as_json)
+
+
+def resume_destination(admin: AdminApi, destination: str, rate: float | None, as_json: bool) -> int:
+    """Resume it and print how it stands."""
+    standing = admin.request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})
+    return _print(standing, f"hookline pause {destination}", as_json)
+
+
+def _print(standing: dict[str, Any], opposite: str, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(standing))
+        return 0
+    waiting = standing["waiting"]
+    count = waiting["events"] + waiting["retrying"]
+    words = [f"{standing['id']} is {standing['state']}", f"{'' if waiting['exact'] else 'at most '}{count} waiting"]
+    if waiting["oldestAt"]:
+        words.append(f"the oldest since {waiting['oldestAt']}")
+    print(f"{', '.join(words)}; undo with: {opposite}")
+    return 0

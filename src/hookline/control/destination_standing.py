@@ -1,0 +1,128 @@
+"""How one destination stands: the state of its lane, and what waits there since when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hookline.connections.model import Destination, Lane
+from hookline.connections.state import Stored
+from hookline.control.dead_letter_log import iso
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalError
+from hookline.journal.record import Record
+from hookline.outcomes import places
+from hookline.outcomes.delivery import Deliveries
+from hookline.route.decision import not_routed_reason
+
+COUNTED_MAX = 20_000
+"""Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
+
+State = Literal["healthy", "narrowed", "suspect", "open", "pausing", "paused", "gone", "disabled"]
+"""``pausing``: asked for, and deliver has not heard of it yet."""
+
+
+class PausedSince(msgspec.Struct, frozen=True):
+    """Since when a destination is paused, by whom, and why."""
+
+    since: str
+    by: Literal["person", "hookline"]
+    reason: str
+
+
+class Waiting(msgspec.Struct, frozen=True, rename="camel"):
+    """What has not been delivered yet: ``events`` never tried, ``retrying`` tried and failed.
+
+    ``events`` is exact, or with ``exact`` false the most it can be. ``oldest_at`` is when the oldest of them came in.
+    """
+
+    events: int
+    exact: bool
+    retrying: int
+    oldest_at: str | None
+
+
+class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``destinations/{id}/metrics``, ``pause`` and ``resume``."""
+
+    id: str
+    state: State
+    paused: PausedSince | None
+    waiting: Waiting
+    dead_letters: int
+
+
+def standing_of(data_path: Path, stored: Stored[Destination]) -> DestinationStanding:
+    """Look it up; reads the journal where something waits, so not on an event loop."""
+    deliveries, journal = Deliveries(data_path), LocalReader(data_path / "journal")
+    try:
+        return _standing(deliveries, journal, stored)
+    finally:
+        deliveries.close()
+        journal.close()
+
+
+def _standing(deliveries: Deliveries, journal: LocalReader, stored: Stored[Destination]) -> DestinationStanding:
+    destination, lane = stored.object, stored.lane
+    buried = deliveries.dead_letters(destination.id)
+    if lane is None:
+        return DestinationStanding(destination.id, "disabled", None, Waiting(0, True, 0, None), buried)
+    states: list[str] = []
+    count, exact, oldest = 0, True, deliveries.oldest_retry_ms(lane.number)
+    for partition in journal.partitions():
+        standing = deliveries.standing(lane.number, partition)
+        states.append(standing.state)
+        more, all_counted, first_ms = _count(journal, destination, lane, partition, standing.next_offset)
+        undone = list(places.to_offsets(standing.undone))
+        count, exact = count + more + len(undone), exact and all_counted
+        oldest = _earlier(oldest, first_ms, *(_received(journal, partition, offset) for offset in undone[:1]))
+    waiting = Waiting(count, exact, deliveries.retrying(lane.number), None if oldest is None else iso(oldest))
+    pause = lane.paused
+    paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
+    return DestinationStanding(destination.id, _state(paused is not None, states), paused, waiting, buried)
+
+
+def _state(paused: bool, states: list[str]) -> State:
+    if paused:
+        return "paused" if "paused" in states else "pausing"
+    known: tuple[State, ...] = ("gone", "open", "suspect", "narrowed")
+    return next((each for each in known if each in states), "healthy")
+
+
+def _count(
+    journal: LocalReader, destination: Destination, lane: Lane, partition: int, start: int
+) -> tuple[int, bool, int | None]:
+    """How many records from ``start`` on belong to the lane, whether that is exact, and when the first came (ms)."""
+    end = journal.end(partition)
+    start = max(start, journal.start(partition))
+    count, seen, first_ms = 0, 0, None
+    try:
+        for group in journal.read(partition, start) if start < end else ():
+            for offset, record in enumerate(group.records, group.first_offset):
+                if _waits(record, destination, lane, partition, offset):
+                    count += 1
+                    first_ms = record.received_at if first_ms is None else first_ms
+            seen += len(group.records)
+            if seen >= COUNTED_MAX:
+                rest = end - group.next_offset
+                return count + rest, rest == 0, first_ms
+    except JournalError:  # retention or damage: whatever of it can be delivered is at most this
+        return end - start, False, first_ms
+    return count, True, first_ms
+
+
+def _waits(record: Record, destination: Destination, lane: Lane, partition: int, offset: int) -> bool:
+    if record.rejection is not None or record.erased:
+        return False
+    return not_routed_reason(record, destination, lane, partition, offset) is None
+
+
+def _received(journal: LocalReader, partition: int, offset: int) -> int | None:
+    record = journal.get(partition, offset)
+    return None if record is None else record.received_at
+
+
+def _earlier(*times_ms: int | None) -> int | None:
+    return min((each for each in times_ms if each is not None), default=None)

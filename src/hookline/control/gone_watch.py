@@ -1,0 +1,79 @@
+"""Pauses a destination whose every URL has answered 410 (DESIGN 6.2): deliver finds out, control decides and records.
+
+Until then deliver parks its events by itself, so nothing depends on how soon this looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from hookline.connections.model import Pause
+from hookline.connections.store import ChangeRefused, Store
+from hookline.control.journal_ends import journal_ends
+from hookline.database.sqlite import Connection, OperationalError, connect, engine
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+LOOK_SECONDS = 1.0
+RESUMED_SECONDS = 10.0
+"""After a resume, what deliver still has on record is from before it."""
+REASON = "every URL answered 410 Gone; mend the URLs, then resume"
+
+
+class GoneWatch:
+    """Looks at the lanes' rows about once a second; there are rows only for lanes that are not simply healthy."""
+
+    def __init__(self, settings: Settings, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._store = store
+        self._monotonic = monotonic
+        self._resumed: dict[str, float] = {}
+        self._connection: Connection | None = None
+
+    def resumed(self, destination: str) -> None:
+        """A person has resumed it a moment ago."""
+        self._resumed[destination] = self._monotonic()
+
+    async def watch_forever(self) -> None:
+        """Look once a second until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                self.look()
+            except (engine.Error, OSError) as error:
+                logger().warning("gone_watch_failed", error=str(error), next_step="it looks again in a second")
+
+    def look(self) -> list[str]:
+        """Pause what is gone; return which destinations that were."""
+        now = self._monotonic()
+        self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
+        gone = self._gone_lanes()
+        paused: list[str] = []
+        for stored in self._store.destinations() if gone else ():
+            lane, id = stored.lane, stored.object.id
+            if lane is None or lane.number not in gone or lane.paused is not None or id in self._resumed:
+                continue
+            pause = Pause(since=time.time_ns() // 1_000_000, reason=REASON, by="hookline")
+            try:
+                self._store.pause(id, pause, "hookline", lambda: journal_ends(self._settings))
+            except ChangeRefused:
+                continue  # deleted or disabled in between
+            logger().warning("destination_paused", destination=id, reason=REASON)
+            paused.append(id)
+        return paused
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _gone_lanes(self) -> set[int]:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._settings.data_path / "deliver.db", read_only=True)
+            except OperationalError:
+                return set()
+        return {lane for (lane,) in self._connection.execute("SELECT DISTINCT lane FROM lanes WHERE state = 'gone'")}

@@ -1,0 +1,85 @@
+"""Pause, resume and 410 on the real service, through API and command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+from tests.service.harness import COMMAND, Hookline, Receiver, holds_for, wait_until, webhook
+
+
+def standing(hookline: Hookline, destination: str = "crm") -> dict[str, object]:
+    """How the destination stands."""
+    answer = hookline.api("GET", f"destinations/{destination}/metrics")
+    assert answer.status == 200
+    found: dict[str, object] = answer.json
+    return found
+
+
+def command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command against the service."""
+    address = ["--api", f"http://127.0.0.1:{hookline.control_port}", "--token", hookline.admin_token]
+    return subprocess.run(
+        [*COMMAND[:-1], *arguments, *address], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Across kill -9; count and age are shown meanwhile, and each event arrives once."""
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    hookline.wait_fate(hookline.track("before"), "crm", "delivered")
+    paused = command(hookline, "pause", "crm", "--reason", "moving house", "--json")
+    assert json.loads(paused.stdout)["paused"]["reason"] == "moving house", paused.stderr
+    wait_until(lambda: standing(hookline)["state"] == "paused", what="paused")
+    sent = [hookline.track("meanwhile") for _ in range(5)]
+    hookline.kill9()
+    hookline.start()
+    sent.append(hookline.track("meanwhile"))
+    part = hookline.wait_fate(sent[0], "crm", "parked", seconds=30)
+    assert "paused" in part["reason"]
+    wait_until(lambda: standing(hookline)["waiting"]["events"] >= 6, what="the count")  # type: ignore[index]
+    assert standing(hookline)["waiting"]["oldestAt"]  # type: ignore[index]
+    holds_for(lambda: not receiver.of(sent[-1]), 0.5, "nothing is sent")
+    resumed = command(hookline, "resume", "crm", "--rate", "100")
+    assert "hookline pause crm" in resumed.stdout, resumed.stderr
+    for message_id in sent:
+        hookline.wait_fate(message_id, "crm", "delivered", seconds=30)
+        assert len(receiver.of(message_id)) == 1
+
+
+def test_gone_everywhere_pauses_it(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """410 is no failure to be tried again: the destination waits for a person, and nothing is burnt."""
+    receiver.reply_with(410)
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    message_id = hookline.track()
+    wait_until(lambda: standing(hookline)["paused"], 30, "paused by itself")
+    assert standing(hookline)["paused"]["by"] == "hookline"  # type: ignore[index]
+    tried = len(receiver.of(message_id))
+    holds_for(lambda: len(receiver.of(message_id)) == tried, 1.0, "not tried any more")
+    receiver.reply_with(200)
+    assert hookline.api("POST", "destinations/crm/resume").status == 200
+    hookline.wait_fate(message_id, "crm", "delivered", seconds=30)
+    holds_for(lambda: standing(hookline)["paused"] is None, 2.5, "it stays resumed")
+
+
+def test_changing_a_paused_destination_leaves_it_paused(new_hookline: Callable[..., Hookline]) -> None:
+    """A new name is no resume."""
+    hookline = new_hookline().start()
+    hookline.api("POST", "destinations", webhook("quiet", "https://quiet.example.com/x"))
+    assert hookline.api("POST", "destinations/quiet/pause", {"reason": "later"}).status == 200
+    assert hookline.api("PATCH", "destinations/quiet", {"name": "Quieter"}).status == 200
+    wait_until(lambda: standing(hookline, "quiet")["state"] == "paused", what="still paused")
+
+
+def test_what_cannot_be_paused(new_hookline: Callable[..., Hookline]) -> None:
+    """One that is not there, one that is disabled, and a body that says nothing known."""
+    hookline = new_hookline().start()
+    hookline.api("POST", "destinations", webhook("off", "https://off.example.com/x", enabled=False))
+    assert hookline.api("POST", "destinations/nobody/pause").status == 404
+    refused = hookline.api("POST", "destinations/off/pause")
+    assert (refused.status, refused.json["code"]) == (409, "not_enabled")
+    assert hookline.api("POST", "destinations/off/resume", {"rate": 0}).status in (409, 422)
+    assert hookline.api("POST", "destinations/off/pause", {"why": "?"}).status in (400, 422)
+    assert standing(hookline, "off")["state"] == "disabled"
+    assert command(hookline, "pause", "nobody").returncode == 1

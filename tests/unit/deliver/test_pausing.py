@@ -1,0 +1,181 @@
+"""Pause parks, resume goes on: nothing is sent in between, nothing lost, nothing repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.connections.model import DeliveryOptions, Pause
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+@pytest.fixture
+def crm(rig: Rig) -> Rig:
+    """A rig with one destination that has had one event."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append("first")
+    rig.turn()
+    rig.answer_all(200)
+    rig.checkpoint()
+    return rig
+
+
+def pause(rig: Rig) -> None:
+    """Pause the destination, and let the role learn of it."""
+    rig.store.pause("crm", Pause(since=rig.clock.now_ms(), reason="a test"), "test", rig.appender.ends)
+    rig.follow()
+
+
+def resume(rig: Rig, rate: float | None = None) -> None:
+    """Resume it likewise."""
+    rig.store.resume("crm", rate, "test", rig.appender.ends)
+    rig.follow()
+
+
+def test_a_paused_destination_gets_nothing_until_resumed(crm: Rig) -> None:
+    """Events park meanwhile and say so; afterwards each comes once, in their order."""
+    pause(crm)
+    crm.append("a", "b")
+    crm.pass_time(60)
+    crm.checkpoint()
+    assert crm.network.waiting == []
+    assert crm.fate_at("a", "crm") == "parked"
+    assert "paused" in (crm.fate("a").destinations[0].reason or "")
+    resume(crm)
+    crm.come_to_rest()
+    assert crm.offsets("crm") == [0, 1, 2]
+
+
+def test_what_is_in_flight_ends(crm: Rig) -> None:
+    """A request on its way is answered and counts."""
+    crm.append("a", "b")
+    crm.turn()
+    pause(crm)
+    crm.answer_all(200)
+    resume(crm)
+    crm.come_to_rest()
+    assert crm.offsets("crm") == [0, 1, 2]
+
+
+def test_it_stays_paused_across_a_restart(crm: Rig) -> None:
+    """Nothing is sent by a role that starts again, with or without a checkpoint since the pause."""
+    pause(crm)
+    crm.append("a")
+    crm.restart()
+    crm.pass_time(5)
+    assert crm.network.waiting == []
+    resume(crm)
+    crm.come_to_rest()
+    assert crm.offsets("crm") == [0, 1]
+
+
+def test_the_window_stands_still(crm: Rig) -> None:
+    """What had failed before a pause longer than the window is tried again after it, not given up."""
+    crm.append("late")
+    crm.turn()
+    crm.answer_all(503)
+    pause(crm)
+    crm.checkpoint()
+    crm.pass_time(crm.settings.deliver.retry_window * 3)
+    crm.checkpoint()
+    assert crm.fate_at("late", "crm") == "parked"
+    resume(crm)
+    crm.come_to_rest()
+    assert crm.fate_at("late", "crm") == "delivered"
+
+
+def test_resume_while_the_role_was_down(crm: Rig) -> None:
+    """The window stands still for a pause that ended unseen, too."""
+    crm.append("late")
+    crm.turn()
+    crm.answer_all(503)
+    pause(crm)
+    crm.checkpoint()
+    crm.kill()
+    crm.clock.seconds += crm.settings.deliver.retry_window * 3
+    crm.store.resume("crm", None, "test", crm.appender.ends)
+    crm.start()
+    crm.come_to_rest()
+    assert crm.fate_at("late", "crm") == "delivered"
+
+
+def test_catching_up_keeps_the_chosen_rate(crm: Rig) -> None:
+    """Ten per second until it is level again; then as fast as it goes."""
+    pause(crm)
+    crm.append(*(f"p{n}" for n in range(50)))
+    resume(crm, rate=10.0)
+    crm.answer_all(200)
+    for _ in range(10):
+        crm.pass_time(0.1)
+        crm.answer_all(200)
+    assert 8 <= len(crm.network.sent) - 1 <= 13
+    for _ in range(100):
+        crm.pass_time(0.1)
+        crm.answer_all(200)
+    assert crm.lane("crm").rate is None
+    assert crm.offsets("crm") == list(range(51))
+
+
+def test_a_pause_ends_a_streak_of_failures(crm: Rig) -> None:
+    """Whoever resumes says that the receiver is well: it begins with one request at once and ramps up."""
+    crm.append(*(f"x{n}" for n in range(30)))
+    crm.turn()
+    for _ in range(40):
+        crm.answer_all(500)
+        crm.checkpoint()
+        crm.pass_time(0.5)
+    assert crm.lane("crm").breaker.state == "open"
+    pause(crm)
+    crm.pass_time(1)
+    assert crm.network.waiting == []
+    resume(crm)
+    crm.pass_time(0.1)
+    assert len(crm.network.waiting) == 1
+    crm.come_to_rest()
+    assert {crm.fate_at(f"x{n}", "crm") for n in range(30)} == {"delivered"}
+
+
+def test_gone_is_on_record_until_resumed(crm: Rig) -> None:
+    """After 410 from every URL the lane's row says so: that is what control pauses by."""
+    crm.append("a")
+    crm.turn()
+    crm.answer_all(410)
+    crm.checkpoint()
+    assert [row.state for row in crm.role.store.lanes()] == ["gone"]
+    crm.restart()
+    crm.checkpoint()
+    assert [row.state for row in crm.role.store.lanes()] == ["gone"]
+    pause(crm)
+    resume(crm)
+    crm.come_to_rest()
+    assert crm.role.store.lanes() == []
+
+
+def test_the_users_rate_holds(rig: Rig) -> None:
+    """Never more than asked for, whatever waits, and nothing is left behind."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_rate=20.0)))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(100)))
+    rig.turn()
+    rig.answer_all(200)
+    for _ in range(20):
+        rig.pass_time(0.1)
+        rig.answer_all(200)
+    assert 38 <= len(rig.network.sent) <= 43
+    for _ in range(60):
+        rig.pass_time(0.1)
+        rig.answer_all(200)
+    assert rig.offsets("crm") == list(range(100))
+
+
+def test_the_users_concurrency_holds(rig: Rig) -> None:
+    """At most so many requests at once."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_concurrency=3)))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(20)))
+    rig.turn()
+    while rig.network.waiting:
+        assert len(rig.network.waiting) <= 3
+        rig.answer(rig.network.waiting[0], 200)
+        rig.turn()
+    assert rig.offsets("crm") == list(range(20))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hookline.deliver.order import NEVER_MS
+
 
 class RetryRow(NamedTuple):
     """A delivery that failed and is to be tried again; it refers to the journal, the body is not copied."""
@@ -110,6 +112,8 @@ class Batch:
         """How many came back, by lane: filled in when the batch is written."""
         self.shifts: list[tuple[int, int]] = []
         """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
+        self.unordered: list[tuple[int, int]] = []
+        """(due ms, lane)"""
         self.ranges: list[RangeRow] = []
         self.lanes: dict[tuple[int, int], LaneRow] = {}
         self.lanes_gone: set[tuple[int, int]] = set()
@@ -137,6 +141,13 @@ class Batch:
         for key, row in self.retries.items():
             if row.lane == lane:
                 self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
+
+    def unorder(self, lane: int, now_ms: int) -> None:
+        """The lane no longer keeps an order: what waited for its turn is due."""
+        self.unordered.append((now_ms, lane))
+        for key, row in self.retries.items():
+            if row.lane == lane and row.due_ms >= NEVER_MS:
+                self.retries[key] = row._replace(due_ms=now_ms)
 
     @property
     def empty(self) -> bool:

@@ -145,6 +145,7 @@ class Checkpointer:
             lane = engine.lanes.get(number)
             if lane is not None and count:
                 lane.retry_count += count
+                lane.rows_changed = True
                 lane.next_retry_ms = engine.clock.now_ms()
                 engine.retrying.add(lane)
         engine.wake_starved()

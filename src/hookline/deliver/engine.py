@@ -90,7 +90,10 @@ class Engine:
             take = queue.popleft
             self.open_lanes.add(lane)
             while count > 0:
-                leaving = [Delivery(lane, take(), now_ms) for _ in range(min(count, BURST_MAX))]
+                if lane.order is None:
+                    leaving = [Delivery(lane, take(), now_ms) for _ in range(min(count, BURST_MAX))]
+                else:
+                    leaving = [Delivery(lane, event, now_ms) for event in self._whose_turn(lane, min(count, BURST_MAX))]
                 count -= BURST_MAX
                 if lane.loose:
                     lane.loose.difference_update([delivery.event.place for delivery in leaving])
@@ -100,9 +103,28 @@ class Engine:
         if lane.catch_up_rate is not None and not queue and not lane.detached:
             lane.catch_up_rate = None
             lane.pace()
-        if lane.full and len(queue) < QUEUE_LOW:
+        if lane.full and lane.size < QUEUE_LOW:
             lane.full = False
             self.on_room(lane)
+
+    def _whose_turn(self, lane: Lane, count: int) -> list[Event]:
+        """At most so many queued events that no earlier one of their user holds up."""
+        order, queue = lane.order, lane.queue
+        found: list[Event] = []
+        while order is not None and queue and len(found) < count:
+            event = queue.popleft()
+            if order.admit(event):
+                found.append(event)
+            elif order.spill(event.place):
+                self.failures.wait_for_turn(lane, event.place)
+        return found
+
+    def next_of_user(self, lane: Lane, place: int) -> None:
+        """An event no longer holds up its user's others (``delivery.order``)."""
+        following = lane.order.finished(place) if lane.order is not None else None
+        if following is not None:
+            lane.loose.add(following.place)
+            lane.queue.appendleft(following)
 
     def room(self, lane: Lane) -> int:
         """How many more requests of the lane may be in flight now."""
@@ -199,6 +221,8 @@ class Engine:
         if outstanding or delivery.failures or delivery.from_row:
             self._finish_uncommon_success(delivery, target)
         self._release(delivery)
+        if lane.order is not None:
+            self.next_of_user(lane, event.place)
         if milliseconds > SLOW_MS or not lane.breaker.steady:
             self._succeeded(lane, milliseconds)
         if lane.queue and not lane.ready:

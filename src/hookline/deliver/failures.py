@@ -8,7 +8,9 @@ from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
 from hookline.deliver.connection import Failure
 from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.event import Event
 from hookline.deliver.lane import Lane
+from hookline.deliver.order import NEVER_MS
 from hookline.deliver.schedule import retry_after_ms
 from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
@@ -121,6 +123,8 @@ class Failures:
             self._engine.retrying.add(lane)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
+        if delivery.attempt >= lane.options.set_aside_after:
+            self._engine.next_of_user(lane, place)
         self._engine.counters.retries_scheduled += 1
         self._engine.batch.retry(
             RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
@@ -138,12 +142,32 @@ class Failures:
             RetryRow(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
         )
 
+    def give_back_untried(self, lane: Lane, event: Event) -> None:
+        """Set an event aside that was queued out of order: a row with no attempt, due as soon as its turn is."""
+        if lane.order is None:
+            self.retry_never_tried(lane, event.place)
+            return
+        lane.order.note(event.place, event.record.user_key)
+        self.wait_for_turn(lane, event.place)
+        lane.order.call(event.place)
+
+    def wait_for_turn(self, lane: Lane, place: int) -> None:
+        """An event waits for its user's turn as a row: never tried, and not due before it is called."""
+        now_ms = self._engine.clock.now_ms()
+        lane.retry_count += 1
+        self._engine.retrying.add(lane)
+        lane.loose.discard(place)
+        lane.settling.add(place)
+        partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
+        self._engine.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
+
     def bury(self, delivery: Delivery, fate: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
         lane, event = delivery.lane, delivery.event
         record, place = event.record, event.place
         if delivery.from_row:
             self.settle_row(delivery)
+        self._engine.next_of_user(lane, place)
         self._engine.counters.dead_lettered += 1
         self._engine.batch.dead_letters.append(
             DeadLetterRow(

@@ -178,7 +178,7 @@ class Feeder:
             return True
         if group is None:
             return False
-        for lane in [lane for lane in shared.full if len(lane.queue) >= QUEUE_HIGH]:
+        for lane in [lane for lane in shared.full if lane.size >= QUEUE_HIGH]:
             self._leave(shared, lane)
         self._take(shared, group)
         shared.duplicates.work()
@@ -232,7 +232,7 @@ class Feeder:
         if not lane.queue:
             return
         self.engine.open_lanes.add(lane)
-        lane.full = len(lane.queue) >= QUEUE_LOW
+        lane.full = lane.size >= QUEUE_LOW
         if lane.full and shared is not None:
             shared.full.add(lane)
         self.engine.dispatch(lane)
@@ -257,9 +257,13 @@ class Feeder:
             partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
             intake = lane.intakes[partition]
             if event.place in lane.loose:
-                self.engine.failures.retry_never_tried(lane, event.place)
+                self.engine.failures.give_back_untried(lane, event)
             else:
                 intake.next_offset = min(intake.next_offset, offset)
+        if lane.order is not None:
+            # Others behind them have been delivered, so the lane cannot go back to where they stand.
+            for event in lane.order.let_go():
+                self.engine.failures.wait_for_turn(lane, event.place)
         lane.queue.clear()
         lane.full = False
         self.engine.open_lanes.add(lane)

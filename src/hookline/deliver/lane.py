@@ -8,12 +8,14 @@ brings it back. So a lane holds a bounded number of events, whatever its receive
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 
 from hookline.connections.model import PUBLISHED_NAMES, Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.breaker import Breaker
 from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
+from hookline.deliver.order import UserOrder
 from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
@@ -64,6 +66,7 @@ class Lane:
         "next_retry_ms",
         "number",
         "options",
+        "order",
         "paused",
         "probe_at_seconds",
         "probes",
@@ -72,6 +75,7 @@ class Lane:
         "ready",
         "retry_count",
         "rows",
+        "rows_changed",
         "run_started_ms",
         "settling",
         "sides",
@@ -89,6 +93,10 @@ class Lane:
         self.number = start.number
         self.breaker = Breaker(destination.delivery.max_concurrency)
         self.rate: Rate | None = None
+        self.order: UserOrder | None = None
+        """Set where one user's events go one after the other."""
+        self.rows_changed = False
+        """Whether retry rows came that the order does not know of."""
         self.gone = False
         """Whether every URL has answered 410: control will pause it."""
         self.queue: deque[Event] = deque()
@@ -127,6 +135,10 @@ class Lane:
         self.catch_up_rate = start.catch_up_rate
         self.targets = targets
         self.options = options = destination.delivery
+        if options.order == "none":
+            self.order = None
+        elif self.order is None:
+            self.order = UserOrder()
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
         self.pace()
@@ -149,6 +161,11 @@ class Lane:
         return chosen and (record.selection is None or refusal(record.selection, self.name) is None)
 
     @property
+    def size(self) -> int:
+        """Events in memory that have not been sent."""
+        return len(self.queue) if self.order is None else len(self.queue) + len(self.order.held)
+
+    @property
     def halted(self) -> bool:
         """Whether nothing is sent but single probes, if those."""
         return self.paused or self.breaker.allowance == 0
@@ -166,11 +183,12 @@ class Lane:
     @property
     def busy(self) -> bool:
         """Whether anything is queued or in flight."""
-        return bool(self.queue or self.in_flight)
+        return bool(self.size or self.in_flight)
 
     def undone(self, partition: int) -> list[int]:
         """Offsets taken and not yet done that have no retry row, ascending."""
-        offsets = [e.place & OFFSET_MASK for e in self.queue if e.place >> PLACE_SHIFT == partition]
+        held = () if self.order is None else self.order.held.values()
+        offsets = [e.place & OFFSET_MASK for e in chain(self.queue, held) if e.place >> PLACE_SHIFT == partition]
         offsets += [
             place & OFFSET_MASK
             for place, delivery in self.in_flight.items()

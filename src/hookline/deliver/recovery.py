@@ -10,6 +10,7 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.order_rows import load_order
 from hookline.deliver.registry import Registry
 from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
@@ -88,7 +89,7 @@ class Recovery:
         self._recovered.setdefault(partition, []).extend(done[place] for place in ahead)
         for offset in places.to_offsets(undone):
             self._restore_undone(lane, partition, offset, done)
-        lane.full = len(lane.queue) >= QUEUE_LOW
+        lane.full = lane.size >= QUEUE_LOW
         if lane.full and intake.attached:
             shared.full.add(lane)
 
@@ -100,11 +101,12 @@ class Recovery:
         record = self._journal.get(partition, offset)
         if record is None or record.erased:
             return
+        event = Event(place, record)
         if lane.halted:
-            self._engine.failures.retry_never_tried(lane, place)
+            self._engine.failures.give_back_untried(lane, event)
         else:
             lane.loose.add(place)
-            lane.queue.append(Event(place, record))
+            lane.queue.append(event)
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:
         if backlog is None:
@@ -120,6 +122,7 @@ class Recovery:
                 lane.settling.add(place)
                 self._engine.batch.settle(lane.number, row.partition, row.offset)
                 self._recovered.setdefault(row.partition, []).append(done[place])
+        load_order(lane, self._store, self._journal)
 
     def _read_ring(self) -> None:
         ring = self._engine.ring

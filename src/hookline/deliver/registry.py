@@ -99,6 +99,8 @@ class Registry:
             if intake.attached:
                 shared.leave(lane)
                 intake.attached = True
+        if lane.options.order != destination.delivery.order:
+            self._change_order(lane)
         was_unusable = not lane.targets
         pause = lane.start.paused
         lane.configure(destination, start, self._targets(destination, start))
@@ -110,6 +112,14 @@ class Registry:
             self._engine.probing.add(lane)
         lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
+
+    def _change_order(self, lane: Lane) -> None:
+        """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
+        self._feeder.detach(lane)
+        now_ms = self._engine.clock.now_ms()
+        self._engine.batch.unorder(lane.number, now_ms)
+        lane.next_retry_ms = now_ms
+        lane.rows_changed = True
 
     def _resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""

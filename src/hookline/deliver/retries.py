@@ -13,9 +13,11 @@ from hookline.deliver.engine import SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
+from hookline.deliver.order import UserOrder
+from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import Reader
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
 ROWS_PER_TURN_MAX = 256
 PROBE_ROWS = 16
@@ -41,10 +43,27 @@ class Retries:
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
-            elif lane.next_retry_ms <= now_ms and not lane.halted:
-                self._start_due(lane, now_ms)
+            elif not lane.halted:
+                if lane.order is not None:
+                    self._start_called(lane, lane.order, now_ms)
+                if lane.next_retry_ms <= now_ms:
+                    self._start_due(lane, now_ms)
         for lane in list(self._engine.probing):
             self._probe(lane, now_ms)
+
+    def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
+        """Start the rows whose user's turn it is (``delivery.order``)."""
+        if lane.rows_changed:
+            lane.rows_changed = False
+            load_order(lane, self._store, self._journal)
+        called, order.called = order.called, []
+        for place in called:
+            if place in lane.settling or self._engine.room(lane) <= 0:
+                order.called.append(place)
+                continue
+            row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+            if row is not None:
+                self._start(lane, row, now_ms)
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._engine.room(lane), ROWS_PER_TURN_MAX)
@@ -69,6 +88,8 @@ class Retries:
         place = row.partition << PLACE_SHIFT | row.offset
         if place in lane.in_flight or place in lane.settling:
             return False
+        if lane.order is not None and not lane.order.may_start(place):
+            return False
         record = self._journal.get(row.partition, row.offset)
         if record is None or record.erased:
             self._close(lane, row, place)
@@ -86,6 +107,7 @@ class Retries:
         lane.retry_count -= 1
         lane.settling.add(place)
         self._engine.batch.settle(lane.number, row.partition, row.offset)
+        self._engine.next_of_user(lane, place)
 
     # probes
 
@@ -110,7 +132,7 @@ class Retries:
         if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
             return
         event = self._feeder.take_one(lane)
-        if event is not None:
+        if event is not None and self._is_its_turn(lane, event):
             engine.start(lane, event, 1, now_ms, ALL_URLS, False)
 
     def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
@@ -118,12 +140,24 @@ class Retries:
             return False
         event = lane.queue.popleft()
         lane.loose.discard(event.place)
+        if not self._is_its_turn(lane, event):
+            return False
         self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
         return True
+
+    def _is_its_turn(self, lane: Lane, event: Event) -> bool:
+        """Whether no earlier event of its user holds it up; if one does, it waits as a row."""
+        if lane.order is None or lane.order.admit(event):
+            return True
+        del lane.order.held[event.place]
+        self._engine.failures.wait_for_turn(lane, event.place)
+        return False
 
     def _probe_with_row(self, lane: Lane, now_ms: int) -> bool:
         rows = self._store.oldest(lane.number, PROBE_ROWS + len(lane.settling))
         rows = [row for row in rows if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
+        if lane.order is not None:
+            rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
         if not rows:
             return False
         row = rows[(lane.probes - 1) // 2 % min(len(rows), PROBE_ROWS)]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hookline.database.sqlite import connect
 from hookline.deliver.batch import Batch, BlockRow, RetryRow
+from hookline.deliver.order import NEVER_MS
 from hookline.outcomes.progress import BUCKET_SHIFT
 
 DEAD_LETTERS_MAX = 100_000
@@ -80,6 +81,11 @@ class DeliverStore:
         """The oldest events of a lane that were tried and failed."""
         return self._retries('lane = ? ORDER BY partition, "offset" LIMIT ?', (lane, limit))
 
+    def row(self, lane: int, partition: int, offset: int) -> RetryRow | None:
+        """One retry row."""
+        found = self._retries('lane = ? AND partition = ? AND "offset" = ?', (lane, partition, offset))
+        return found[0] if found else None
+
     def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
         """Retry rows whose first attempt lies before a time."""
         return self._retries("lane = ? AND first_at < ? LIMIT ?", (lane, first_at_before_ms, limit))
@@ -108,6 +114,7 @@ class DeliverStore:
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
         many("UPDATE retries SET first_at = first_at + ? WHERE lane = ?", batch.shifts)
+        many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}", batch.unordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         many("INSERT OR REPLACE INTO retries VALUES (?, ?, ?, ?, ?, ?, ?)", batch.retries.values())
         many(

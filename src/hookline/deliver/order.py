@@ -1,0 +1,91 @@
+"""Per-user order of a lane (``delivery.order: user``): one user's events go one after the other, oldest first.
+
+An event is *pending* from the moment the lane takes it until it is delivered, given up or set aside; only the first
+pending event of a user may be sent. The others wait in memory (``held``) or, beyond ``HELD_MAX``, as retry rows that
+are never due by themselves: their turn is called. So one user's trouble holds up that user only.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from hookline.deliver.event import Event
+
+HELD_MAX = 1_024
+"""Events of a lane that wait for their user's turn in memory; the rest wait as rows."""
+
+NEVER_MS = 2**62
+"""The due time of a row whose turn is called."""
+
+
+class UserOrder:
+    """The pending events of one lane. A place names an event; ``held`` are those in memory, by place."""
+
+    __slots__ = ("_pending", "_user_of", "called", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[int, Event] = {}
+        self.called: list[int] = []
+        """Places of rows whose turn has come."""
+        self._pending: dict[str, list[int]] = {}
+        self._user_of: dict[int, str] = {}
+
+    def admit(self, event: Event) -> bool:
+        """Whether the event may be sent now; if not, it is pending from now on and held."""
+        if self.note(event.place, event.record.user_key):
+            return True
+        self.held[event.place] = event
+        return False
+
+    def note(self, place: int, user: str) -> bool:
+        """Make an event pending; return whether it is the first of its user."""
+        places = self._pending.setdefault(user, [])
+        if place not in self._user_of:
+            self._user_of[place] = user
+            insort(places, place)
+        return places[0] == place
+
+    def may_start(self, place: int) -> bool:
+        """Whether a row may be tried: it is the first of its user, or was set aside."""
+        user = self._user_of.get(place)
+        return user is None or self._pending[user][0] == place
+
+    def holds_up(self, place: int) -> bool:
+        """Whether the event is pending: others of its user wait for it, or would."""
+        return place in self._user_of
+
+    def finished(self, place: int) -> Event | None:
+        """The event no longer holds up its user; return the next one when it is held. A row's turn is called."""
+        user = self._user_of.pop(place, None)
+        if user is None:
+            return None
+        places = self._pending[user]
+        was_first = places[0] == place
+        places.remove(place)
+        if not places:
+            del self._pending[user]
+            return None
+        if not was_first:
+            return None
+        following = self.held.pop(places[0], None)
+        if following is None:
+            self.called.append(places[0])
+        return following
+
+    def spill(self, place: int) -> bool:
+        """Whether a held event must wait as a row, because too many are in memory; then it is no longer held."""
+        if len(self.held) <= HELD_MAX:
+            return False
+        del self.held[place]
+        return True
+
+    def let_go(self) -> list[Event]:
+        """Give up what is held in memory, to become rows; they stay pending."""
+        held = list(self.held.values())
+        self.held.clear()
+        return held
+
+    def call(self, place: int) -> None:
+        """Call the turn of a row, if it is the first of its user; otherwise its turn comes when the others are done."""
+        if self.may_start(place):
+            self.called.append(place)

@@ -1,0 +1,30 @@
+"""Makes the retry rows of an ordered lane pending again: after a restart, and when dead letters were called back."""
+
+from __future__ import annotations
+
+from hookline.deliver.lane import RETRY_ROWS_MAX, Lane
+from hookline.deliver.order import NEVER_MS
+from hookline.deliver.store import DeliverStore
+from hookline.journal.port import Reader
+from hookline.outcomes.progress import PLACE_SHIFT
+
+
+def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
+    """Note every row that holds up its user, and call the turn of those that wait to be called and are first."""
+    order = lane.order
+    if order is None:
+        return
+    waiting: list[int] = []
+    for row in store.oldest(lane.number, RETRY_ROWS_MAX):
+        place = row.partition << PLACE_SHIFT | row.offset
+        # What the next checkpoint changes is known already, or done.
+        if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+            continue
+        record = journal.get(row.partition, row.offset)
+        if record is not None and not record.erased:
+            order.note(place, record.user_key)
+        if row.due_ms >= NEVER_MS:
+            waiting.append(place)
+    order.called.clear()
+    for place in waiting:
+        order.call(place)

@@ -1,0 +1,221 @@
+"""``delivery.order: user``: one user's events go one after the other, and one user's trouble is only theirs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hookline.connections.model import DeliveryOptions, Pause
+from hookline.deliver import order
+from hookline.deliver.order import NEVER_MS, UserOrder
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Request, Rig, destination, source
+
+ORDERED = DeliveryOptions(order="user", set_aside_after=3)
+
+
+@pytest.fixture
+def crm(rig: Rig) -> Rig:
+    """A started rig with one ordered destination."""
+    rig.change(source(), destination("crm", delivery=ORDERED))
+    rig.start()
+    return rig
+
+
+def send(rig: Rig, *names: str) -> None:
+    """Accept events named ``USER-NUMBER``."""
+    rig.append(*(rig.record(name, user_key=name.split("-")[0]) for name in names))
+    rig.turn()
+
+
+def asked(rig: Rig) -> list[str]:
+    """The events that have a request without an answer, by name."""
+    return [request.delivery.event.record.message_id for request in rig.network.waiting]
+
+
+def request(rig: Rig, name: str) -> Request:
+    """The request of one event."""
+    return next(each for each in rig.network.waiting if each.delivery.event.record.message_id == name)
+
+
+def test_the_next_one_waits_for_the_answer(crm: Rig) -> None:
+    """Other users do not wait."""
+    send(crm, "ann-1", "ann-2", "bob-1", "ann-3")
+    assert asked(crm) == ["ann-1", "bob-1"]
+    crm.answer(request(crm, "ann-1"), 200)
+    crm.turn()
+    assert asked(crm) == ["bob-1", "ann-2"]
+    crm.answer_all(200)
+    assert crm.offsets("crm") == [0, 2, 1, 3]
+
+
+def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:
+    """Until it has succeeded, none of the user's later events is sent."""
+    send(crm, "ann-1", "ann-2", "bob-1", "bob-2")
+    crm.answer(request(crm, "ann-1"), 503)
+    crm.answer_all(200, "crm")
+    crm.checkpoint()
+    assert crm.offsets("crm") == [0, 2, 3]
+    crm.pass_time(1.1)
+    assert asked(crm) == ["ann-1"]
+    crm.answer_all(200)
+    assert crm.offsets("crm")[-2:] == [0, 1]
+
+
+def test_an_event_that_keeps_failing_is_set_aside(crm: Rig) -> None:
+    """After three tries the user's others go on, and it is still tried by itself."""
+    send(crm, "ann-1", "ann-2")
+    for _ in range(3):
+        assert asked(crm) == ["ann-1"]
+        crm.answer(request(crm, "ann-1"), 503)
+        crm.turn()
+        crm.checkpoint()
+        if not crm.network.waiting:
+            crm.pass_time(10)
+    crm.answer(request(crm, "ann-2"), 200)
+    crm.come_to_rest()
+    assert {crm.fate_at(name, "crm") for name in ("ann-1", "ann-2")} == {"delivered"}
+
+
+def test_a_refusal_for_good_lets_the_next_one_go(crm: Rig) -> None:
+    """A dead letter holds up nobody."""
+    send(crm, "ann-1", "ann-2")
+    crm.answer(request(crm, "ann-1"), 400)
+    crm.turn()
+    assert asked(crm) == ["ann-2"]
+
+
+def test_beyond_a_bound_they_wait_as_rows(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded, and the order holds all the same."""
+    monkeypatch.setattr(order, "HELD_MAX", 3)
+    send(crm, *(f"ann-{n}" for n in range(20)), "bob-1")
+    lane = crm.lane("crm")
+    assert lane.order is not None
+    assert len(lane.order.held) == 3
+    assert lane.retry_count == 16
+    crm.checkpoint()
+    crm.come_to_rest(seconds=0.1)
+    assert [offset for offset in crm.offsets("crm") if offset < 20] == list(range(20))
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_order_survives_a_crash(crm: Rig, saved: bool) -> None:
+    """A failed event holds up its user after a restart too."""
+    send(crm, "ann-1", "ann-2", "ann-3")
+    crm.answer(request(crm, "ann-1"), 503)
+    crm.turn()
+    if saved:
+        crm.checkpoint()
+    crm.restart()
+    crm.turn()
+    crm.pass_time(1.1)
+    assert asked(crm) == ["ann-1"]
+    crm.come_to_rest()
+    assert crm.offsets("crm")[-2:] == [1, 2]
+
+
+def test_a_pause_keeps_the_order(crm: Rig) -> None:
+    """What was held in memory comes back in its order, and nothing twice."""
+    send(crm, "ann-1", "ann-2", "ann-3", "bob-1")
+    crm.store.pause("crm", Pause(since=crm.clock.now_ms()), "test", crm.appender.ends)
+    crm.follow()
+    crm.answer_all(200)
+    crm.checkpoint()
+    crm.store.resume("crm", None, "test", crm.appender.ends)
+    crm.follow()
+    crm.come_to_rest(seconds=0.2)
+    assert crm.offsets("crm") == [0, 3, 1, 2]
+
+
+def test_giving_up_the_order_frees_what_waited(crm: Rig) -> None:
+    """Nothing waits for a turn that is no longer called."""
+    send(crm, "ann-1", "ann-2", "ann-3")
+    crm.change(destination("crm"))
+    crm.follow()
+    crm.pass_time(0.1)
+    crm.checkpoint()
+    crm.pass_time(2)
+    assert sorted(asked(crm)) == ["ann-1", "ann-2", "ann-3"]
+    crm.come_to_rest()
+    assert sorted(crm.offsets("crm")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_each_users_successes_are_in_order(make_rig: MakeRig, seed: int) -> None:
+    """Failures, crashes, pauses and checkpoints at random: only what was set aside may come late, nothing is lost."""
+    rig = make_rig()
+    chance = random.Random(seed)
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user", set_aside_after=100)))
+    rig.start()
+    count = 0
+    accepted: list[int] = []
+    for _ in range(150):
+        step = chance.random()
+        if step < 0.35:
+            names = [f"{chance.choice('abc')}-{seed}-{count + n}" for n in range(chance.randint(1, 6))]
+            count += len(names)
+            send(rig, *names)
+        elif step < 0.8 and rig.network.waiting:
+            answered = chance.choice(rig.network.waiting)
+            status = chance.choice([200, 200, 200, 503])
+            if status == 200:
+                accepted.append(answered.offset)
+            rig.answer(answered, status)
+            rig.turn()
+        elif step < 0.88:
+            rig.checkpoint()
+        elif step < 0.96:
+            rig.pass_time(chance.choice([0.1, 0.6, 3.0]))
+        elif step < 0.98:
+            rig.restart()
+            rig.turn()
+        else:
+            rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+            rig.follow()
+            rig.checkpoint()
+            rig.store.resume("crm", None, "test", rig.appender.ends)
+            rig.follow()
+    for _ in range(2_000):
+        for answered in list(rig.network.waiting):
+            accepted.append(answered.offset)
+            rig.answer(answered, 200)
+            rig.turn()
+        rig.checkpoint()
+        if rig.at_rest():
+            break
+        rig.pass_time(0.5)
+    firsts = list(dict.fromkeys(accepted))
+    users = {offset: record.user_key for offset in firsts if (record := rig.role.journal.get(0, offset))}
+    for user in "abc":
+        mine = [offset for offset in firsts if users[offset] == user]
+        assert mine == sorted(mine)
+    assert sorted(firsts) == list(range(count))
+
+
+class TestPending:
+    """The bookkeeping by itself."""
+
+    def test_a_row_is_called_when_its_turn_comes(self) -> None:
+        """And not before the one ahead is done."""
+        mine = UserOrder()
+        assert mine.note(1, "ann")
+        assert not mine.note(2, "ann")
+        mine.call(2)
+        assert mine.called == []
+        assert mine.finished(1) is None
+        assert mine.called == [2]
+
+    def test_what_was_set_aside_may_be_tried_beside_others(self) -> None:
+        """It is pending no more."""
+        mine = UserOrder()
+        mine.note(1, "ann")
+        mine.note(2, "ann")
+        mine.finished(1)
+        assert mine.may_start(1)
+        assert mine.may_start(2)
+        assert not mine.holds_up(1)
+
+    def test_never_is_later_than_any_time(self) -> None:
+        """In the database's 64-bit integers too."""
+        assert 10**15 < NEVER_MS < 2**63

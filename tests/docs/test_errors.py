@@ -11,6 +11,7 @@ import pytest
 from hookline.collect.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
 from hookline.control.problem import CODES
+from hookline.control.secret_rotation import STATUS_OF_REFUSAL
 from hookline.outcomes.outcome import FINAL, Outcome
 from tests.docs.pages import ROOT, section
 
@@ -54,7 +55,7 @@ def test_admin_errors_are_documented() -> None:
     """Every code that the admin API answers is in its table, with its status."""
     documented = {code: cells[0] for code, cells in table("Admin API").items()}
     answered = {code: str(status) for status, (code, _) in CODES.items()}
-    answered |= {code: str(status) for code, status in raised_problems().items()}
+    answered |= {code: str(status) for code, status in {**raised_problems(), **STATUS_OF_REFUSAL}.items()}
     assert answered.items() <= documented.items()
     assert documented.keys() - answered.keys() <= {"version_conflict"}  # raised by the store, answered under its code
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination
@@ -22,14 +23,16 @@ class FieldChange(msgspec.Struct, frozen=True):
     after: Any
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happens to one object, and ``note`` why where that is not plain."""
+class Change(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What happens to one object, and ``note`` why where that is not plain. ``stale_secret`` says that the file has a
+    secret that was rotated out, which was left aside."""
 
     action: Action
     kind: Kind
     id: str
     fields: tuple[FieldChange, ...] = ()
     note: str | None = None
+    stale_secret: bool = False
 
 
 def compare(before: Object | None, after: Object | None) -> tuple[FieldChange, ...]:
@@ -46,8 +49,10 @@ def compare(before: Object | None, after: Object | None) -> tuple[FieldChange, .
 def _flat(object: Object | None, hide: bool) -> dict[str, Any]:
     if object is None:
         return {}
-    if hide and isinstance(object, Destination):
-        object = redact(object)
+    if isinstance(object, Destination):
+        # A secret that signs no more is nothing to show, and no difference.
+        running = (replace(each, digest="") for each in object.rotations if each.previous is not None)
+        object = redact(object) if hide else replace(object, rotations=tuple(running))
     leaves: dict[str, Any] = {}
     _collect(msgspec.to_builtins(object), "", leaves)
     return leaves

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from hookline.connections.headers import check_static_headers
+from hookline.connections.headers import STANDARD_WEBHOOKS, check_static_headers
 from hookline.connections.model import Destination, Source
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.connections.secrets import check_secret, is_reference
+from hookline.connections.secrets import check_secret, check_standard_secret, is_reference
 
 SOURCES_MAX = 10_000
 DESTINATIONS_MAX = 20_000
@@ -35,6 +35,7 @@ ProblemCode = Literal[
     "invalid_headers",
     "invalid_secret",
     "nothing_to_keep",
+    "rotated_out",
     "made_elsewhere",
     "not_found",
     "not_enabled",
@@ -99,10 +100,23 @@ def check_destination(path: str, destination: Destination) -> list[Problem]:
         for name, value in webhook.headers.items():
             if is_reference(value):
                 problems += _judge("invalid_secret", f"{place}.headers.{name}", check_secret, value)
+    standard = destination.settings.standard_webhooks
+    if standard is not None:
+        place = join(path, "settings.standardWebhooks.secret")
+        problems += _judge("invalid_secret", place, check_standard_secret, standard.secret)
+        problems += _check_standard_headers(path, destination)
     secret = destination.settings.shared_secret
     if secret is not None:
         problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, secret)
     return problems
+
+
+def _check_standard_headers(path: str, destination: Destination) -> Iterable[Problem]:
+    for index, webhook in enumerate(destination.settings.webhooks):
+        for name in webhook.headers:
+            if name.lower() in STANDARD_WEBHOOKS:
+                place = join(path, f"settings.webhooks[{index}].headers")
+                yield Problem("invalid_headers", place, f"header {name!r} is set by standardWebhooks: leave it out")
 
 
 def check_sources(path: str, destination: Destination, known: Mapping[str, object]) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -18,15 +18,20 @@ from hookline.connections.check import (
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import NothingToKeep, restore
+from hookline.connections.rotation import carry_rotations, rotated_out
 from hookline.connections.state import Object, State
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Create or replace an object; ``path`` is where its problems are said to be."""
+    """Create or replace an object; ``path`` is where its problems are said to be.
+
+    ``rotating`` says that the object's rotations are meant; elsewhere the stored ones go on.
+    """
 
     object: Object
     path: str = ""
+    rotating: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -58,10 +63,16 @@ def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], li
     for edit in edits:
         if isinstance(edit, Put) and isinstance(edit.object, Destination):
             stored = state.destinations.get(edit.id)
+            before = None if stored is None else stored.object
             try:
-                edit = Put(restore(edit.object, None if stored is None else stored.object), edit.path)
+                wanted = restore(edit.object, before)
             except NothingToKeep as error:
                 problems.append(Problem("nothing_to_keep", join(edit.path, error.path), str(error)))
+            else:
+                if not edit.rotating:
+                    problems += _check_rotated_out(edit.path, wanted, before)
+                    wanted = carry_rotations(wanted, before)
+                edit = replace(edit, object=wanted)
         restored.append(edit)
     return restored, problems
 
@@ -83,6 +94,12 @@ def check_edits(state: State, edits: Sequence[Edit]) -> list[Problem]:
             problems += check_destination(edit.path, edit.object)
             problems += check_sources(edit.path, edit.object, known)
     return problems + check_counts(len(sources), len(destinations))
+
+
+def _check_rotated_out(path: str, wanted: Destination, stored: Destination | None) -> Iterator[Problem]:
+    for setting in rotated_out(wanted, stored):
+        message = "this secret was rotated out; write keep or the new one, or rotate back to it with rotate-secret"
+        yield Problem("rotated_out", join(path, f"settings.{setting}"), message)
 
 
 def _ids(keys: set[tuple[Kind, str]], kind: Kind) -> set[str]:

@@ -17,8 +17,9 @@ from hookline.connections.changes import Change, compare
 from hookline.connections.check import Problem, check_all
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
-from hookline.connections.model import DeliveryOptions, Destination, Offsets, Snapshot
+from hookline.connections.model import DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
 from hookline.connections.redaction import NothingToKeep, redact, restore
+from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, Stored
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.connections.yaml_tree import YamlTree
@@ -121,8 +122,9 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
     edits: list[Edit] = []
     problems: list[Problem] = []
     for path, object in configuration.objects():
+        stored = _stored(store, Put(object))
+        object, stale = _with_rotated(object, stored)
         put = Put(object, path)
-        stored = _stored(store, put)
         after = _restored(object, stored)
         if stored is not None and stored.owner != OWNER and stored.object != after:
             message = (
@@ -131,7 +133,7 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
             )
             problems.append(Problem("made_elsewhere", path, message))
         edits.append(put)
-        changes.append(_change(put, stored, after))
+        changes.append(_change(put, stored, after, stale))
     named = {(edit.kind, edit.id) for edit in edits}
     for left in _owned(store):
         if (left.kind, left.id) in named:
@@ -145,13 +147,17 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
     return changes, edits, problems
 
 
-def _change(put: Put, stored: Stored[Any] | None, after: Object) -> Change:
+def _change(put: Put, stored: Stored[Any] | None, after: Object, stale: Sequence[SecretSetting]) -> Change:
+    note = None
+    if stale:
+        note = f"the file has a secret that was rotated out ({', '.join(stale)}); the new one stays, write keep there"
     if stored is None:
         return Change("create", put.kind, put.id, compare(None, after))
     if stored.object != after:
-        return Change("change", put.kind, put.id, compare(stored.object, after))
-    note = None if stored.owner == OWNER else "was made through the API and is the file's from now on"
-    return Change("keep", put.kind, put.id, note=note)
+        return Change("change", put.kind, put.id, compare(stored.object, after), note, bool(stale))
+    if note is None and stored.owner != OWNER:
+        note = "was made through the API and is the file's from now on"
+    return Change("keep", put.kind, put.id, note=note, stale_secret=bool(stale))
 
 
 def _stored(store: Store, put: Put) -> Stored[Any] | None:
@@ -161,10 +167,19 @@ def _stored(store: Store, put: Put) -> Stored[Any] | None:
 def _restored(object: Object, stored: Stored[Any] | None) -> Object:
     if not isinstance(object, Destination):
         return object
+    before = None if stored is None else stored.object
     try:
-        return restore(object, None if stored is None else stored.object)
+        return carry_rotations(restore(object, before), before)
     except NothingToKeep:
         return object  # the store's own check says where
+
+
+def _with_rotated(object: Object, stored: Stored[Any] | None) -> tuple[Object, list[SecretSetting]]:
+    """The object without secrets that were rotated out: a file that still has one must not undo the rotation, nor
+    keep the service from starting."""
+    if not isinstance(object, Destination):
+        return object, []
+    return with_rotated(object, None if stored is None else stored.object)
 
 
 def _owned(store: Store) -> Sequence[Delete]:
@@ -179,8 +194,10 @@ def _document(object: Object) -> dict[str, Any]:
     for webhook in built.get("settings", {}).get("webhooks", ()):
         if not webhook["headers"]:
             del webhook["headers"]
-    if "settings" in built and built["settings"]["sharedSecret"] is None:
-        del built["settings"]["sharedSecret"]
+    built.pop("rotations", None)  # nobody's to write; they go on where they are
+    for name in ("sharedSecret", "standardWebhooks"):
+        if "settings" in built and built["settings"][name] is None:
+            del built["settings"][name]
     if "delivery" in built:
         built["delivery"] = {name: value for name, value in built["delivery"].items() if value != _USUAL[name]}
         if not built["delivery"]:

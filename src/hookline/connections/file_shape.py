@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from types import UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -20,6 +21,8 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 SECTIONS = ("sources", "destinations")
 LATER_SECTIONS = ("audiences", "computedTraits")
 LATER_KEYS: dict[type[msgspec.Struct], tuple[str, ...]] = {Destination: ("filters",)}
+MADE_KEYS: dict[type[msgspec.Struct], dict[str, str]] = {Destination: {"rotations": "hookline secrets rotate"}}
+"""Keys that the API shows and nobody writes, with the command that makes them."""
 CHOICES = {"type": get_args(get_type_hints(Source)["type"]), "kind": get_args(get_type_hints(Destination)["kind"])}
 
 
@@ -86,6 +89,8 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
     same, so that one wrong key does not hide another mistake."""
     if get_origin(type) is Annotated:
         type = get_args(type)[0]
+    if get_origin(type) is UnionType:
+        type = next((each for each in get_args(type) if isinstance(each, _StructMeta)), type)
     if get_origin(type) is tuple and isinstance(value, list):
         inner = get_args(type)[0]
         return [_without_unknown(item, inner, f"{path}[{index}]", problems) for index, item in enumerate(value)]
@@ -94,7 +99,9 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
     known = _keys(type)
     kept: dict[str, Any] = {}
     for name, inner_value in value.items():
-        if name in known:
+        if name in MADE_KEYS.get(type, {}):
+            problems += _made(join(path, name), inner_value, MADE_KEYS[type][name])
+        elif name in known:
             kept[name] = _without_unknown(inner_value, known[name], join(path, name), problems)
         elif name in LATER_KEYS.get(type, ()):
             problems += _later(join(path, name), inner_value)
@@ -118,6 +125,13 @@ def _later(path: str, value: Any) -> list[Problem]:
         return []
     name = path.rpartition(".")[2]
     return [Problem("not_supported", path, f"{name} are not supported by this version; take them out")]
+
+
+def _made(path: str, value: Any, command: str) -> list[Problem]:
+    if not value:
+        return []
+    name = path.rpartition(".")[2]
+    return [Problem("invalid_value", path, f"{name} are made with `{command}`, not written; take them out")]
 
 
 def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:

@@ -13,9 +13,21 @@ _UNSENDABLE = re.compile(r"[^\x20-\x7e\xa0-\xff]")
 _HEADER_LINE_EXTRA_BYTES = len(": \r\n")
 
 SET_BY_HOOKLINE = frozenset(
-    {"host", "content-length", "content-type", "user-agent", "x-signature", "x-message-id", "x-hookline-replay"}
+    {
+        "host",
+        "content-length",
+        "content-type",
+        "user-agent",
+        "x-signature",
+        "x-signature-next",
+        "x-message-id",
+        "x-hookline-replay",
+    }
 )
 """Headers of every webhook request that only Hookline writes."""
+
+STANDARD_WEBHOOKS = frozenset({"webhook-id", "webhook-timestamp", "webhook-signature"})
+"""Headers that Hookline writes where a destination asks for Standard Webhooks, and that are free elsewhere."""
 
 HOP_BY_HOP = frozenset({"connection", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 """Headers that belong to one connection, not to a message (RFC 9110 section 7.6.1); with every ``Proxy-*``."""

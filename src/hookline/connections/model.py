@@ -34,6 +34,19 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     headers: dict[str, str] = {}
 
 
+SecretSetting = Literal["sharedSecret", "standardWebhooks"]
+"""The settings that hold a secret to sign with, each of which rotates by itself."""
+
+
+class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Asks for the headers of the Standard Webhooks specification; ``secret`` is ``whsec_…`` or a reference to it.
+
+    The API also takes ``generate: true`` in place of a secret, makes one and shows it in that answer only.
+    """
+
+    secret: str
+
+
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Settings of a destination of kind ``webhook`` (SPEC 2.1).
 
@@ -42,6 +55,22 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
     webhooks: Annotated[tuple[Webhook, ...], msgspec.Meta(min_length=1, max_length=WEBHOOKS_MAX)]
     shared_secret: str | None = None
+    standard_webhooks: StandardWebhooks | None = None
+
+
+class Rotation(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """One replacement of a secret: until ``until`` requests are signed with ``previous`` too (``rotation.py``).
+
+    ``previous`` is None once nothing is signed with it any more; ``digest`` then still tells it from other secrets.
+    """
+
+    setting: SecretSetting
+    since: str
+    until: str
+    previous: str | None = None
+    digest: str = ""
 
 
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -61,7 +90,10 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Where events go: a kind from the catalog, its settings, and the sources that feed it."""
+    """Where events go: a kind from the catalog, its settings, and the sources that feed it.
+
+    ``rotations`` only changes when a secret rotates; what comes in with an object is not looked at.
+    """
 
     id: Id
     name: Name
@@ -70,6 +102,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     enabled: bool = True
     settings: WebhookSettings
     delivery: DeliveryOptions = DeliveryOptions()
+    rotations: tuple[Rotation, ...] = ()
 
 
 Offsets = dict[int, int]

@@ -1,7 +1,8 @@
 """Showing a destination without its secrets, and taking it back with the secrets it stands for.
 
 What goes out to a page, an API client or an exported file has masks or ``keep`` where secrets are; what comes back
-with them leaves the stored ones as they are. Secrets are the shared secret and the headers that carry credentials.
+with them leaves the stored ones as they are. Secrets are the two to sign with, those that rotate out, and the headers
+that carry credentials.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from hookline.connections.model import Destination, Webhook
+from hookline.connections.model import Destination, Rotation, StandardWebhooks, Webhook
+from hookline.connections.rotation import running_rotations
 from hookline.connections.secrets import MASK, is_reference, mask
 
 KEEP = "keep"
@@ -33,8 +35,13 @@ def is_secret_header(name: str) -> bool:
     return _SECRET_HEADER.search(name) is not None
 
 
-def redact(destination: Destination, keep: bool = False) -> Destination:
-    """The destination with its secrets masked, or with ``keep`` in their place."""
+def stands_for_stored(value: str) -> bool:
+    """Whether a value is ``keep`` or a mask."""
+    return value == KEEP or value.startswith(MASK)
+
+
+def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Destination:
+    """The destination with its secrets masked, or with ``keep`` in their place, and the rotations that run still."""
 
     def hidden(secret: str) -> str:
         return KEEP if keep and not is_reference(secret) else mask(secret)
@@ -50,7 +57,14 @@ def redact(destination: Destination, keep: bool = False) -> Destination:
         for webhook in settings.webhooks
     )
     secret = None if settings.shared_secret is None else hidden(settings.shared_secret)
-    return replace(destination, settings=replace(settings, webhooks=webhooks, shared_secret=secret))
+    standard = settings.standard_webhooks
+    if standard is not None:
+        standard = StandardWebhooks(secret=hidden(standard.secret))
+    return replace(
+        destination,
+        settings=replace(settings, webhooks=webhooks, shared_secret=secret, standard_webhooks=standard),
+        rotations=tuple(_shown(rotation) for rotation in running_rotations(destination, now_ms)),
+    )
 
 
 def restore(destination: Destination, stored: Destination | None) -> Destination:
@@ -60,7 +74,9 @@ def restore(destination: Destination, stored: Destination | None) -> Destination
     origin (scheme, host, port), so that a credential never moves to another receiver unseen.
     """
     settings = destination.settings
-    if settings.shared_secret is None and not any(webhook.headers for webhook in settings.webhooks):
+    standard = settings.standard_webhooks
+    unsigned = settings.shared_secret is None and standard is None
+    if unsigned and not any(webhook.headers for webhook in settings.webhooks):
         return destination
     before = None if stored is None else stored.settings
     webhooks = tuple(
@@ -70,7 +86,15 @@ def restore(destination: Destination, stored: Destination | None) -> Destination
     secret = settings.shared_secret
     if secret is not None:
         secret = _restored(secret, None if before is None else before.shared_secret, "settings.sharedSecret")
-    return replace(destination, settings=replace(settings, webhooks=webhooks, shared_secret=secret))
+    if standard is not None:
+        old = None if before is None or before.standard_webhooks is None else before.standard_webhooks.secret
+        standard = StandardWebhooks(secret=_restored(standard.secret, old, "settings.standardWebhooks.secret"))
+    restored = replace(settings, webhooks=webhooks, shared_secret=secret, standard_webhooks=standard)
+    return replace(destination, settings=restored)
+
+
+def _shown(rotation: Rotation) -> Rotation:
+    return replace(rotation, previous=mask(rotation.previous or ""), digest="")
 
 
 def _restore_headers(webhook: Webhook, stored: tuple[Webhook, ...], path: str) -> Webhook:
@@ -88,7 +112,7 @@ def _restore_headers(webhook: Webhook, stored: tuple[Webhook, ...], path: str) -
 
 
 def _restored(value: str, stored: str | None, path: str) -> str:
-    if value != KEEP and not value.startswith(MASK):
+    if not stands_for_stored(value):
         return value
     if stored is None or (value != KEEP and value != mask(stored)):
         raise NothingToKeep(path)

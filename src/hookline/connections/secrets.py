@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hookline.connections.headers import check_static_headers
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, StandardWebhooks
+from hookline.connections.rotation import running_rotations
+from hookline.events.standard_signature import standard_key
 
 if TYPE_CHECKING:
     from hookline.settings import Settings
@@ -53,6 +55,13 @@ def check_secret(value: str) -> None:
         raise ValueError("write the plain name of a file in secrets.dir, without a path: file:crm-secret")
 
 
+def check_standard_secret(value: str) -> None:
+    """As ``check_secret``, for a secret of Standard Webhooks."""
+    check_secret(value)
+    if not is_reference(value):
+        standard_key(value)
+
+
 def resolve(value: str, settings: Settings, environment: Mapping[str, str] | None = None) -> str:
     """The secret that ``value`` is or refers to; raise SecretMissing when the reference leads nowhere."""
     if not is_reference(value):
@@ -80,8 +89,9 @@ def mask(secret: str) -> str:
     return MASK + (secret[-_SHOWN_CHARS:] if len(secret) >= _SHOWN_FROM_CHARS else "")
 
 
-def resolve_all(destination: Destination, settings: Settings) -> Destination:
-    """The destination with every reference replaced by its secret, as the sender needs it.
+def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> Destination:
+    """The destination with every reference replaced by its secret, as the sender needs it at ``now_ms``: of its
+    rotations only those that run.
 
     Raise SecretMissing, also when a secret could not be sent as the value of its header.
     """
@@ -95,7 +105,15 @@ def resolve_all(destination: Destination, settings: Settings) -> Destination:
         webhooks.append(replace(webhook, headers=headers))
     secret = destination.settings.shared_secret
     secret = None if secret is None else resolve(secret, settings)
-    return replace(destination, settings=replace(destination.settings, webhooks=tuple(webhooks), shared_secret=secret))
+    standard = destination.settings.standard_webhooks
+    if standard is not None:
+        standard = StandardWebhooks(secret=resolve(standard.secret, settings))
+    resolved = replace(destination.settings, webhooks=tuple(webhooks), shared_secret=secret, standard_webhooks=standard)
+    rotations = tuple(
+        replace(rotation, previous=resolve(rotation.previous or "", settings))
+        for rotation in running_rotations(destination, now_ms)
+    )
+    return replace(destination, settings=resolved, rotations=rotations)
 
 
 def _read_file(name: str, settings: Settings) -> str:

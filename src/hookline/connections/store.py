@@ -65,6 +65,10 @@ class Store:
         """The version in force; 0 before the first change."""
         return self._state.version
 
+    def now_ms(self) -> int:
+        """The time by the store's clock, milliseconds since the epoch."""
+        return self._now_ms()
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         """Everything in force now, or as it was at ``version``; secrets are in it as they are stored."""
         with self._lock:

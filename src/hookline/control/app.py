@@ -22,6 +22,7 @@ from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
+from hookline.control.secret_rotation import SecretRotation
 from hookline.control.security_headers import SecurityHeaders
 from hookline.control.services import Services
 
@@ -51,6 +52,15 @@ def api() -> Router:
     """Everything below ``/api/v1``; all of it asks who is calling."""
     return Router(
         "/api/v1",
-        route_handlers=[Sources, Destinations, Pausing, DeadLetters, Events, Connections, list_catalog],
+        route_handlers=[
+            Sources,
+            Destinations,
+            Pausing,
+            SecretRotation,
+            DeadLetters,
+            Events,
+            Connections,
+            list_catalog,
+        ],
         guards=[require_access],
     )

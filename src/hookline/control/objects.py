@@ -19,6 +19,7 @@ from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import redact
 from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.connections.write_key import new_write_key
+from hookline.control.generated_secret import generate_secret, revealed
 from hookline.control.journal_ends import journal_ends
 from hookline.control.listing import After, Limit, Listing, by_id
 from hookline.control.merge_patch import merged
@@ -29,7 +30,13 @@ Object = Source | Destination
 ObjectT = TypeVar("ObjectT", Source, Destination)
 
 AUTHOR = "api"
-STATUS_OF_CODE = {"not_found": 404, "source_in_use": 409, "duplicate_id": 409, "not_enabled": 409}
+STATUS_OF_CODE = {
+    "not_found": 404,
+    "source_in_use": 409,
+    "duplicate_id": 409,
+    "not_enabled": 409,
+    "rotated_out": 409,
+}
 """Every other problem of an object is 422."""
 
 
@@ -67,7 +74,7 @@ class Sources(Controller):
     @patch("/{object_id:str}")
     async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Source:
         """Change some fields of a source."""
-        return _patch(services, _source(services, object_id), body)
+        return _patch(services, _source(services, object_id), decode_body(body, dict[str, Any]))
 
     @delete("/{object_id:str}")
     async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
@@ -85,32 +92,38 @@ class Destinations(Controller):
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[Destination]:
         """Return the destinations by id."""
-        destinations = [redact(stored.object) for stored in services.store.destinations()]
+        destinations = [_shown(services, stored.object) for stored in services.store.destinations()]
         return by_id(destinations, [each.id for each in destinations], limit, after)
 
     @post()
     async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
-        return _created(redact(_create(services, decode_body(body, Destination))), "destinations")
+        fields, secret = generate_secret(decode_body(body, dict[str, Any]), None)
+        made = _shown(services, _create(services, _convert(fields, Destination)))
+        return _created(revealed(made, secret), "destinations")
 
     @get("/{object_id:str}")
     async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Destination:
         """Return one destination, secrets masked."""
-        return redact(_destination(services, object_id))
+        return _shown(services, _destination(services, object_id))
 
     @put("/{object_id:str}")
     async def put_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> Response[Destination]:
         """Create or replace a destination; its lane goes on where it is."""
-        existed = services.store.destination(object_id) is not None
-        destination = redact(_replace(services, object_id, decode_body(body, Destination)))
-        return Response(destination) if existed else _created(destination, "destinations")
+        stored = services.store.destination(object_id)
+        fields, secret = generate_secret(decode_body(body, dict[str, Any]), None if stored is None else stored.object)
+        put = _shown(services, _replace(services, object_id, _convert(fields, Destination)))
+        destination = revealed(put, secret)
+        return Response(destination) if stored is not None else _created(destination, "destinations")
 
     @patch("/{object_id:str}")
     async def patch_destination(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Destination:
         """Change some fields of a destination."""
-        return redact(_patch(services, _destination(services, object_id), body))
+        stored = _destination(services, object_id)
+        fields, secret = generate_secret(decode_body(body, dict[str, Any]), stored)
+        return revealed(_shown(services, _patch(services, stored, fields)), secret)
 
     @delete("/{object_id:str}")
     async def delete_destination(self, services: FromServices, object_id: FromPath[str]) -> None:
@@ -154,6 +167,10 @@ def _destination(services: Services, object_id: str) -> Destination:
     return stored.object
 
 
+def _shown(services: Services, destination: Destination) -> Destination:
+    return redact(destination, now_ms=services.store.now_ms())
+
+
 def _stored(services: Services, wanted: ObjectT) -> ObjectT:
     """The object as the store now has it: with secrets in place of masks."""
     if isinstance(wanted, Source):
@@ -179,8 +196,8 @@ def _replace(services: Services, object_id: str, wanted: ObjectT) -> ObjectT:
     return _stored(services, wanted)
 
 
-def _patch(services: Services, stored: ObjectT, body: bytes) -> ObjectT:
-    fields = merged(msgspec.to_builtins(stored), decode_body(body, dict[str, Any]))
+def _patch(services: Services, stored: ObjectT, patch: dict[str, Any]) -> ObjectT:
+    fields = merged(msgspec.to_builtins(stored), patch)
     return _replace(services, stored.id, _convert(fields, type(stored)))
 
 

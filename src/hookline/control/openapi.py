@@ -22,6 +22,7 @@ from hookline.control.event_log import FATES
 from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
 from hookline.control.pausing import PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
+from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
 from hookline.outcomes.fate import EventFate
 
 PATH = "/api/openapi.json"
@@ -99,6 +100,24 @@ OPERATIONS: tuple[Operation, ...] = (
         DestinationStanding,
         body=ResumeRequest,
         problems=(404, 409, 422),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/rotate-secret",
+        "rotateSecret",
+        "Sign with a new secret, and with the one it replaces until the overlap ends.",
+        RotatedSecret,
+        body=RotateRequest,
+        problems=(404, *_WRITE),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/end-overlap",
+        "endOverlap",
+        "Sign with the new secret alone from now on.",
+        Destination,
+        body=EndOverlapRequest,
+        problems=(404, *_WRITE),
     ),
     Operation("get", "/api/v1/catalog", "listCatalog", "List the kinds of destination.", Listing[CatalogKind]),
     Operation(

@@ -11,6 +11,7 @@ from uuid import uuid4
 from hookline.connections.store import Store
 from hookline.control.journal_ends import journal_ends
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 PROBLEMS_SHOWN_MAX = 20
 
@@ -40,7 +41,11 @@ def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
 
     document, problems = file.load(connections_file)
     if not problems:
-        problems = list(file.apply(store, document, "file", lambda: journal_ends(settings)).problems)
+        applied = file.apply(store, document, "file", lambda: journal_ends(settings))
+        problems = list(applied.problems)
+        for change in applied.changes:
+            if change.stale_secret:
+                logger().warning("file_has_rotated_secret", destination=change.id, what=change.note)
     if problems:
         lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
         raise CannotStart(f"{connections_file}: " + "\n  ".join(lines))

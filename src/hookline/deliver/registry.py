@@ -174,9 +174,10 @@ class Registry:
 
     def _targets(self, destination: Destination, start: LaneStart) -> tuple[Target, ...]:
         try:
-            resolved = resolve_all(destination, self._settings)
+            clock = self._engine.clock
+            resolved = resolve_all(destination, self._settings, clock.now_ms())
             secret = resolved.settings.shared_secret
-            return targets_of(resolved, start.number, secret, self._settings.service_name, self._pools)
+            return targets_of(resolved, start.number, secret, self._settings.service_name, self._pools, clock)
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
             return ()

@@ -109,7 +109,7 @@ def test_a_mask_shows_the_end_of_a_long_secret_only() -> None:
 def test_a_destination_is_resolved_whole(settings: Settings) -> None:
     """Shared secret and header values may be references; the sender gets the secrets."""
     wanted = destination(secret="file:crm", headers={"Authorization": "file:crm", "X-Plain": "as is"})
-    resolved = resolve_all(wanted, settings).settings
+    resolved = resolve_all(wanted, settings, now_ms=0).settings
     assert resolved.shared_secret == "from-file"
     assert resolved.webhooks[0].headers == {"Authorization": "from-file", "X-Plain": "as is"}
 
@@ -118,4 +118,4 @@ def test_a_secret_that_would_break_a_header_is_not_sent(settings: Settings, fold
     """A line break in a secret's file cannot add a header to the request."""
     (folder / "evil").write_text("x\r\nX-Evil: 1")
     with pytest.raises(SecretMissing, match="crm cannot be sent"):
-        resolve_all(destination(headers={"Authorization": "file:evil"}), settings)
+        resolve_all(destination(headers={"Authorization": "file:evil"}), settings, now_ms=0)

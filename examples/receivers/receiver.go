@@ -25,7 +25,9 @@ func main() {
 		mac := hmac.New(sha1.New, secret)
 		mac.Write(body)
 		given, _ := hex.DecodeString(r.Header.Get("X-Signature"))
-		if !hmac.Equal(mac.Sum(nil), given) {
+		// While the secret rotates, the new one's signature is in X-Signature-Next.
+		next, _ := hex.DecodeString(r.Header.Get("X-Signature-Next"))
+		if expected := mac.Sum(nil); !hmac.Equal(expected, given) && !hmac.Equal(expected, next) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}

@@ -7,19 +7,23 @@ const secret = process.env.SECRET;
 const remembered = 100_000;
 const seen = new Set();
 
-function authentic(body, signature) {
+function authentic(body, signatures) {
   // The signature is over the bytes of the body. JSON.stringify(JSON.parse(body)) gives the same bytes,
   // so a receiver behind a body parser may sign that instead.
   const expected = createHmac("sha1", secret).update(body).digest();
-  const given = Buffer.from(signature ?? "", "hex");
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return signatures.some((signature) => {
+    const given = Buffer.from(signature ?? "", "hex");
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
 }
 
 createServer(async (request, response) => {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const body = Buffer.concat(chunks);
-  if (!authentic(body, request.headers["x-signature"])) {
+  // While the secret rotates, X-Signature is by the old one and X-Signature-Next by the new one: taking either lets
+  // SECRET be changed at any moment of the overlap.
+  if (!authentic(body, [request.headers["x-signature"], request.headers["x-signature-next"]])) {
     response.writeHead(401).end();
     return;
   }

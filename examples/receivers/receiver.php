@@ -6,7 +6,10 @@ $body = file_get_contents('php://input');
 
 // The signature is over the bytes of the body: compute it before parsing, compare in constant time.
 $expected = hash_hmac('sha1', $body, getenv('SECRET'));
-if (!hash_equals($expected, $_SERVER['HTTP_X_SIGNATURE'] ?? '')) {
+// While the secret rotates, the new one's signature is in X-Signature-Next.
+$given = hash_equals($expected, $_SERVER['HTTP_X_SIGNATURE'] ?? '');
+$next = hash_equals($expected, $_SERVER['HTTP_X_SIGNATURE_NEXT'] ?? '');
+if (!$given && !$next) {
     http_response_code(401);
     return;
 }

@@ -22,8 +22,11 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         # The signature is over the bytes of the body: compute it before parsing, compare in constant time.
-        expected = hmac.new(SECRET, body, hashlib.sha1).hexdigest()
-        if not hmac.compare_digest(expected, self.headers.get("X-Signature", "")):
+        # While the secret rotates, X-Signature is by the old one and X-Signature-Next by the new one: taking either
+        # lets SECRET be changed at any moment of the overlap.
+        expected = hmac.new(SECRET, body, hashlib.sha1).hexdigest().encode()
+        given = [self.headers.get(name, "").encode() for name in ("X-Signature", "X-Signature-Next")]
+        if not any(hmac.compare_digest(expected, each) for each in given):
             self.answer(401)
             return
         # After a crash Hookline may send an event again; its X-Message-Id stays the same.

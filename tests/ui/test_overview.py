@@ -70,6 +70,21 @@ def test_new_connections_appear(overview: Page, hookline: Hookline) -> None:
     assert not was_reloaded(overview)
 
 
+def test_a_rotation_is_seen_until_its_overlap_ends(overview: Page, hookline: Hookline) -> None:
+    """The destination's card says how it signs, which old secret is still good and for how long, and no secret."""
+    overview.evaluate(MARK)
+    hookline.api("POST", "destinations", webhook("pay", "https://pay.example.com/x", secret="the-old-secret"))
+    card = overview.locator(".thing", has_text="pay.example.com")
+    expect(card).to_contain_text("signed: X-Signature")
+    secret = hookline.api("POST", "destinations/pay/rotate-secret", {"overlap": "36h"}).json["secret"]
+    expect(card).to_contain_text("X-Signature: old secret ends tomorrow")
+    assert overview.evaluate(CONTRAST) == []
+    assert secret not in overview.content()
+    hookline.api("POST", "destinations/pay/end-overlap", {})
+    expect(card).not_to_contain_text("old secret")
+    assert not was_reloaded(overview)
+
+
 def test_lines_to_paste_have_tabs(overview: Page, hookline: Hookline) -> None:
     """curl, Python and JavaScript are one key press apart; each copies, and a picked tab survives the live update."""
     overview.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -37,6 +37,7 @@ EVENTS = "Events"
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
 Pairs = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+Repeated = Annotated[list[str] | None, Parameter(negative="")]
 MessageType = Literal["identify", "track", "page", "screen", "group", "alias"]
 
 
@@ -163,11 +164,52 @@ def resume(destination: str, /, *, rate: float | None = None, as_json: Json = Fa
     return resume_destination(server.admin(), destination, rate, as_json)
 
 
+@app.command(group=DELIVERY)
+def secrets(
+    action: Literal["rotate", "end"],
+    destination: str,
+    /,
+    *,
+    overlap: str | None = None,
+    secret: str | None = None,
+    setting: Literal["sharedSecret", "standardWebhooks"] | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """Rotate the secret a destination signs with, or end the overlap in which the old one is good too.
+
+    Parameters
+    ----------
+    action
+        rotate or end.
+    destination
+        Id of the destination.
+    overlap
+        How long requests carry the signatures of both secrets (rotate; default: 24h).
+    secret
+        The new secret or a reference to it (rotate; default: one is made and shown once).
+    setting
+        Which secret, where the destination has two.
+    as_json
+        Print the answer as JSON.
+    """
+    from hookline.cli.secret_rotation import end_overlap, rotate_secret
+
+    if action == "rotate":
+        return rotate_secret(
+            server.admin(), destination, overlap=overlap or "24h", secret=secret, setting=setting, as_json=as_json
+        )
+    if overlap is not None or secret is not None:
+        raise CommandFailed("secrets end takes neither --overlap nor --secret", exit_code=USAGE)
+    return end_overlap(server.admin(), destination, setting=setting, as_json=as_json)
+
+
 @app.command(group=EVENTS)
 def listen(
     *,
     port: int = 8090,
-    secret: str | None = None,
+    secret: Repeated = None,
+    standard_webhooks: Flag = False,
     status: int = 200,
     source: str | None = None,
     as_json: Json = False,
@@ -180,7 +222,10 @@ def listen(
     port
         Port of the receiver; 0 takes any free one.
     secret
-        Shared secret to configure and verify with (default: a new one).
+        Secret to configure and verify with (default: a new shared secret); one that begins with whsec_ is for
+        Standard Webhooks. Given more than once, all are good and the first of its kind is configured.
+    standard_webhooks
+        Ask for Standard Webhooks too, with a new secret unless one is given.
     status
         Status to answer, to see retries.
     source
@@ -190,7 +235,15 @@ def listen(
     """
     from hookline.cli.listening import listen_until_told
 
-    return listen_until_told(server, port=port, secret=secret, status=status, source=source, as_json=as_json)
+    return listen_until_told(
+        server,
+        port=port,
+        secrets=secret or [],
+        standard_webhooks=standard_webhooks,
+        status=status,
+        source=source,
+        as_json=as_json,
+    )
 
 
 @app.command(group=EVENTS)

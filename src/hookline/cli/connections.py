@@ -37,6 +37,9 @@ def apply_file(admin: AdminApi, file: Path, *, prune: bool, dry_run: bool, as_js
     if as_json:
         print(json.dumps(answer))
         return 1 if problems else 0
+    for change in answer["changes"]:
+        if change.get("staleSecret") and change["action"] == "keep":
+            print(f"= {change['kind']} {change['id']}  ({change['note']})")
     changes = [change for change in answer["changes"] if change["action"] in SIGNS]
     for change in changes:
         note = f"  ({change['note']})" if change.get("note") else ""

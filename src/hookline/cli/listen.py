@@ -5,22 +5,21 @@ It adds itself as the destination ``listen-<port>`` through the admin API and ta
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import secrets
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from hookline.cli.admin_api import AdminApi, NotFound
 from hookline.cli.failure import CommandFailed
+from hookline.cli.verifier import Verdict, Verifier, overall
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1024 * 1024
@@ -29,13 +28,14 @@ IDLE_SECONDS = 75.0
 
 @dataclass(frozen=True)
 class Arrival:
-    """One request that arrived, and whether its signature is the one our secret gives."""
+    """One request that arrived, and whether its signatures are those our secrets give: in one word, and each."""
 
     at_ms: int
     path: str
     headers: dict[str, str]
     body: bytes
-    signature: str
+    signature: Verdict
+    signatures: Mapping[str, Verdict] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
         """The arrival as one JSON object; the body decoded when it is JSON."""
@@ -47,6 +47,7 @@ class Arrival:
             "at": self.at_ms,
             "path": self.path,
             "signature": self.signature,
+            "signatures": dict(self.signatures),
             "messageId": self.headers.get("x-message-id"),
             "headers": self.headers,
             "body": body,
@@ -56,8 +57,8 @@ class Arrival:
 class Receiver:
     """An HTTP server on the loopback address that hands every POST to ``show``."""
 
-    def __init__(self, port: int, secret: str, status: int, show: Callable[[Arrival], None]) -> None:
-        self._secret = secret.encode()
+    def __init__(self, port: int, verifier: Verifier, status: int, show: Callable[[Arrival], None]) -> None:
+        self._verifier = verifier
         self._status = status
         self._show = show
         self._printing = threading.Lock()
@@ -85,16 +86,12 @@ class Receiver:
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> int:
         """Show one request and return the status to answer."""
-        arrival = Arrival(int(time.time() * 1000), path, headers, body, self._judge(headers.get("x-signature"), body))
+        now_seconds = time.time()
+        verdicts = self._verifier.verdicts(headers, body, now_seconds)
+        arrival = Arrival(int(now_seconds * 1000), path, headers, body, overall(verdicts), verdicts)
         with self._printing:
             self._show(arrival)
         return self._status
-
-    def _judge(self, signature: str | None, body: bytes) -> str:
-        if signature is None:
-            return "missing"
-        expected = hmac.new(self._secret, body, hashlib.sha1).hexdigest()
-        return "valid" if hmac.compare_digest(expected, signature) else "invalid"
 
 
 class _Server(ThreadingHTTPServer):
@@ -138,12 +135,20 @@ def make_secret() -> str:
 
 
 @contextmanager
-def connected(admin: AdminApi, receiver: Receiver, secret: str, source: str | None) -> Iterator[str]:
-    """Be a destination of the source (or of all sources) for the time of the context; yield the destination's id."""
+def connected(admin: AdminApi, receiver: Receiver, verifier: Verifier, source: str | None) -> Iterator[str]:
+    """Be a destination of the source (or of all sources) for the time of the context; yield the destination's id.
+
+    Of several secrets of a kind the first is configured; the others are known for when it rotates.
+    """
     identifier = f"listen-{receiver.port}"
     sources = [source] if source else [item["id"] for item in admin.sources()]
     if not sources:
         raise CommandFailed("there is no source yet; create one first, or start with hookline up --quickstart")
+    settings: dict[str, Any] = {"webhooks": [{"url": receiver.url}]}
+    if verifier.shared:
+        settings["sharedSecret"] = verifier.shared[0]
+    if verifier.standard:
+        settings["standardWebhooks"] = {"secret": verifier.standard[0]}
     _remove(admin, identifier)  # one left behind would bring all that waited for it since
     admin.request(
         "PUT",
@@ -154,7 +159,7 @@ def connected(admin: AdminApi, receiver: Receiver, secret: str, source: str | No
             "kind": "webhook",
             "sources": sources,
             "enabled": True,
-            "settings": {"webhooks": [{"url": receiver.url}], "sharedSecret": secret},
+            "settings": settings,
         },
     )
     try:

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 
 from hookline.cli.arrivals import printer
+from hookline.cli.failure import CommandFailed
 from hookline.cli.listen import HOST, Receiver, connected, end_on_signals, make_secret, wait_for_end
 from hookline.cli.target import Target
+from hookline.cli.verifier import Verifier
+from hookline.events.standard_signature import new_standard_secret
 from hookline.settings import Settings
 
 
 def listen_until_told(
-    server: Target, *, port: int, secret: str | None, status: int, source: str | None, as_json: bool
+    server: Target,
+    *,
+    port: int,
+    secrets: Sequence[str],
+    standard_webhooks: bool,
+    status: int,
+    source: str | None,
+    as_json: bool,
 ) -> int:
     """Receive and print until Ctrl-C or SIGTERM."""
     ended = end_on_signals()
-    secret = secret or make_secret()
+    verifier = _verifier(secrets, standard_webhooks)
     admin = server.admin()
-    receiver = Receiver(port, secret, status, printer(as_json))
+    receiver = Receiver(port, verifier, status, printer(as_json))
     receiver.start()
     try:
-        with connected(admin, receiver, secret, source) as destination:
-            _say(f"listening on {receiver.url} as destination {destination} (secret {secret}); Ctrl-C ends it")
+        with connected(admin, receiver, verifier, source) as destination:
+            known = ", ".join([*verifier.shared, *verifier.standard])
+            _say(f"listening on {receiver.url} as destination {destination} (secret {known}); Ctrl-C ends it")
             if not loopback_allowed(server.settings()):
                 _say(
                     "receivers on this machine are refused by the server's settings: set deliver.allow_networks "
@@ -32,6 +44,17 @@ def listen_until_told(
     finally:
         receiver.stop()
     return 0
+
+
+def _verifier(given: Sequence[str], standard_webhooks: bool) -> Verifier:
+    secrets = list(given) or [make_secret()]
+    try:
+        verifier = Verifier(secrets)
+        if standard_webhooks and not verifier.standard:
+            verifier = Verifier([*secrets, new_standard_secret()])
+    except ValueError as error:
+        raise CommandFailed(f"--secret: {error}") from None
+    return verifier
 
 
 def loopback_allowed(settings: Settings) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hookline.connections.model import Destination, Source
+from hookline.connections.model import Destination, SecretSetting, Source
+from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
 from hookline.control.destination_health import Failure, Health
 from hookline.control.services import Services
 from hookline.web.snippets import Snippet, host_of, of_source
+
+SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
+"""What people know the ways of signing by."""
 
 BREAKER_OPEN = "hookline_deliver_breaker_open"
 
@@ -27,6 +31,13 @@ class SourceView(NamedTuple):
     snippets: Sequence[Snippet]
 
 
+class OverlapView(NamedTuple):
+    """A secret that rotates: what it signs, and until when the old one is good too."""
+
+    name: str
+    until: str
+
+
 class DestinationView(NamedTuple):
     """One destination and how it is doing."""
 
@@ -34,7 +45,8 @@ class DestinationView(NamedTuple):
     name: str
     hosts: Sequence[str]
     sources: Sequence[str]
-    signed: bool
+    signed: Sequence[str]
+    overlaps: Sequence[OverlapView]
     kind: str
     shape: str
     word: str
@@ -56,13 +68,16 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     healths = services.health.of_lanes(lanes)
     deliver = services.metrics.reports().get("deliver")
     open_breakers = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
+    now_ms = services.store.now_ms()
     return [
-        _destination_view(stored, healths.get(stored.object.id), stored.object.id in open_breakers)
+        _destination_view(stored, healths.get(stored.object.id), stored.object.id in open_breakers, now_ms)
         for stored in destinations
     ]
 
 
-def _destination_view(stored: Stored[Destination], health: Health | None, breaker_open: bool) -> DestinationView:
+def _destination_view(
+    stored: Stored[Destination], health: Health | None, breaker_open: bool, now_ms: int
+) -> DestinationView:
     destination = stored.object
     kind, shape, word = _destination_state(stored, health, breaker_open)
     health = health or Health()
@@ -71,7 +86,8 @@ def _destination_view(stored: Stored[Destination], health: Health | None, breake
         name=destination.name,
         hosts=[host_of(webhook.url) for webhook in destination.settings.webhooks],
         sources=destination.sources,
-        signed=destination.settings.shared_secret is not None,
+        signed=[name for setting, name in SIGNATURES.items() if secret_of(destination.settings, setting) is not None],
+        overlaps=[OverlapView(SIGNATURES[each.setting], each.until) for each in running_rotations(destination, now_ms)],
         kind=kind,
         shape=shape,
         word=word,

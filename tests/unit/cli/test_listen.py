@@ -12,6 +12,7 @@ import pytest
 
 from hookline.cli.arrivals import show_json, show_text
 from hookline.cli.listen import Arrival, Receiver
+from hookline.cli.verifier import Verifier
 
 SECRET = "s3cret"
 BODY = json.dumps({"type": "track", "event": "Signed Up", "userId": "u1"}).encode()
@@ -26,7 +27,7 @@ def arrivals() -> list[Arrival]:
 @pytest.fixture
 def receiver(arrivals: list[Arrival]) -> Iterator[Receiver]:
     """A running receiver."""
-    running = Receiver(0, SECRET, 202, arrivals.append)
+    running = Receiver(0, Verifier([SECRET]), 202, arrivals.append)
     running.start()
     yield running
     running.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import ParamSpec
 
 P = ParamSpec("P")
@@ -19,6 +19,10 @@ def in_background(function: Callable[P, None], *args: P.args, **kwargs: P.kwargs
     if not _threads:
         _threads.append(ThreadPoolExecutor(1, thread_name_prefix="index"))
     future = _threads[0].submit(function, *args, **kwargs)
-    while not future.done():
-        yield future
+    try:
+        while not future.done():
+            yield future
+    finally:  # nothing writes to the folder any more once the work was given up
+        if not future.cancel():
+            wait([future])
     future.result()

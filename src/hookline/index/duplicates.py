@@ -9,25 +9,27 @@ It lives on its caller's event loop: ``work`` does the slow part in steps of abo
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 
 from hookline.index.background import Step
+from hookline.index.columns import Part
+from hookline.index.keys import keys_of
 from hookline.index.recent import Recent
-from hookline.index.run import Run
+from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, Reader
 from hookline.journal.record import Record
 
 RUN_EVENTS = 131_072
-"""Events per sealed run; in memory they take about 20 MB until then."""
+"""Events per sealed run; in memory they take about 5 MB until then."""
 
 FROZEN_MAX = 2
 """Full ranges waiting in memory to be sealed; with a failing disk the oldest is given up beyond that."""
-
 
 WORK_SECONDS = 0.001
 """How long one call of ``work`` takes, single steps of the disk aside."""
@@ -57,9 +59,11 @@ class Duplicates:
         self._run_events = run_events
         self._clock = clock
         self._folder = folder
-        self._sealed = SealedRuns(folder, run_events, bytes_max, reader.end(partition))
+        self._rows = rows_for(run_events)
+        self._sealed = SealedRuns(folder, self._rows, bytes_max, reader.end(partition))
         self._sealed.shrink(reader.start(partition))
-        self._recent = Recent(max(self._sealed.next_offset, reader.start(partition)))
+        self._salt = secrets.randbits(32) | 1
+        self._recent = self._range_from(max(self._sealed.next_offset, reader.start(partition)))
         self._frozen: list[Recent] = []
         self._job: Generator[Step, None, None] | None = None
         self._retry_at: float | None = None
@@ -86,7 +90,7 @@ class Duplicates:
         known = max(self.next_offset - first_offset, 0)
         if known < len(records):
             self._close_gap(first_offset + known)
-            self._recent.add(records[known:], first_offset + known)
+            self._take(records[known:], first_offset + known)
             self._freeze_when_full()
 
     def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:
@@ -96,12 +100,13 @@ class Duplicates:
         """
         known = max(self.next_offset - first_offset, 0)
         if known >= len(records):
-            return self._find(records, first_offset, self._recent.repeated(records, first_offset))
+            rows = rows_of(keys_of(records), self._rows)
+            return self._decide(records, first_offset, self._ask(records, rows, first_offset))
         if known > 0:
             rest = self.check(records[known:], first_offset + known)
             return self.check(records[:known], first_offset) + [(known + index, earlier) for index, earlier in rest]
         self._close_gap(first_offset)
-        found = self._find(records, first_offset, self._recent.add(records, first_offset))
+        found = self._decide(records, first_offset, self._take(records, first_offset))
         self._freeze_when_full()
         return found
 
@@ -121,11 +126,9 @@ class Duplicates:
 
     def window_seconds_real(self, now_ms: int) -> float:
         """Return how far back repeats are recognised: the window, or less where the bytes or retention cut it."""
-        parts: list[Run | Recent] = [*self._sealed.runs, *self._frozen, self._recent]
-        oldest = parts[0]
-        first_offset = oldest.header.first_offset if isinstance(oldest, Run) else oldest.first_offset
-        low = oldest.times.low
-        if first_offset == 0 or low is None:
+        parts: list[Part] = [*self._sealed.runs, *self._frozen, self._recent]
+        low = parts[0].times.low
+        if parts[0].first_offset == 0 or low is None:
             return self._window_ms / 1000
         return max(0, min(self._window_ms, now_ms - low)) / 1000
 
@@ -136,7 +139,7 @@ class Duplicates:
 
     def rest(self) -> None:
         """Give back memory that only speeds look-ups up; for when there is nothing to do for a while."""
-        self._sealed.rest()
+        self._sealed.columns.rest()
 
     def close(self) -> None:
         """Give back files and memory maps; what is not sealed is read from the journal again next time."""
@@ -145,34 +148,59 @@ class Duplicates:
         self._job = None
         self._sealed.close()
 
-    def _find(self, records: Sequence[Record], first_offset: int, repeated: list[int]) -> list[tuple[int, int]]:
-        """Decide about the records that the recent part (``repeated``), frozen parts or runs may hold already."""
-        in_runs: dict[int, list[Run]] = {}
-        if self._sealed.runs and records:
-            since = min([record.received_at for record in records]) - self._window_ms
-            in_runs = self._sealed.candidates(records, since)
-        for frozen in self._frozen:
-            repeated += frozen.repeated(records, first_offset)
-        if not repeated and not in_runs:
-            return []
+    def _take(self, records: Sequence[Record], first_offset: int) -> dict[int, list[Part]]:
+        """Index records that are new; return which parts may hold them already."""
+        keys, recent = keys_of(records), self._recent
+        rows = rows_of(keys, self._rows)
+        parts = self._ask(records, rows, first_offset, recent)
+        perhaps = {index for index, named in parts.items() if recent in named}
+        repeated = recent.add(records, keys, perhaps.union(rows.again()))
+        for index in perhaps.difference(repeated):
+            parts[index].remove(recent)
+        for index in set(repeated).difference(perhaps):
+            parts.setdefault(index, []).append(recent)
+        return parts
+
+    def _ask(
+        self, records: Sequence[Record], rows: Rows, first_offset: int, mark: Recent | None = None
+    ) -> dict[int, list[Part]]:
+        if not records:
+            return {}
+        since = min([record.received_at for record in records]) - self._window_ms
+        try:
+            return self._sealed.columns.candidates(rows, first_offset, since, mark)
+        except OSError as error:  # only of records that are read again, by a run
+            self.failure = str(error)
+            return {}
+
+    def _decide(
+        self, records: Sequence[Record], first_offset: int, parts: dict[int, list[Part]]
+    ) -> list[tuple[int, int]]:
+        """Return index and earlier offset of the records that one of their parts does hold."""
         found: list[tuple[int, int]] = []
-        for index in sorted({*repeated, *in_runs}):
-            earlier = self._earlier(records[index], first_offset + index, in_runs.get(index, ()))
+        for index in sorted(parts):
+            earlier = self._earlier(records[index], first_offset + index, parts[index])
             if earlier is not None:
                 found.append((index, earlier))
         return found
 
-    def _earlier(self, record: Record, offset: int, runs: Sequence[Run]) -> int | None:
+    def _earlier(self, record: Record, offset: int, parts: list[Part]) -> int | None:
         if record.rejection is not None or record.erased:
             return None
-        parts: list[Run | Recent] = [*runs, *self._frozen, self._recent]
-        for part in parts:
+        for part in sorted(parts, key=_first_offset) if len(parts) > 1 else parts:
             # Times grow with offsets: when neither the first nor the last one in a part is near enough, none is.
-            for candidate in part.candidates(record.fingerprint, offset):
+            for candidate in self._candidates(part, record.fingerprint, offset):
                 within = part.times.within(candidate, record.received_at, self._window_ms)
                 if within or (within is None and self._within(candidate, record)):
                     return candidate
         return None
+
+    def _candidates(self, part: Part, fingerprint: bytes, offset: int) -> tuple[int, ...]:
+        try:
+            return part.candidates(fingerprint, offset)
+        except OSError as error:  # in doubt it is not a duplicate
+            self.failure = str(error)
+            return ()
 
     def _within(self, candidate: int, record: Record) -> bool:
         try:
@@ -212,7 +240,7 @@ class Duplicates:
     def _freeze(self, next_offset: int) -> None:
         if len(self._recent):
             self._frozen.append(self._recent)
-        self._recent = Recent(next_offset)
+        self._recent = self._range_from(next_offset)
         while len(self._frozen) > FROZEN_MAX:
             step = self._step()
             if step is False:
@@ -220,8 +248,11 @@ class Duplicates:
             elif isinstance(step, Future):
                 wait([step])
 
+    def _range_from(self, first_offset: int) -> Recent:
+        return Recent(first_offset, self._run_events, self._salt)
+
     def _give_up_oldest(self) -> None:
-        self._frozen.pop(0)
+        self._sealed.columns.drop(self._frozen.pop(0))
         self.runs_given_up += 1
 
     def _next_job(self) -> Generator[Step, None, None] | None:
@@ -230,13 +261,16 @@ class Duplicates:
         self._retry_at = None
         if self._frozen:
             return self._seal(self._frozen[0])
-        return self._sealed.fill_one() if self._sealed.needs_filling else None
+        waiting = self._sealed.columns.waiting
+        return None if waiting is None else self._sealed.columns.fill(waiting)
 
     def _seal(self, frozen: Recent) -> Generator[Step, None, None]:
         run = yield from seal(frozen, self._folder)
-        try:
-            yield from self._sealed.fill(run)
-        finally:  # with or without its filter column the run takes over
-            self._sealed.add(run)
-            self._frozen.remove(frozen)
+        self._sealed.add(frozen, run)
+        self._frozen.remove(frozen)
+        yield from self._sealed.columns.save()
         self._sealed.shrink(self._reader.start(self._partition))
+
+
+def _first_offset(part: Part) -> int:
+    return part.first_offset

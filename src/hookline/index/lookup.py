@@ -26,9 +26,13 @@ def find(reader: Reader, index_dir: Path, partition: int, fingerprint: bytes) ->
             run = Run(path)
         except (OSError, RunDamaged):  # dropped at this moment, or not usable: the journal is searched instead
             continue
-        covered.append((run.header.first_offset, run.header.next_offset))
-        found.update(offset for offset in run.offsets(fingerprint) if start <= offset < end)
-        run.close()
+        try:
+            found.update(offset for offset in run.offsets(fingerprint) if start <= offset < end)
+            covered.append((run.first_offset, run.next_offset))
+        except OSError:
+            continue
+        finally:
+            run.close()
     for first, last in _gaps(covered, start, end):
         found.update(_search(reader, partition, fingerprint, first, last))
     return sorted(found)[:OFFSETS_MAX]

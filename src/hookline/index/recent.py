@@ -1,85 +1,116 @@
-"""The newest records of one partition, indexed in memory until they are sealed into a run."""
+"""The newest records of one partition, indexed in memory until they are sealed into a run.
+
+Everything is in a few flat arrays, 32 bytes per record, as they will be in the file: an object per record would take
+five times that, and sealing would have to make them flat.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 
+from hookline.index.chains import Chains, Entry, buckets_of
+from hookline.index.keys import KEY_BYTES, NO_KEY
 from hookline.index.times import Times
-from hookline.index.user_hash import USER_HASH_BYTES, user_hash
+from hookline.index.user_hash import user_hashes
 from hookline.journal.record import Record
 
-REJECTED = 1 << 63
-"""Marks the offset of a rejected record: it can be looked up, but is no earlier delivery of anything."""
+NUMBER_BYTES = 4
+"""Size of a number, and of the typecode ``I``."""
 
-ENTRIES_PER_STEP = 2_000
-"""Entries handled between two pauses of long work: well below a millisecond."""
+ENTRY_BYTES = KEY_BYTES + 2 * NUMBER_BYTES
+"""Size of an entry in a run: key, newest repeat, link."""
 
-NO_USER = bytes(USER_HASH_BYTES)
-"""Stands for a record without a user."""
+ENTRIES_PER_PART = 8_192
+"""Entries that are put together at once, in a fraction of a millisecond."""
 
 
-class Recent:
-    """The fingerprints of the offsets in ``[first_offset, next_offset)``; smallest offset first, repeats aside."""
+NEVER_OVER = 2**63 - 1
+"""Time of the latest record while more may come: chains need every earlier one, however long ago."""
 
-    __slots__ = ("_firsts", "_rejected", "_repeats", "first_offset", "next_offset", "times", "users")
 
-    def __init__(self, first_offset: int) -> None:
+class Recent(Chains):
+    """The records of the offsets in ``[first_offset, next_offset)``."""
+
+    def __init__(self, first_offset: int, run_events: int, salt: int) -> None:
+        """Start a range that will take about so many records."""
         self.first_offset = first_offset
         self.next_offset = first_offset
+        self.salt = salt
+        self.bucket_bits = run_events.bit_length()
+        self.latest = NEVER_OVER
         self.times = Times(first_offset)
-        self.users = bytearray()
-        self._firsts: dict[bytes, int] = {}
-        self._repeats: dict[bytes, list[int]] = {}
-        self._rejected: list[tuple[bytes, int]] = []
+        self._heads = array("I", bytes(NUMBER_BYTES << self.bucket_bits))
+        # Numbers begin at 1: the first place of each stays empty.
+        self._links = array("I", [0])
+        self._newest = array("I", [0])
+        self._keys = bytearray(NO_KEY)
+        self._users = array("I")
 
-    def __len__(self) -> int:
-        """How many offsets are covered."""
-        return self.next_offset - self.first_offset
+    def add(self, records: Sequence[Record], keys: bytes, perhaps: set[int]) -> list[int]:
+        """Take in the records that follow, with their keys; return the indexes of those whose key is here already.
 
-    def add(self, records: Sequence[Record], first_offset: int) -> list[int]:
-        """Take in the records that follow; return the indexes of those whose fingerprint is here already."""
-        setdefault = self._firsts.setdefault
-        users: list[bytes] = []
+        Only indexes in ``perhaps`` are looked at for that.
+        """
+        first_number = len(self) + 1
+        buckets = buckets_of(keys, self.salt, self.bucket_bits)
+        self._newest.frombytes(bytes(NUMBER_BYTES * len(records)))
+        self._keys += keys
         repeated: list[int] = []
-        offset = first_offset
-        for record in records:
-            if not record.erased:
-                if record.rejection is not None:
-                    self._rejected.append((record.fingerprint, offset | REJECTED))
-                elif setdefault(record.fingerprint, offset) != offset:
-                    self._repeats.setdefault(record.fingerprint, []).append(offset)
-                    repeated.append(offset - first_offset)
-            users.append(user_hash(record.source, record.user_key) if record.user_key else NO_USER)
-            offset += 1
-        self.users += b"".join(users)
+        done = 0
+        for index in sorted(perhaps):
+            self._put(first_number + done, buckets[done:index])
+            done = index
+            first = self._first(_at(keys, index))
+            if first is not None:
+                self._repeat(first.number, first_number + index)
+                repeated.append(index)
+                done += 1
+        self._put(first_number + done, buckets[done:])
+        self._users += user_hashes(records)
         received = [record.received_at for record in records]
-        self.times.cover(first_offset, offset, min(received), max(received))
-        self.next_offset = offset
+        self.times.cover(self.next_offset, self.next_offset + len(records), min(received), max(received))
+        self.next_offset += len(records)
         return repeated
 
-    def repeated(self, records: Sequence[Record], first_offset: int) -> list[int]:
-        """Return the indexes of the records whose fingerprint is here with a smaller offset, without taking them in."""
-        get = self._firsts.get
-        return [
-            index
-            for index, record in enumerate(records)
-            if (first := get(record.fingerprint)) is not None and first < first_offset + index
-        ]
+    def head(self, bucket: int) -> int:
+        """Return the number at which the chain of a bucket starts."""
+        return self._heads[bucket]
 
-    def candidates(self, fingerprint: bytes, before: int) -> tuple[int, ...]:
-        """Return the smallest and the largest offset below ``before`` with the fingerprint, as far as there are."""
-        first = self._firsts.get(fingerprint)
-        if first is None or first >= before:
-            return ()
-        repeats = self._repeats.get(fingerprint, [])
-        below = bisect_left(repeats, before)
-        return (first, repeats[below - 1]) if below else (first,)
+    def entry(self, number: int) -> Entry:
+        """Return what is known of a number."""
+        return Entry(number, _at(self._keys, number), self._newest[number], self._links[number])
 
-    def entries(self) -> Iterator[list[tuple[bytes, int]]]:
-        """Yield fingerprint and offset of every entry, some at a time: per fingerprint in the order of the offsets."""
-        repeats = ((key, offset) for key, offsets in self._repeats.items() for offset in offsets)
-        everything = chain(self._firsts.items(), repeats, self._rejected)
-        while some := list(islice(everything, ENTRIES_PER_STEP)):
-            yield some
+    def newest(self, start: int, count: int) -> array[int]:
+        """Return the newest repeats of the keys at so many numbers."""
+        return self._newest[start : start + count]
+
+    def parts(self) -> Iterator[bytearray | array[int]]:
+        """Yield what a run holds of this, in the order of the file: heads, entries, users."""
+        yield self._heads
+        for start in range(0, len(self) + 1, ENTRIES_PER_PART):
+            yield self._entries(start, min(start + ENTRIES_PER_PART, len(self) + 1))
+        yield self._users
+
+    def _entries(self, start: int, end: int) -> bytearray:
+        entries = bytearray((end - start) * ENTRY_BYTES)
+        with memoryview(entries).cast("Q") as halves, memoryview(self._keys).cast("Q") as keys:
+            halves[0::3], halves[1::3] = keys[start * 2 : end * 2 : 2], keys[start * 2 + 1 : end * 2 : 2]
+        with memoryview(entries).cast("I") as words:
+            words[4::6], words[5::6] = memoryview(self._newest)[start:end], memoryview(self._links)[start:end]
+        return entries
+
+    def _put(self, number: int, buckets: Sequence[int]) -> None:
+        """Start the chains of these buckets, one after the other, with new numbers."""
+        heads, follow = self._heads, self._links.append
+        for new, bucket in enumerate(buckets, number):
+            follow(heads[bucket])
+            heads[bucket] = new
+
+    def _repeat(self, first: int, number: int) -> None:
+        self._links.append(self._newest[first] or first)
+        self._newest[first] = self._newest[number] = number
+
+
+def _at(keys: bytes | bytearray, number: int) -> bytes:
+    return bytes(keys[number * KEY_BYTES : (number + 1) * KEY_BYTES])

@@ -1,31 +1,38 @@
-"""A sealed run: an immutable file with the fingerprints and users of a range of offsets, sorted, read by memory map.
+"""A sealed run: an immutable file with the keys and users of a range of offsets, the keys found by hash chains.
 
-Layout, little-endian: header; times of the spans; the number of entries below each first byte (257 numbers of 4 bytes);
-the entries, sorted (16 bytes fingerprint, 8 bytes offset, big-endian so that bytes sort as numbers do); the 8-byte user
-hash of each offset, in the order of the offsets: a user is found by searching through them, which takes a millisecond
-and saves the hot path a second sort. Writing is ``seal``'s.
+Layout: header; times of the spans; then, with 32-bit numbers in the machine's byte order: the head of each bucket; the
+entry of each number (key, newest repeat, link) from 0 on, which stays empty; the user hash of each offset. It is read
+by single calls instead of a memory map: what was touched of a map counts as the process's memory, and with time that
+is all of every run. Writing is ``seal``'s.
 """
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
+from collections.abc import Sequence
+from errno import EIO
 from pathlib import Path
 from typing import NamedTuple
+from weakref import finalize
 from zlib import crc32
 
-from hookline.index.recent import REJECTED
-from hookline.index.sorted_chunks import ENTRY_BYTES, OFFSET_BYTES
+from hookline.index.chains import Chains, Entry
+from hookline.index.keys import KEY_BYTES
+from hookline.index.recent import ENTRY_BYTES, NUMBER_BYTES
 from hookline.index.times import SPAN_RECORDS, Times
 from hookline.index.user_hash import USER_HASH_BYTES
 
 SUFFIX = ".run"
 MAGIC = b"HKLNRUN\0"
-FORMAT_VERSION = 1
-FANOUT = struct.Struct("<257I")
+FORMAT_VERSION = 2
+"""Version 1 was sorted; such files are removed and their events read from the journal again."""
 
-_HEADER = struct.Struct("<8sIIQQII")  # then the checksum of it
-_CHECKSUM = struct.Struct("<I")
+_HEADER = struct.Struct("=8sIIQQIII")  # then the checksum of it
+_CHECKSUM = struct.Struct("=I")
+_SPAN_BYTES = 16
+_NUMBER = struct.Struct("=I")
+_ENTRY = struct.Struct("=16sII")
 
 
 class RunDamaged(ValueError):
@@ -35,12 +42,13 @@ class RunDamaged(ValueError):
 
 
 class Header(NamedTuple):
-    """The fixed part of a run: its range, and how many spans and entries follow."""
+    """The fixed part of a run: its range, how many spans follow, and how keys fall into buckets."""
 
     first_offset: int
     next_offset: int
     spans: int
-    entries: int
+    bucket_bits: int
+    salt: int
 
     @property
     def name(self) -> str:
@@ -48,14 +56,24 @@ class Header(NamedTuple):
         return f"{self.first_offset:020d}-{self.next_offset:020d}{SUFFIX}"
 
     @property
+    def times_at(self) -> int:
+        """Where the times begin."""
+        return _HEADER.size + _CHECKSUM.size
+
+    @property
+    def heads_at(self) -> int:
+        """Where the heads of the buckets begin."""
+        return self.times_at + self.spans * _SPAN_BYTES
+
+    @property
     def entries_at(self) -> int:
         """Where the entries begin."""
-        return _HEADER.size + _CHECKSUM.size + self.spans * 16 + FANOUT.size
+        return self.heads_at + (NUMBER_BYTES << self.bucket_bits)
 
     @property
     def users_at(self) -> int:
         """Where the user hashes begin."""
-        return self.entries_at + self.entries * ENTRY_BYTES
+        return self.entries_at + (self.next_offset - self.first_offset + 1) * ENTRY_BYTES
 
     @property
     def size_bytes(self) -> int:
@@ -69,7 +87,7 @@ class Header(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Header:
-        """Read a header; raise RunDamaged when it is none, or a newer one."""
+        """Read a header; raise RunDamaged when it is none, or of another version or machine."""
         if len(data) < _HEADER.size + _CHECKSUM.size:
             raise RunDamaged("too short for a run")
         magic, version, span, *numbers = _HEADER.unpack_from(data)
@@ -80,85 +98,66 @@ class Header(NamedTuple):
         return cls(*numbers)
 
 
-class Run:
-    """One sealed run, open for look-ups."""
+class Run(Chains):
+    """One sealed run, open for look-ups; they raise OSError when the disk refuses."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; raise RunDamaged when it is not a whole run, OSError when it cannot be read."""
-        with path.open("rb") as file:
-            head = Header.from_bytes(file.read(_HEADER.size + _CHECKSUM.size))
-            if path.stat().st_size != head.size_bytes:
-                raise RunDamaged("not the length that its header says")
-            self._map = mmap.mmap(file.fileno(), head.size_bytes, access=mmap.ACCESS_READ)
-        self._map.madvise(mmap.MADV_RANDOM)
         self.path = path
-        self.header = head
-        fanout_at = head.entries_at - FANOUT.size
-        self.times = Times.from_bytes(head.first_offset, self._map[fanout_at - head.spans * 16 : fanout_at])
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._close = finalize(self, os.close, self._descriptor)
+        head = Header.from_bytes(os.pread(self._descriptor, _HEADER.size + _CHECKSUM.size, 0))
+        if os.fstat(self._descriptor).st_size != head.size_bytes:
+            raise RunDamaged("not the length that its header says")
+        self.first_offset, self.next_offset, _, self.bucket_bits, self.salt = head
+        self.size_bytes = head.size_bytes
+        self.times = Times.from_bytes(head.first_offset, self._read(head.times_at, head.spans * _SPAN_BYTES))
         self.latest = self.times.high or 0
-        self._fanout: tuple[int, ...] = FANOUT.unpack_from(self._map, fanout_at)
+        self._heads_at, self._entries_at, self._users_at = head.heads_at, head.entries_at, head.users_at
 
-    def offsets(self, fingerprint: bytes) -> list[int]:
-        """Return every offset in the run that holds the fingerprint, ascending, rejected records included."""
-        number = self._lower_bound(fingerprint)
-        found: list[int] = []
-        while self._holds(number, fingerprint):
-            found.append(self._offset(number) & ~REJECTED)
-            number += 1
-        return sorted(found)
+    def head(self, bucket: int) -> int:
+        """Return the number at which the chain of a bucket starts."""
+        head: int = _NUMBER.unpack(self._read(self._heads_at + bucket * NUMBER_BYTES, NUMBER_BYTES))[0]
+        return head
+
+    def entry(self, number: int) -> Entry:
+        """Return what is known of a number."""
+        return Entry(number, *_ENTRY.unpack(self._entries(number, 1)))
+
+    def newest(self, start: int, count: int) -> Sequence[int]:
+        """Return the newest repeats of the keys at so many numbers."""
+        return memoryview(self._entries(start, count)).cast("I")[4::6].tolist()
+
+    def keys(self, start: int, count: int) -> bytes:
+        """Return the keys at so many numbers, fewer at the end."""
+        count = min(count, len(self) + 1 - start)
+        entries = memoryview(self._entries(start, count)).cast("Q")
+        keys = bytearray(count * KEY_BYTES)
+        with memoryview(keys).cast("Q") as halves:
+            halves[0::2], halves[1::2] = entries[0::3], entries[1::3]
+        return bytes(keys)
 
     def offsets_of_user(self, user_hash: bytes) -> list[int]:
         """Return every offset in the run whose record may be of the user, ascending."""
-        start = self.header.users_at
+        users = self._read(self._users_at, len(self) * USER_HASH_BYTES)
         found: list[int] = []
-        place = self._map.find(user_hash, start)
+        place = users.find(user_hash)
         while place >= 0:
-            number, astray = divmod(place - start, USER_HASH_BYTES)
+            number, astray = divmod(place, USER_HASH_BYTES)
             if not astray:
-                found.append(self.header.first_offset + number)
-            place = self._map.find(user_hash, place + 1)
+                found.append(self.first_offset + number)
+            place = users.find(user_hash, place + 1)
         return found
 
-    def candidates(self, fingerprint: bytes, before: int) -> tuple[int, ...]:
-        """Return the smallest and the largest offset below ``before`` with the fingerprint, as far as there are."""
-        first = self._lower_bound(fingerprint)
-        if not self._holds(first, fingerprint):
-            return ()
-        # Rejected ones sort past every real offset, so they are never below.
-        below = self._lower_bound(fingerprint + before.to_bytes(OFFSET_BYTES, "big"))
-        ends = (first, below - 1) if below - first > 1 else (first,) if below > first else ()
-        return tuple([self._offset(number) for number in ends])
-
-    def entries(self, start: int, count: int) -> bytes:
-        """Return some of the raw entries."""
-        at = self.header.entries_at
-        return self._map[at + start * ENTRY_BYTES : min(at + (start + count) * ENTRY_BYTES, self.header.users_at)]
-
-    def rest(self) -> None:
-        """Let go of memory that only speeds look-ups up; the file stays open."""
-        self._map.madvise(mmap.MADV_DONTNEED)
-
     def close(self) -> None:
-        """Give the memory map back."""
-        self._map.close()
+        """Give the file back."""
+        self._close()
 
-    def _lower_bound(self, key: bytes) -> int:
-        """Return how many entries are smaller than the key, a fingerprint or a whole entry."""
-        low, high = self._fanout[key[0]], self._fanout[key[0] + 1]
-        map_, at, size = self._map, self.header.entries_at, len(key)
-        while low < high:
-            middle = (low + high) // 2
-            place = at + middle * ENTRY_BYTES
-            if map_[place : place + size] < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def _entries(self, start: int, count: int) -> bytes:
+        return self._read(self._entries_at + start * ENTRY_BYTES, count * ENTRY_BYTES)
 
-    def _holds(self, number: int, fingerprint: bytes) -> bool:
-        place = self.header.entries_at + number * ENTRY_BYTES
-        return number < self.header.entries and self._map[place : place + len(fingerprint)] == fingerprint
-
-    def _offset(self, number: int) -> int:
-        end = self.header.entries_at + (number + 1) * ENTRY_BYTES
-        return int.from_bytes(self._map[end - OFFSET_BYTES : end], "big")
+    def _read(self, at: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, at)
+        if len(data) < size:
+            raise OSError(EIO, "the file of a run was cut", str(self.path))
+        return data

@@ -1,41 +1,30 @@
-"""Writing a sealed run from recent records, in short steps."""
+"""Writing recent records into a sealed run, behind the event loop's back."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
 from hookline.index.background import Step, in_background
 from hookline.index.recent import Recent
-from hookline.index.run import FANOUT, Header, Run
-from hookline.index.sorted_chunks import ENTRY_BYTES, sorted_chunks
+from hookline.index.run import Header, Run
 
 TEMPORARY_SUFFIX = ".tmp"
 
-WRITE_BYTES = 64 * 1024
-
 
 def seal(recent: Recent, folder: Path) -> Generator[Step, None, Run]:
-    """Write the run; each step takes about a millisecond, and the file appears under its name only when complete.
+    """Write the run; the file appears under its name only when it is complete.
 
     ``recent`` must not change meanwhile. Raise OSError when the disk refuses; nothing is left behind then.
     """
-    draft = Header(recent.first_offset, recent.next_offset, len(recent.times), 0)
-    path = folder / draft.name
+    header = Header(recent.first_offset, recent.next_offset, len(recent.times), recent.bucket_bits, recent.salt)
+    path = folder / header.name
     temporary = path.with_suffix(TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
-            file.seek(draft.entries_at)
-            counts = yield from _write_entries(file, recent)
-            yield from _write_users(file, recent.users)
-            file.seek(0)
-            header = draft._replace(entries=sum(counts)).to_bytes()
-            file.write(header + recent.times.to_bytes() + FANOUT.pack(0, *accumulate(counts)))
-            file.flush()
-            yield from in_background(os.fsync, file.fileno())
+            yield from in_background(_write, file, header, recent)
         temporary.rename(path)
         yield from in_background(sync_folder, folder)
     finally:
@@ -52,18 +41,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_entries(file: BinaryIO, recent: Recent) -> Generator[Step, None, list[int]]:
-    """Write the entries sorted; return how many there are with each first byte."""
-    counts = [0] * 256
-    for chunk in sorted_chunks(recent.entries()):
-        if chunk:
-            counts[chunk[0]] += len(chunk) // ENTRY_BYTES
-            file.write(chunk)
-        yield None
-    return counts
-
-
-def _write_users(file: BinaryIO, users: bytearray) -> Generator[Step, None, None]:
-    for start in range(0, len(users), WRITE_BYTES):
-        file.write(users[start : start + WRITE_BYTES])
-        yield None
+def _write(file: BinaryIO, header: Header, recent: Recent) -> None:
+    file.write(header.to_bytes() + recent.times.to_bytes())
+    for part in recent.parts():
+        file.write(part)
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,13 +1,24 @@
-"""The 64-bit hash under which a user's records are listed; whoever reads the list compares the records themselves."""
+"""The 32-bit hash under which a user's records are listed; whoever reads the list compares the records themselves."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from itertools import repeat
+from sys import byteorder
 from zlib import crc32
 
-USER_HASH_BYTES = 8
+from hookline.journal.record import Record
+
+USER_HASH_BYTES = 4
 
 
-def user_hash(source: str, user_key: str) -> bytes:
-    """Return the hash of one user of one source: a checksum and a length, quick; collisions cost a comparison."""
-    key = user_key.encode("utf-8", "surrogatepass")
-    return (crc32(key, len(source)) << 16 | len(key) & 0xFFFF).to_bytes(USER_HASH_BYTES, "little")
+def user_hash(user_key: str) -> bytes:
+    """Return the hash of a user, of any source: a checksum, quick; a collision costs a comparison."""
+    return crc32(user_key.encode("utf-8", "surrogatepass")).to_bytes(USER_HASH_BYTES, byteorder)
+
+
+def user_hashes(records: Sequence[Record]) -> array[int]:
+    """Return the hashes of the records' users, one after the other, 0 without a user."""
+    keys = [record.user_key for record in records]
+    return array("I", map(crc32, map(str.encode, keys, repeat("utf-8"), repeat("surrogatepass"))))

@@ -156,7 +156,7 @@ def test_a_full_disk_costs_nothing_but_time(
         patch.setattr(os, "fsync", _no_room)
         finish(index)
     assert "no space" in (index.failure or "")
-    assert list((tmp_path / "0").iterdir()) == []
+    assert [path.suffix for path in (tmp_path / "0").iterdir()] == [".filter"]
     assert not index.work()  # not tried again at once
     assert _take(index, journal, [record("a")]) == [(0, 0)]
     now[0] += DISK_RETRY_SECONDS
@@ -189,15 +189,63 @@ def test_no_room_for_a_filter(open_index: Open, journal: JournalInMemory, monkey
     assert _take(index, journal, [record("b"), record("a")]) == [(1, 0)]
 
 
+def test_without_room_for_a_filter_it_follows_later(
+    open_index: Open, journal: JournalInMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run that began without a column gets one from its own keys when there is room again."""
+    index = open_index()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", _no_room)
+        assert _take(index, journal, [record("a"), record("a")]) == [(1, 0)]
+        _fill_a_run(index, journal)
+    finish(index)
+    assert "0000-" in (tmp_path / "0" / "manifest.json").read_text()
+    assert _take(index, journal, [record("b"), record("a")]) == [(1, 0)]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_that_cannot_be_read_is_in_doubt(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, again: bool
+) -> None:
+    """When the file of a run was cut its repeats are delivered, whether they are new or read again; others are not."""
+    index = open_index()
+    _take(index, journal, [record("a"), record("a")])
+    _fill_a_run(index, journal)
+    finish(index)
+    _take(index, journal, [record("b")])
+    os.truncate(next((tmp_path / "0").glob("*.run")), 100)
+    if again:
+        assert index.check(journal.records[:3], 0) == []
+    else:
+        assert _take(index, journal, [record("a"), record("b")]) == [(1, RUN_EVENTS + 2)]
+    assert "cut" in (index.failure or "")
+
+
+def test_runs_of_an_older_version_are_made_anew(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
+    """A file of version 1 is removed, and what it covered is fed from the journal again."""
+    index = open_index()
+    _take(index, journal, [record("a")])
+    _fill_a_run(index, journal)
+    finish(index)
+    path = next((tmp_path / "0").glob("*.run"))
+    data = bytearray(path.read_bytes())
+    data[8] = 1
+    path.write_bytes(data)
+    again = open_index()
+    assert (again.next_offset, path.exists()) == (0, False)
+    again.feed(journal.records, 0)
+    assert _take(again, journal, [record("a")]) == [(0, 0)]
+
+
 def test_bytes_are_capped_and_the_real_window_is_told(open_index: Open, journal: JournalInMemory) -> None:
     """The oldest runs go first; how far back repeats are still recognised is shown."""
     now_ms = record("x", 1000).received_at
-    index = open_index(bytes_max=20_000)
+    index = open_index(bytes_max=8_000)
     assert index.window_seconds_real(now_ms) == WINDOW_SECONDS
     for n in range(20):
         _fill_a_run(index, journal, seconds=n * 10)
         finish(index)
-    assert index.size_bytes <= 20_000
+    assert index.size_bytes <= 8_000
     assert 0 < index.window_seconds_real(now_ms) < WINDOW_SECONDS
     assert _take(index, journal, [record("fill-0", 200), record(f"fill-{19 * RUN_EVENTS}", 200)]) == [
         (1, 19 * RUN_EVENTS)

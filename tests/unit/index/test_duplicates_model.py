@@ -34,6 +34,7 @@ class IndexModel(RuleBasedStateMachine):
         self.index = self._open()
 
     def teardown(self) -> None:
+        self.index.close()
         shutil.rmtree(self.folder)
 
     @rule(items=st.lists(_ITEMS, min_size=1, max_size=10))

@@ -8,9 +8,13 @@ import msgspec
 import pytest
 
 from hookline.index import manifest
-from hookline.index.duplicates import Duplicates
-from hookline.index.filter import RUNS_MAX, rows_for
-from hookline.index.sealed_runs import COLUMNS_PER_FLUSH, SealedRuns
+from hookline.index.columns import COLUMNS_PER_FLUSH
+from hookline.index.duplicates import DISK_RETRY_SECONDS, Duplicates
+from hookline.index.filter import RUNS_MAX
+from hookline.index.keys import keys_of
+from hookline.index.rows import Rows, rows_for, rows_of
+from hookline.index.sealed_runs import SealedRuns
+from hookline.journal.record import Record
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
@@ -31,6 +35,16 @@ def _all_are_known(index: Duplicates, journal: JournalInMemory) -> bool:
     return index.check(journal.records[first:], first) == [(n, n) for n in range(first)]
 
 
+def _rows(records: list[Record]) -> Rows:
+    return rows_of(keys_of(records), rows_for(RUN_EVENTS))
+
+
+def _reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other_boot = tmp_path / "boot"
+    other_boot.write_text("another boot\n")
+    monkeypatch.setattr(manifest, "BOOT_ID", other_boot)
+
+
 @pytest.mark.parametrize(("events", "rows"), [(1, 1 << 10), (64, 1 << 10), (65, 1 << 11), (131_072, 1 << 21)])
 def test_rows(events: int, rows: int) -> None:
     """Rows are a power of two, sixteen per event or more."""
@@ -42,21 +56,23 @@ def test_a_filter_rules_out_nearly_all_foreign_records(
 ) -> None:
     """Records in no run cost hardly any look-up in a run; those that are in one always name it."""
     _fill(open_index(), journal, RUNS)
-    sealed = SealedRuns(tmp_path / "0", RUN_EVENTS, 1 << 30, len(journal.records))
-    assert not sealed.needs_filling
+    end = len(journal.records)
+    sealed = SealedRuns(tmp_path / "0", rows_for(RUN_EVENTS), 1 << 30, end)
+    assert sealed.columns.waiting is None
     foreign = [record(f"foreign-{n}") for n in range(2_000)]
-    assert len(sealed.candidates(foreign, 0)) < 100
-    named = sealed.candidates(journal.records, 0)
+    assert len(sealed.columns.candidates(_rows(foreign), end, 0)) < 100
+    named = sealed.columns.candidates(_rows(journal.records), end, 0)
     assert all(sealed.runs[n // RUN_EVENTS] in named[n] for n in range(len(journal.records)))
 
 
 def test_runs_before_the_window_are_passed_over(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
     """Runs that are too old to matter are not even looked at."""
     _fill(open_index(), journal, 2)
-    sealed = SealedRuns(tmp_path / "0", RUN_EVENTS, 1 << 30, len(journal.records))
+    end = len(journal.records)
+    columns = SealedRuns(tmp_path / "0", rows_for(RUN_EVENTS), 1 << 30, end).columns
     received_at = journal.records[0].received_at
-    assert len(sealed.candidates(journal.records, received_at)) == len(journal.records)
-    assert sealed.candidates(journal.records, received_at + 1) == {}
+    assert len(columns.candidates(_rows(journal.records), end, received_at)) == end
+    assert columns.candidates(_rows(journal.records), end, received_at + 1) == {}
 
 
 def test_more_runs_than_one_filter_takes(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
@@ -74,13 +90,11 @@ def test_after_a_crash_of_the_machine_unflushed_columns_are_filled_again(
     """Bits that never reached the disk are not trusted after another boot; nothing is forgotten meanwhile or after."""
     _fill(open_index(), journal, RUNS)
     path = next((tmp_path / "0").glob("*.filter"))
-    cells = memoryview(bytearray(path.read_bytes())).cast("Q")
+    cells = memoryview(bytearray(path.read_bytes())).cast("I")
     for row in range(len(cells)):
         cells[row] &= (1 << COLUMNS_PER_FLUSH) - 1  # the lost columns
     path.write_bytes(cells)
-    other_boot = tmp_path / "boot"
-    other_boot.write_text("another boot\n")
-    monkeypatch.setattr(manifest, "BOOT_ID", other_boot)
+    _reboot(tmp_path, monkeypatch)
     again = open_index()
     assert again.check(journal.records, 0) == []
     finish(again)
@@ -121,3 +135,52 @@ def test_resting_forgets_nothing(open_index: Open, journal: JournalInMemory) -> 
     _fill(index, journal, 3)
     index.rest()
     assert _all_are_known(index, journal)
+
+
+def test_a_column_that_is_not_whole_is_never_trusted_after_a_crash_of_the_machine(
+    open_index: Open, journal: JournalInMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While new records still come in a later column may be whole; flushed counts only up to the first that is not."""
+    index = open_index()
+    _fill(index, journal, COLUMNS_PER_FLUSH - 2)
+    journal.records.append(record("open"))
+    assert index.check(journal.records[-1:], len(journal.records) - 1) == []
+    columns = index._sealed.columns
+    run = index._sealed.runs[0]
+    columns.drop(run)
+    columns._without[run] = None  # as if its column had been lost
+    finish(index)
+    entry = manifest.Manifest.load(tmp_path / "0").filters[0]
+    assert entry.columns[-1] == run.path.name
+    assert (len(entry.columns), entry.columns[-2], entry.flushed) == (COLUMNS_PER_FLUSH, "", 0)
+
+
+def test_what_was_never_sealed_leaves_no_column(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
+    """The column of records that were lost with the process is used again, and its old bits only cost look-ups."""
+    index = open_index()
+    _fill(index, journal, 1)
+    for n in range(3):
+        index.check([record(f"lost-{n}")], index.next_offset)
+    again = open_index()
+    journal.records += [record(f"lost-{n}") for n in range(RUN_EVENTS)]
+    assert again.check(journal.records[RUN_EVENTS:], RUN_EVENTS) == []
+    finish(again)
+    assert len(manifest.Manifest.load(tmp_path / "0").filters[0].columns) == 2
+    assert _all_are_known(again, journal)
+
+
+def test_an_unreadable_run_gets_no_column(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
+    """When filling fails the run goes on without; the failure is told, and the others stay known."""
+    _fill(open_index(), journal, 2)
+    (tmp_path / "0" / manifest.NAME).unlink()
+    now = [0.0]
+    index = open_index(clock=lambda: now[0])
+    path = min((tmp_path / "0").glob("*.run"))
+    path.write_bytes(path.read_bytes()[:100])
+    for now[0] in range(0, 40 * int(DISK_RETRY_SECONDS), int(DISK_RETRY_SECONDS)):
+        assert not index.work()
+    assert "cut" in (index.failure or "")
+    assert len(list((tmp_path / "0").glob("*.filter"))) == 1
+    first = len(journal.records)
+    journal.records += journal.records[:first]
+    assert index.check(journal.records[first:], first) == [(n, n) for n in range(RUN_EVENTS, first)]

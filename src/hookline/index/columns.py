@@ -1,0 +1,202 @@
+"""Which parts of the index may hold a key: every part has a column of a filter, set while its records come in."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from hookline.index.background import Step, in_background
+from hookline.index.filter import ROW_BYTES, RUNS_MAX, SUFFIX, Filter
+from hookline.index.manifest import FilterEntry, Manifest
+from hookline.index.recent import Recent
+from hookline.index.rows import Rows, rows_of
+from hookline.index.run import Run
+
+COLUMNS_PER_FLUSH = 8
+"""Columns that a crash of the machine may cost; every one touches all of its filter file."""
+
+KEYS_PER_STEP = 1_000
+"""Keys handled between two pauses of filling: well below a millisecond."""
+
+Part = Run | Recent
+
+
+class Columns:
+    """The filters over all parts, oldest first. A part without a column, or not yet a filled one, is always named."""
+
+    def __init__(self, folder: Path, rows: int, runs: Sequence[Run]) -> None:
+        """Take up the filters of the folder as far as they can be trusted; other filter files are removed."""
+        self._folder = folder
+        self._rows = rows
+        self._manifest = Manifest.load(folder)
+        self._filters: dict[str, Filter] = {}
+        self._parts: dict[str, list[Part | None]] = {}
+        self._places: dict[Part, tuple[str, int]] = {}
+        self._without: dict[Part, None] = dict.fromkeys(runs)
+        self._open_filters({run.path.name: run for run in runs})
+
+    @property
+    def size_bytes(self) -> int:
+        """What the filters take on the disk."""
+        return sum(one.size_bytes for one in self._filters.values())
+
+    @property
+    def waiting(self) -> Run | None:
+        """The oldest run that waits for its column."""
+        return next((part for part in self._without if isinstance(part, Run)), None)
+
+    def candidates(self, rows: Rows, first_offset: int, since: int, mark: Part | None = None) -> dict[int, list[Part]]:
+        """Return, by index, the parts that may hold the key of these rows at a smaller offset than the group there.
+
+        Parts wholly received before ``since`` are left out. The keys are noted as ones of the part to ``mark``. Raise
+        OSError when a run cannot be read.
+        """
+        marked, bit_to_mark = self._place_of(mark)
+        end = first_offset + len(rows.first)
+        known = (*self._places, *self._without)
+        searched = {part for part in known if part.latest >= since and part.first_offset < end}
+        found: dict[int, list[Part]] = {}
+        for part in searched:
+            if part.first_offset <= first_offset and end <= part.next_offset:
+                # The group is read again, and the part that holds it knows the repeats without a search.
+                found = {index: [part] for index in part.repeats(first_offset, end - first_offset)}
+                searched.discard(part)
+                break
+        for name, one in self._filters.items():
+            parts = self._parts[name]
+            live = sum([1 << bit for bit, part in enumerate(parts) if part in searched and part not in self._without])
+            flag = 1 << bit_to_mark if name == marked else 0
+            for index, bits in one.search(rows, live, flag) if live or flag else ():
+                found.setdefault(index, []).extend(_named(parts, bits))
+        for part in self._without:
+            if part in searched:
+                for index in range(end - first_offset):
+                    found.setdefault(index, []).append(part)
+        return found
+
+    def hand_over(self, recent: Recent, run: Run) -> None:
+        """Let the run that recent records were sealed into have their column."""
+        if recent in self._without:
+            del self._without[recent]
+            self._without[run] = None
+            return
+        name, bit = self._places[run] = self._places.pop(recent)
+        self._parts[name][bit] = run
+
+    def drop(self, part: Part) -> None:
+        """Forget a part; its column is not used again."""
+        self._without.pop(part, None)
+        if part in self._places:
+            name, bit = self._places.pop(part)
+            self._parts[name][bit] = None
+
+    def fill(self, run: Run) -> Generator[Step, None, None]:
+        """Give a run without a column one, in short steps; raise OSError without room for it."""
+        name = self._filter_with_room()
+        bit = len(self._parts[name])
+        self._parts[name].append(run)
+        try:
+            for start in range(1, len(run) + 1, KEYS_PER_STEP):
+                self._filters[name].search(rows_of(run.keys(start, KEYS_PER_STEP), self._rows), 0, 1 << bit)
+                yield None
+            del self._without[run]
+            self._places[run] = name, bit
+        finally:
+            if run not in self._places:
+                self._parts[name][bit] = None
+                if bit == len(self._parts[name]) - 1:  # tried again and again it must not use up the filter
+                    self._parts[name].pop()
+        yield from self.save()
+
+    def save(self) -> Generator[Step, None, None]:
+        """Make it durable which column is whose, and now and then the columns."""
+        for entry in self._manifest.filters:
+            parts = self._parts[entry.name]
+            whole = next((bit for bit, part in enumerate(parts) if not self._is_whole(part)), len(parts))
+            entry.columns = [part.path.name if isinstance(part, Run) and self._is_whole(part) else "" for part in parts]
+            while entry.columns and not entry.columns[-1]:
+                entry.columns.pop()  # the next process will use it again
+            whole = min(whole, len(entry.columns))
+            if whole - entry.flushed >= COLUMNS_PER_FLUSH or entry.flushed < whole == RUNS_MAX:
+                yield from self._filters[entry.name].flush()
+                entry.flushed = whole
+        yield from in_background(self._manifest.save, self._folder)
+
+    def drop_empty_filters(self) -> None:
+        """Remove the filter files none of whose parts is left; columns are never used twice."""
+        empty = [name for name, parts in self._parts.items() if parts and not any(part is not None for part in parts)]
+        if not empty:
+            return
+        for name in empty:
+            one = self._filters.pop(name)
+            one.close()
+            one.path.unlink(missing_ok=True)
+            del self._parts[name]
+        self._manifest.filters = [entry for entry in self._manifest.filters if entry.name not in empty]
+        self._manifest.save(self._folder)
+
+    def rest(self) -> None:
+        """Let go of memory that only speeds look-ups up."""
+        for one in self._filters.values():
+            one.rest()
+
+    def close(self) -> None:
+        """Give back all memory maps."""
+        for one in self._filters.values():
+            one.close()
+        self._filters, self._parts, self._places, self._without = {}, {}, {}, {}
+
+    def _place_of(self, part: Part | None) -> tuple[str, int]:
+        """Return filter and bit of a part; at first it gets the next ones, without room for a filter it has none."""
+        if part is None or part in self._without:
+            return "", 0
+        if part not in self._places:
+            try:
+                name = self._filter_with_room()
+            except OSError:
+                self._without[part] = None
+                return "", 0
+            self._places[part] = name, len(self._parts[name])
+            self._parts[name].append(part)
+        return self._places[part]
+
+    def _is_whole(self, part: Part | None) -> bool:
+        """Whether nothing more will be set in the column of this part."""
+        return part is None or (isinstance(part, Run) and part not in self._without)
+
+    def _open_filters(self, runs: dict[str, Run]) -> None:
+        for entry in list(self._manifest.filters):
+            path = self._folder / entry.name
+            usable = entry.rows == self._rows and any(name in runs for name in entry.columns)
+            if not usable or not path.exists() or path.stat().st_size != entry.rows * ROW_BYTES:
+                self._manifest.filters.remove(entry)
+                continue
+            self._filters[entry.name] = Filter(path, entry.rows)
+            self._parts[entry.name] = [runs.get(name) for name in entry.columns]
+            for bit, name in enumerate(entry.columns):
+                if name in runs:
+                    self._places[runs[name]] = entry.name, bit
+                    self._without.pop(runs[name], None)
+        for path in self._folder.glob("*" + SUFFIX):
+            if path.name not in self._filters:
+                path.unlink()
+
+    def _filter_with_room(self) -> str:
+        entries = self._manifest.filters
+        if not entries or len(self._parts[entries[-1].name]) == RUNS_MAX:
+            name = f"{max([int(name.removesuffix(SUFFIX)) for name in self._filters], default=0) + 1:08d}{SUFFIX}"
+            self._filters[name] = Filter(self._folder / name, self._rows)
+            self._parts[name] = []
+            entries.append(FilterEntry(name, self._rows, []))
+        return entries[-1].name
+
+
+def _named(parts: Sequence[Part | None], bits: int) -> list[Part]:
+    named: list[Part] = []
+    while bits:
+        lowest = bits & -bits
+        bits ^= lowest
+        part = parts[lowest.bit_length() - 1]
+        if part is not None:
+            named.append(part)
+    return named

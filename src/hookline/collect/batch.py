@@ -6,9 +6,10 @@ import msgspec
 
 from hookline.collect.answers import RejectedItem
 from hookline.collect.decode import BadBody, nested_deeper
-from hookline.collect.head import HEAD, Choices, Scalar, context_choices, read_choices, read_item
+from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
 from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
+from hookline.collect.usual import usual_records
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.journal.record import Record
 
@@ -18,6 +19,7 @@ BATCH_LEVELS = 2
 LEVEL_BYTES = len('{"":}')
 
 _ABSENT = msgspec.Raw(b"null")
+_UNREADABLE = Head()
 
 
 class Batch(msgspec.Struct, rename="camel", gc=False):
@@ -47,36 +49,54 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
 
     Raise BadBody when the batch as a whole is past its limits.
     """
-    items = batch.batch
-    if len(items) > BATCH_EVENTS_MAX:
+    raws = batch.batch
+    if len(raws) > BATCH_EVENTS_MAX:
         raise BadBody("too_many_events")
     _open_envelope(batch, arrival)
-    records: list[Record] = []
+    items = list(map(bytes, raws))
+    items_bytes = sum(map(len, items))
+    _check_nesting(items, items_bytes, body)
+    if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
+        raise BadBody("batch_too_large")
+    heads = _heads(raws)
+    records, others = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []
-    decode = HEAD.decode
-    room = MERGED_BYTES_MAX
-    around_bytes = len(body) - 2 * len(items)
-    for index, raw in enumerate(items):
-        item = bytes(raw)
-        # An object's level takes five bytes at least: that rules out too deep nesting for nearly every event.
-        arrays = item.count(b"[")
-        if len(item) > LEVEL_BYTES * (NESTING_LEVELS_MAX - arrays) and nested_deeper(item, NESTING_LEVELS_MAX):
-            raise BadBody("nesting_too_deep")
-        around_bytes -= len(item)
-        room -= len(item) + arrival.envelope_bytes
-        try:
-            record = record_of(item, decode(raw), arrival, None)
-        except msgspec.ValidationError:
-            head, refused = read_item(raw)
-            record = record_of(item, head, arrival, None, refused)
-        records.append(record)
+    for index in others:
+        head, refused = heads[index], None
+        if head is _UNREADABLE:
+            head, refused = read_item(raws[index])
+        record = record_of(items[index], head, arrival, None, refused)
+        records.insert(index, record)
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
+    return records, rejected
+
+
+def _heads(raws: list[msgspec.Raw]) -> list[Head]:
+    """The heads of the items; an item that is no event, or has a field of the wrong type, gets an empty one."""
+    try:
+        return list(map(HEAD.decode, raws))
+    except msgspec.ValidationError:
+        return [_head(raw) for raw in raws]
+
+
+def _head(raw: msgspec.Raw) -> Head:
+    try:
+        return HEAD.decode(raw)
+    except msgspec.ValidationError:
+        return _UNREADABLE
+
+
+def _check_nesting(items: list[bytes], items_bytes: int, body: bytes) -> None:
+    # An object's level takes five bytes at least, an array's a bracket: nearly no batch needs a closer look.
+    stretched = [len(item) + LEVEL_BYTES * (len(item) - len(item.replace(b"[", b""))) for item in items]
+    if max(stretched, default=0) > LEVEL_BYTES * NESTING_LEVELS_MAX:
+        for item in items:
+            if nested_deeper(item, NESTING_LEVELS_MAX):
+                raise BadBody("nesting_too_deep")
+    around_bytes = len(body) - 2 * len(items) - items_bytes
     if around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS):
         raise BadBody("nesting_too_deep")
-    if room < 0:
-        raise BadBody("batch_too_large")
-    return records, rejected
 
 
 def _open_envelope(batch: Batch, arrival: Arrival) -> None:

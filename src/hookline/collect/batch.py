@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.collect.answers import RejectedItem
-from hookline.collect.decode import BadBody, nested_deeper
+from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
 from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
@@ -15,8 +15,6 @@ from hookline.journal.record import Record
 
 BATCH_LEVELS = 2
 """How deep an event of a batch lies already."""
-
-LEVEL_BYTES = len('{"":}')
 
 _ABSENT = msgspec.Raw(b"null")
 _UNREADABLE = Head()
@@ -55,7 +53,11 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
     _open_envelope(batch, arrival)
     items = list(map(bytes, raws))
     items_bytes = sum(map(len, items))
-    _check_nesting(items, items_bytes, body)
+    around_bytes = len(body) - 2 * len(items) - items_bytes
+    if any_nested_deeper(items, NESTING_LEVELS_MAX) or (
+        around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS)
+    ):
+        raise BadBody("nesting_too_deep")
     if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
         raise BadBody("batch_too_large")
     heads = _heads(raws)
@@ -85,18 +87,6 @@ def _head(raw: msgspec.Raw) -> Head:
         return HEAD.decode(raw)
     except msgspec.ValidationError:
         return _UNREADABLE
-
-
-def _check_nesting(items: list[bytes], items_bytes: int, body: bytes) -> None:
-    # An object's level takes five bytes at least, an array's a bracket: nearly no batch needs a closer look.
-    stretched = [len(item) + LEVEL_BYTES * (len(item) - len(item.replace(b"[", b""))) for item in items]
-    if max(stretched, default=0) > LEVEL_BYTES * NESTING_LEVELS_MAX:
-        for item in items:
-            if nested_deeper(item, NESTING_LEVELS_MAX):
-                raise BadBody("nesting_too_deep")
-    around_bytes = len(body) - 2 * len(items) - items_bytes
-    if around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS):
-        raise BadBody("nesting_too_deep")
 
 
 def _open_envelope(batch: Batch, arrival: Arrival) -> None:

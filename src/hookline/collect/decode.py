@@ -112,6 +112,9 @@ def repair_surrogates(body: bytes) -> tuple[bytes, int]:
     return _ESCAPE.sub(replace, body), repaired
 
 
+OBJECT_BYTES_MIN = len('{"":}')
+"""What each level of objects takes at least; of arrays there can be no more than there are brackets."""
+
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _STEP = [0] * 256
@@ -120,9 +123,21 @@ _STEP[ord("}")] = _STEP[ord("]")] = -1
 _ROUNDS = 8
 
 
+def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
+    """Whether any of these is nested deeper than ``levels_max``; nearly always none needs a closer look."""
+    bounds = [len(item) + OBJECT_BYTES_MIN * (len(item) - len(item.replace(b"[", b""))) for item in items]
+    if max(bounds, default=0) <= OBJECT_BYTES_MIN * levels_max:
+        return False
+    return any(nested_deeper(item, levels_max) for item in items)
+
+
 def nested_deeper(body: bytes, levels_max: int) -> bool:
     """Whether valid JSON is nested deeper than ``levels_max``."""
-    if len(body) <= 2 * levels_max or _count(body, b"{") + _count(body, b"[") <= levels_max:
+    # ``bytes.count`` looks at each byte by itself; ``replace`` leaps from one occurrence to the next.
+    arrays = len(body) - len(body.replace(b"[", b""))
+    if len(body) + OBJECT_BYTES_MIN * arrays <= OBJECT_BYTES_MIN * levels_max:
+        return False
+    if arrays + len(body) - len(body.replace(b"{", b"")) <= levels_max:
         return False
     brackets = body.translate(None, _NOT_BRACKETS)
     # Each round takes away the innermost level; events are seldom more than a few levels deep.
@@ -132,8 +147,3 @@ def nested_deeper(body: bytes, levels_max: int) -> bool:
             return False
     brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > levels_max
-
-
-def _count(body: bytes, character: bytes) -> int:
-    # ``bytes.count`` looks at each byte by itself; ``replace`` leaps from one occurrence to the next.
-    return len(body) - len(body.replace(character, b""))

@@ -23,20 +23,19 @@ from hookline.journal.record import FORMAT_VERSION, Record
 TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))
 
 
-class Arrival:
-    """What all events of one request share."""
+class Arrival(msgspec.Struct, gc=False):
+    """What all events of one request share; ``choices`` are the envelope's destination selection maps, weakest first.
 
-    __slots__ = ("choices", "envelope", "envelope_bytes", "received_at", "sent_at", "source", "traceparent")
+    A struct, because it is made for every request: making one costs a third of making an ordinary object.
+    """
 
-    def __init__(self, source: str, received_at: int, traceparent: str | None = None) -> None:
-        self.source = source
-        self.received_at = received_at
-        self.traceparent = traceparent
-        self.choices: tuple[Choices, ...] = ()
-        """The envelope's destination selection maps, weakest first."""
-        self.envelope: bytes | None = None
-        self.envelope_bytes = 0
-        self.sent_at: Scalar = None
+    source: str
+    received_at: int
+    traceparent: str | None = None
+    choices: tuple[Choices, ...] = ()
+    envelope: bytes | None = None
+    envelope_bytes: int = 0
+    sent_at: Scalar = None
 
 
 def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None) -> Record:

@@ -87,7 +87,7 @@ def _fault(kind: Scalar, user_id: str, user_key: str, message_id: str, head: Hea
     if not user_key or (kind == "alias" and not user_id):
         return "missing_user_id"
     if kind == "track":
-        if not text(head.event):
+        if not (head.event or text(head.event)):
             return "missing_event"
     elif kind == "group":
         if not text(head.group_id):

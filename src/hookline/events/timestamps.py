@@ -39,6 +39,13 @@ _LENIENT = re.compile(
 def parse(value: object) -> int | None:
     """Return the time a caller gave (ISO 8601 text; or seconds since the epoch as a number or digits), else None."""
     if value.__class__ is str:
+        # The form that most SDKs write; within a second all events share the part that is dear to read.
+        rest = _REST_MS.get(value[_SECOND_LENGTH:])
+        if rest is not None:
+            try:
+                return _SECOND_MS[value[:_SECOND_LENGTH]] + rest
+            except KeyError:
+                pass
         return _parse_text(value)
     if value.__class__ is int and MILLISECONDS_FROM < value <= MAX_MS:
         return value
@@ -64,7 +71,7 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
     ms = parse(given)
     if ms is None:
         return iso(received_at_ms)
-    sent_at_ms = parse(sent_at)
+    sent_at_ms = parse(sent_at) if sent_at is not None else None
     if sent_at_ms is not None:
         ms += received_at_ms - sent_at_ms
     return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
@@ -89,13 +96,6 @@ def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_at: object)
 
 
 def _parse_text(text: str) -> int | None:
-    # The form that most SDKs write; within a second all events share the part that is dear to read.
-    rest = _REST_MS.get(text[_SECOND_LENGTH:])
-    if rest is not None:
-        try:
-            return _SECOND_MS[text[:_SECOND_LENGTH]] + rest
-        except KeyError:
-            pass
     # A hyphen after the year tells a date from digits: 20261120 and 1763622000123 are numbers, not dates.
     if len(text) > _BARE_DATE_LENGTH and text[4] == "-":
         try:

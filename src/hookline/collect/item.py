@@ -70,7 +70,7 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
         "sdk",
         item,
         arrival.envelope,
-        _selection(head, arrival.choices),
+        selection(head, arrival.choices),
         None,
         arrival.traceparent,
     )
@@ -79,6 +79,17 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
 def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str) -> Record:
     """The record of a call whose body is not even JSON."""
     return _rejected(_quoted(body), arrival, type_ or "", "", "", code)
+
+
+def selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:
+    """The effective destination selection (SPEC 2.4), later maps over earlier ones; None when it disables nothing."""
+    if not shared and not head.integrations and (head.context is None or not head.context.integrations):
+        return None
+    own = (head.context.integrations if head.context is not None else None, head.integrations)
+    switches: dict[str, bool] = {}
+    for choices in (*shared, *own):
+        switches.update(_switches((choices or {}).items()))
+    return switches if False in switches.values() else None
 
 
 def _fault(kind: Scalar, user_id: str, user_key: str, message_id: str, head: Head) -> str | None:
@@ -95,17 +106,6 @@ def _fault(kind: Scalar, user_id: str, user_key: str, message_id: str, head: Hea
     elif kind == "alias" and not text(head.previous_id):
         return "missing_previous_id"
     return "invalid_message_id" if len(message_id) > MESSAGE_ID_CHARACTERS_MAX else None
-
-
-def _selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:
-    """The effective destination selection (SPEC 2.4), later maps over earlier ones; None when it disables nothing."""
-    if not shared and not head.integrations and (head.context is None or not head.context.integrations):
-        return None
-    own = (head.context.integrations if head.context is not None else None, head.integrations)
-    selection: dict[str, bool] = {}
-    for choices in (*shared, *own):
-        selection.update(_switches((choices or {}).items()))
-    return selection if False in selection.values() else None
 
 
 def _switches(choices: Iterable[tuple[str, msgspec.Raw]]) -> Iterable[tuple[str, bool]]:

@@ -1,7 +1,7 @@
 """The usual events of a batch, made into records in bulk; ``item.record_of`` states the rules and has the last word.
 
-Usual is what nearly every event of an SDK is: ids and timestamp given as text, nothing missing, no destination
-selection. An event that is not, for whatever reason, is left to ``record_of``.
+Usual is what nearly every event of an SDK is: ids and time given as text, and nothing missing. An event that is not,
+for whatever reason, is left to ``record_of``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookline.collect.head import Head
-from hookline.collect.item import Arrival
+from hookline.collect.item import Arrival, selection
 from hookline.collect.limits import EVENT_BYTES_MAX, MESSAGE_ID_CHARACTERS_MAX
 from hookline.events.fingerprint import fingerprints
 from hookline.events.timestamps import resolve_all
@@ -22,16 +22,20 @@ _NEED_NO_NAME = frozenset(("identify", "page", "screen"))
 def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) -> tuple[list[Record], list[int]]:
     """The records of the usual events in their order, equal to what ``record_of`` makes, and the others' indexes."""
     others = _unusual(items, heads, arrival)
-    # Any: the type checker cannot see that type, ids and timestamp of what is left are text.
+    # Any: the type checker cannot see that type, ids and time of what is left are text.
     usual: Sequence[Any] = heads
     if others:
         skipped = set(others)
         usual = [head for index, head in enumerate(heads) if index not in skipped]
         items = [item for index, item in enumerate(items) if index not in skipped]
-    received_at, source = arrival.received_at, arrival.source
-    envelope, traceparent = arrival.envelope, arrival.traceparent
+    received_at, source, sent_at = arrival.received_at, arrival.source, arrival.sent_at
+    envelope, choices, traceparent = arrival.envelope, arrival.choices, arrival.traceparent
     prints = fingerprints(source, [head.message_id for head in usual])
-    timestamps = resolve_all(received_at, [head.timestamp for head in usual], arrival.sent_at)
+    timestamps = resolve_all(
+        received_at,
+        [head.original_timestamp if head.timestamp is None else head.timestamp for head in usual],
+        [head.sent_at or sent_at for head in usual],
+    )
     records = [
         Record(
             FORMAT_VERSION,
@@ -46,7 +50,9 @@ def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arriva
             "sdk",
             item,
             envelope,
-            None,
+            selection(head, choices)
+            if choices or head.integrations or (head.context and head.context.integrations)
+            else None,
             None,
             traceparent,
         )
@@ -56,8 +62,6 @@ def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arriva
 
 
 def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) -> list[int]:
-    if arrival.choices:
-        return list(range(len(items)))
     bytes_max = EVENT_BYTES_MAX - arrival.envelope_bytes
     return [
         index
@@ -69,11 +73,8 @@ def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) ->
             and (message_id := head.message_id)
             and message_id.__class__ is str
             and len(message_id) <= MESSAGE_ID_CHARACTERS_MAX
-            and (timestamp := head.timestamp)
-            and timestamp.__class__ is str
-            and head.sent_at is None
-            and not head.integrations
-            and ((context := head.context) is None or not context.integrations)
+            and (time := head.original_timestamp if (timestamp := head.timestamp) is None else timestamp)
+            and time.__class__ is str
             and len(items[index]) <= bytes_max
         )
     ]

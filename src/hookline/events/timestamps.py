@@ -77,12 +77,19 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
     return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
 
 
-def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_at: object) -> list[str]:
-    """Return what ``resolve`` returns for each timestamp, given no ``originalTimestamp``; in bulk they cost a third."""
-    sent_at_ms = parse(sent_at)
-    skew_ms = 0 if sent_at_ms is None else received_at_ms - sent_at_ms
+def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]) -> list[str]:
+    """Return what ``resolve`` returns for each timestamp and its ``sentAt``; in bulk they cost half.
+
+    None of the timestamps is empty. ``sentAt`` is mostly the same for all, and read once then.
+    """
     resolved: list[str] = []
-    for text in timestamps:
+    sent_at: object = None
+    skew_ms = 0
+    for text, next_sent_at in zip(timestamps, sent_ats, strict=True):
+        if next_sent_at is not sent_at and next_sent_at != sent_at:
+            sent_at = next_sent_at
+            sent_at_ms = parse(sent_at)
+            skew_ms = 0 if sent_at_ms is None else received_at_ms - sent_at_ms
         try:
             ms = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]] + skew_ms
         except KeyError:

@@ -83,11 +83,12 @@ def _others(*events: dict[str, Any]) -> list[int]:
 
 
 def test_usual_events_are_taken_in_bulk() -> None:
-    """What SDKs send needs no second look: a user or a visitor, empty selections, every type without further ids."""
+    """What SDKs send needs no second look: user or visitor, selections, either time, all types without further ids."""
     visitor = {key: value for key, value in USUAL.items() if key != "userId"} | {"anonymousId": "a1"}
-    empty = USUAL | {"integrations": {}, "context": {"ip": "1.2.3.4", "integrations": {}}}
+    chosen = USUAL | {"integrations": {"All": True}, "context": {"ip": "1.2.3.4", "integrations": {"crm": False}}}
+    original = {**USUAL, "timestamp": None, "originalTimestamp": USUAL["timestamp"], "sentAt": USUAL["timestamp"]}
     pages = [{**USUAL, "type": type_} for type_ in ("identify", "page", "screen")]
-    assert _others(USUAL, visitor, empty, *pages, {**USUAL, "messageId": LONGEST_ID}, PADDED) == []
+    assert _others(USUAL, visitor, chosen, original, *pages, {**USUAL, "messageId": LONGEST_ID}, PADDED) == []
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,8 @@ def test_usual_events_are_taken_in_bulk() -> None:
         {"messageId": 7},
         {"messageId": LONGEST_ID + "m"},
         {"timestamp": None},
-        {"sentAt": "2026-11-20T07:00:00Z"},
-        {"integrations": {"All": True}},
-        {"context": {"integrations": {"crm": False}}},
+        {"timestamp": 1_795_158_000},
+        {"timestamp": "", "originalTimestamp": "2026-11-20T07:00:00.123Z"},
         {"pad": PADDED["pad"] + "x"},
     ],
 )

@@ -53,10 +53,7 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
     _open_envelope(batch, arrival)
     items = list(map(bytes, raws))
     items_bytes = sum(map(len, items))
-    around_bytes = len(body) - 2 * len(items) - items_bytes
-    if any_nested_deeper(items, NESTING_LEVELS_MAX) or (
-        around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS)
-    ):
+    if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
         raise BadBody("nesting_too_deep")
     if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
         raise BadBody("batch_too_large")
@@ -72,6 +69,15 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
     return records, rejected
+
+
+def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:
+    parts = [bytes(part) for part in (batch.context, batch.integrations) if part is not _ABSENT]
+    if any_nested_deeper(parts, NESTING_LEVELS_MAX + BATCH_LEVELS - 1):
+        return True
+    # What is left of the body is seldom long enough to be nested too deep: keys, times, commas.
+    rest_bytes = len(body) - items_bytes - 2 * len(batch.batch) - sum(map(len, parts))
+    return rest_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS)
 
 
 def _heads(raws: list[msgspec.Raw]) -> list[Head]:

@@ -20,7 +20,7 @@ class Line(Protocol):
         """Write every answer whose turn has come."""
 
 
-class Exchange(msgspec.Struct):
+class Exchange(msgspec.Struct, eq=False):
     """What is known of one request. A struct, because one is made for every request and that has to be quick.
 
     ``verdict`` is an answer settled before the body has been read. ``legacy`` is HTTP/1.0: a connection that lives on

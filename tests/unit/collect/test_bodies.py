@@ -161,6 +161,16 @@ def test_brackets_in_strings_hide_no_nesting(edge: Running, path: str) -> None:
     assert edge.reason(edge.post(path, body)) == "nesting_too_deep"
 
 
+@pytest.mark.parametrize("name", [b"context", b"integrations", b"anything", b"sentAt"])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"":', b"}")])
+def test_nesting_of_the_envelope(edge: Running, name: bytes, opening: bytes, closing: bytes) -> None:
+    """What stands beside the events may lie as deep as they may, whether or not anyone looks at it."""
+    for levels, status in ((129, 200), (130, 400)):
+        value = opening * (levels - 1) + b"[]" + closing * (levels - 1)
+        body = b'{"batch":[],"%b":%b}' % (name, value)
+        assert edge.post("/v1/batch", body).status == status
+
+
 def test_absurd_nesting_is_400_and_harmless(edge: Running) -> None:
     """200,000 levels in a batch are 400 and the process answers the next request."""
     for opening, closing in ((b"[", b"]"), (b'{"":', b"}")):

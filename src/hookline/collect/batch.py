@@ -5,19 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from hookline.collect.answers import RejectedItem
-from hookline.collect.decode import BadBody, nested_deeper
-from hookline.collect.head import HEAD, Choices, Scalar, context_choices, read_choices, read_item
+from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
+from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
 from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
+from hookline.collect.usual import usual_records
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.journal.record import Record
 
 BATCH_LEVELS = 2
 """How deep an event of a batch lies already."""
 
-LEVEL_BYTES = len('{"":}')
-
 _ABSENT = msgspec.Raw(b"null")
+_UNREADABLE = Head()
 
 
 class Batch(msgspec.Struct, rename="camel", gc=False):
@@ -47,36 +47,52 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
 
     Raise BadBody when the batch as a whole is past its limits.
     """
-    items = batch.batch
-    if len(items) > BATCH_EVENTS_MAX:
+    raws = batch.batch
+    if len(raws) > BATCH_EVENTS_MAX:
         raise BadBody("too_many_events")
     _open_envelope(batch, arrival)
-    records: list[Record] = []
+    items = list(map(bytes, raws))
+    items_bytes = sum(map(len, items))
+    if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
+        raise BadBody("nesting_too_deep")
+    if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
+        raise BadBody("batch_too_large")
+    heads = _heads(raws)
+    records, others = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []
-    decode = HEAD.decode
-    room = MERGED_BYTES_MAX
-    around_bytes = len(body) - 2 * len(items)
-    for index, raw in enumerate(items):
-        item = bytes(raw)
-        # An object's level takes five bytes at least: that rules out too deep nesting for nearly every event.
-        arrays = item.count(b"[")
-        if len(item) > LEVEL_BYTES * (NESTING_LEVELS_MAX - arrays) and nested_deeper(item, NESTING_LEVELS_MAX):
-            raise BadBody("nesting_too_deep")
-        around_bytes -= len(item)
-        room -= len(item) + arrival.envelope_bytes
-        try:
-            record = record_of(item, decode(raw), arrival, None)
-        except msgspec.ValidationError:
-            head, refused = read_item(raw)
-            record = record_of(item, head, arrival, None, refused)
-        records.append(record)
+    for index in others:
+        head, refused = heads[index], None
+        if head is _UNREADABLE:
+            head, refused = read_item(raws[index])
+        record = record_of(items[index], head, arrival, None, refused)
+        records.insert(index, record)
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
-    if around_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS):
-        raise BadBody("nesting_too_deep")
-    if room < 0:
-        raise BadBody("batch_too_large")
     return records, rejected
+
+
+def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:
+    parts = [bytes(part) for part in (batch.context, batch.integrations) if part is not _ABSENT]
+    if any_nested_deeper(parts, NESTING_LEVELS_MAX + BATCH_LEVELS - 1):
+        return True
+    # What is left of the body is seldom long enough to be nested too deep: keys, times, commas.
+    rest_bytes = len(body) - items_bytes - 2 * len(batch.batch) - sum(map(len, parts))
+    return rest_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS)
+
+
+def _heads(raws: list[msgspec.Raw]) -> list[Head]:
+    """The heads of the items; an item that is no event, or has a field of the wrong type, gets an empty one."""
+    try:
+        return list(map(HEAD.decode, raws))
+    except msgspec.ValidationError:
+        return [_head(raw) for raw in raws]
+
+
+def _head(raw: msgspec.Raw) -> Head:
+    try:
+        return HEAD.decode(raw)
+    except msgspec.ValidationError:
+        return _UNREADABLE
 
 
 def _open_envelope(batch: Batch, arrival: Arrival) -> None:

@@ -112,25 +112,41 @@ def repair_surrogates(body: bytes) -> tuple[bytes, int]:
     return _ESCAPE.sub(replace, body), repaired
 
 
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+OBJECT_BYTES_MIN = len('{"":}')
+"""What each level of objects takes at least; of arrays there can be no more than there are brackets."""
+
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"{}[]'))
+_STRING = re.compile(rb'"[^"]*"')
 _STEP = [0] * 256
 _STEP[ord("{")] = _STEP[ord("[")] = 1
 _STEP[ord("}")] = _STEP[ord("]")] = -1
 _ROUNDS = 8
 
 
+def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
+    """Whether any of these is nested deeper than ``levels_max``; nearly always none needs a closer look."""
+    bounds = [len(item) + OBJECT_BYTES_MIN * (len(item) - len(item.replace(b"[", b""))) for item in items]
+    if max(bounds, default=0) <= OBJECT_BYTES_MIN * levels_max:
+        return False
+    return any(nested_deeper(item, levels_max) for item in items)
+
+
 def nested_deeper(body: bytes, levels_max: int) -> bool:
-    """Whether valid JSON is nested deeper than ``levels_max``."""
-    if len(body) <= 2 * levels_max:
+    """Whether valid JSON is nested deeper than ``levels_max``, which is at least ``2 * _ROUNDS``."""
+    # ``bytes.count`` looks at each byte by itself; ``replace`` leaps from one occurrence to the next.
+    arrays = len(body) - len(body.replace(b"[", b""))
+    if len(body) + OBJECT_BYTES_MIN * arrays <= OBJECT_BYTES_MIN * levels_max:
         return False
-    brackets = body.translate(None, _NOT_BRACKETS)
-    if len(brackets) <= 2 * levels_max:
+    if arrays + len(body) - len(body.replace(b"{", b"")) <= levels_max:
         return False
-    # Each round takes away the innermost level; events are seldom more than a few levels deep.
+    # Without escaped quotes and all else, a string that holds no bracket is two quotes in a row.
+    brackets = body.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NOT_STRUCTURE).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = _STRING.sub(b"", brackets)
+    left = brackets
+    # Each round takes away the innermost level, or two; events are seldom more than a few levels deep.
     for _ in range(_ROUNDS):
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
-        if not brackets:
+        left = left.replace(b"{}", b"").replace(b"[]", b"")
+        if not left:
             return False
-    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > levels_max

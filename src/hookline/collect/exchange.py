@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from hookline.collect.router import Route
 from hookline.connections.model import Source
 
@@ -18,50 +20,33 @@ class Line(Protocol):
         """Write every answer whose turn has come."""
 
 
-class Exchange:
-    """What is known of one request; ``verdict`` is an answer settled before the body has been read."""
+class Exchange(msgspec.Struct, eq=False):
+    """What is known of one request. A struct, because one is made for every request and that has to be quick.
 
-    __slots__ = (
-        "_line",
-        "answer",
-        "body_bytes_max",
-        "close",
-        "continue_due",
-        "gzipped",
-        "headers",
-        "legacy",
-        "method",
-        "path",
-        "query",
-        "route",
-        "source",
-        "unread",
-        "verdict",
-    )
+    ``verdict`` is an answer settled before the body has been read. ``legacy`` is HTTP/1.0: a connection that lives on
+    must be said to. ``unread``: the client may still be sending when the answer is written.
+    """
 
-    def __init__(self, line: Line, method: bytes, path: bytes, query: bytes, headers: Headers) -> None:
-        self._line = line
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
-        self.route: Route | None = None
-        self.source: Source | None = None
-        self.gzipped = False
-        self.body_bytes_max = 0
-        self.verdict: bytes | None = None
-        self.answer: bytes | None = None
-        self.legacy = False
-        """HTTP/1.0: a connection that lives on must be said to."""
-        self.close = False
-        self.unread = False
-        """The client may still be sending when the answer is written."""
-        self.continue_due = False
+    line: Line
+    method: bytes
+    path: bytes
+    query: bytes
+    headers: Headers
+    route: Route | None = None
+    source: Source | None = None
+    gzipped: bool = False
+    body_bytes_max: int = 0
+    verdict: bytes | None = None
+    answer: bytes | None = None
+    legacy: bool = False
+    close: bool = False
+    unread: bool = False
+    continue_due: bool = False
 
     def respond(self, answer: bytes) -> None:
         """Give the answer; it is written once all earlier requests of the connection have theirs."""
         self.answer = answer
-        self._line.flush()
+        self.line.flush()
 
     def wire(self, answer: bytes) -> bytes:
         """The answer as this client has to get it."""

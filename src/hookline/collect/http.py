@@ -72,17 +72,18 @@ class Connection(Outbound):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser and hold what came of it against the bounds."""
-        if self._phase == CLOSING:
-            self._discard(len(data))
-            return
         self._whole = None
         if self._phase == IDLE and not self._queue:
             end = data.find(HEAD_END) + len(HEAD_END)
-            known = self._intake.known_heads.get(data[:end])
-            if known is not None and len(data) - end == known.body_bytes and self._intake.takes:
+            intake = self._intake
+            known = intake.known_heads.get(data[:end])
+            if known is not None and len(data) - end == known.body_bytes and intake.takes:
                 self._take_known(known, data[end:])
                 return
             self._whole = data
+        elif self._phase == CLOSING:
+            self._discard(len(data))
+            return
         ordinal, was_idle = self._ordinal, self._phase == IDLE
         if was_idle and data[0] == _LF:
             self._refuse("malformed_request")  # llhttp would pass over a bare LF here

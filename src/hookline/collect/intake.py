@@ -51,20 +51,18 @@ class Intake:
         self._failed = False
         self._full_until = 0.0
         self.known_heads = KnownHeads()
+        self.takes = False
+        """Whether events are taken at all; if not, ``screen`` says why."""
 
     @property
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
-        return self._keys is not None and not self._failed and self._clock() >= self._full_until
-
-    @property
-    def takes(self) -> bool:
-        """Whether events are taken at all; if not, ``screen`` says why."""
-        return self._keys is not None and not self._failed
+        return self.takes and self._clock() >= self._full_until
 
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources from now on."""
         self._keys = WriteKeys(snapshot)
+        self.takes = not self._failed
         self.known_heads.forget()
 
     def screen(self, exchange: Exchange) -> None:
@@ -92,7 +90,7 @@ class Intake:
         try:
             if exchange.gzipped:
                 body = inflate(body, route.body_bytes_max)
-            if route.kind is Kind.SINGLE:
+            if route.type is not None:
                 self._take_single(exchange, route, keys, body)
             else:
                 self._take_batch(exchange, keys, body)
@@ -116,7 +114,7 @@ class Intake:
         if route.kind is Kind.TELEMETRY:
             self._counters.dropped_telemetry += 1
             return answers.DROPPED
-        if self._keys is None or self._failed:
+        if self._keys is None or not self.takes:
             return BY_CODE["not_ready"]
         authorization = exchange.headers.get(b"authorization")
         if authorization is not None:
@@ -181,8 +179,9 @@ class Intake:
     @staticmethod
     def _arrival(exchange: Exchange, source: Source) -> Arrival:
         trace = exchange.headers.get(b"traceparent")
-        known = trace is not None and _TRACEPARENT.fullmatch(trace) is not None
-        return Arrival(source.id, int(time.time() * 1000), trace.decode() if trace is not None and known else None)
+        if trace is None or _TRACEPARENT.fullmatch(trace) is None:
+            return Arrival(source.id, int(time.time() * 1000))
+        return Arrival(source.id, int(time.time() * 1000), trace.decode())
 
     def _append(self, exchange: Exchange, records: list[Record], answer: bytes, rejected: Sequence[str]) -> None:
         done = partial(self._stored, exchange, answer, len(records) - len(rejected), rejected)
@@ -207,7 +206,9 @@ class Intake:
             # Not longer than a client is told to wait: a load balancer must find us ready again without our traffic.
             self._full_until = self._clock() + RETRY_AFTER_SECONDS
             return "journal_full"
-        self._failed = self._failed or isinstance(error, JournalFailed)
+        if isinstance(error, JournalFailed):
+            self._failed = True
+            self.takes = False
         return "journal_failed"
 
     def _keep(self, record: Record) -> None:

@@ -34,12 +34,8 @@ class KnownHead(NamedTuple):
 
     def exchange(self, line: Line) -> Exchange:
         """A new request with this head."""
-        exchange = Exchange(line, self.method, self.path, self.query, self.headers)
-        exchange.route = self.route
-        exchange.source = self.source
-        exchange.gzipped = self.gzipped
-        exchange.body_bytes_max = self.body_bytes_max
-        return exchange
+        method, path, query, headers, route, source, gzipped, body_bytes_max, _ = self
+        return Exchange(line, method, path, query, headers, route, source, gzipped, body_bytes_max)
 
 
 class KnownHeads:

@@ -86,7 +86,9 @@ class Outbound(asyncio.Protocol):
                 break
             queue.popleft()
             self._clients.counters.requests[answer[9:12]] += 1
-            transport.write(exchange.wire(answer))
+            if exchange.close or exchange.legacy or exchange.method == b"HEAD":
+                answer = exchange.wire(answer)
+            transport.write(answer)
             if exchange.close:
                 queue.clear()
                 self._finish(exchange.unread)

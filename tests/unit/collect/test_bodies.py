@@ -7,9 +7,11 @@ import json
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hookline.collect import limits
-from hookline.collect.decode import nested_deeper, repair_surrogates
+from hookline.collect.decode import any_nested_deeper, nested_deeper, repair_surrogates
 from tests.unit.collect.wire import TRACK, Running, request, sized, zipped
 
 EVENT = json.dumps(TRACK).encode()
@@ -152,6 +154,23 @@ def test_nesting_boundary(edge: Running, path: str, opening: bytes, closing: byt
         assert edge.reason(edge.post(path, _for(path, too_deep))) == "nesting_too_deep"
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_brackets_in_strings_hide_no_nesting(edge: Running, path: str) -> None:
+    """An event nested too deep is refused although brackets in its strings would cancel out the others."""
+    body = _for(path, _nested(129, b'{"}":', b',"{":1}'))
+    assert edge.reason(edge.post(path, body)) == "nesting_too_deep"
+
+
+@pytest.mark.parametrize("name", [b"context", b"integrations", b"anything", b"sentAt"])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"":', b"}")])
+def test_nesting_of_the_envelope(edge: Running, name: bytes, opening: bytes, closing: bytes) -> None:
+    """What stands beside the events may lie as deep as they may, whether or not anyone looks at it."""
+    for levels, status in ((129, 200), (130, 400)):
+        value = opening * (levels - 1) + b"[]" + closing * (levels - 1)
+        body = b'{"batch":[],"%b":%b}' % (name, value)
+        assert edge.post("/v1/batch", body).status == status
+
+
 def test_absurd_nesting_is_400_and_harmless(edge: Running) -> None:
     """200,000 levels in a batch are 400 and the process answers the next request."""
     for opening, closing in ((b"[", b"]"), (b'{"":', b"}")):
@@ -166,6 +185,27 @@ def test_brackets_in_strings_are_no_nesting() -> None:
     text = json.dumps({"a": '["\\' * 5_000, "b": [{}] * 400}).encode()
     assert not nested_deeper(text, 128)
     assert nested_deeper(b"[" * 129 + text + b"]" * 129, 128)
+
+
+LEVELS = {
+    "[": "]",
+    '{"":': "}",
+    '{"a":[],"b":': ',"c":{}}',
+    '["[[",': "]",
+    '{"}":': ',"{":1}',  # brackets within strings that would cancel out those around them
+    r'{"\\\"}]":': r',"\"[{\\":1}',
+}
+
+
+@given(st.lists(st.sampled_from(sorted(LEVELS)), max_size=48), st.integers(16, 40))
+def test_nesting_is_counted_exactly(openings: list[str], levels_max: int) -> None:
+    """However objects and arrays are mixed, however short they are written and whatever strings hold."""
+    body = "".join(openings) + "{}" + "".join(LEVELS[opening] for opening in reversed(openings))
+    json.loads(body)
+    deeper = len(openings) + 1 > levels_max
+    assert nested_deeper(body.encode(), levels_max) == deeper
+    assert any_nested_deeper([b"{}", body.encode()], levels_max) == deeper
+    assert not any_nested_deeper([], levels_max)
 
 
 @pytest.mark.parametrize(

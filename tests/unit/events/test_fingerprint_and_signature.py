@@ -8,7 +8,7 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.fingerprint import FINGERPRINT_BYTES, fingerprint
+from hookline.events.fingerprint import FINGERPRINT_BYTES, fingerprint, fingerprints
 from hookline.events.signature import Signer
 
 
@@ -22,6 +22,15 @@ def test_sources_do_not_share_fingerprints() -> None:
     """The same messageId from two sources is two events, however the two strings meet."""
     prints = {fingerprint("a", "bc"), fingerprint("ab", "c"), fingerprint("a", "b"), fingerprint("abc", "")}
     assert len(prints) == 4
+
+
+@given(st.text(), st.lists(st.text(st.characters())))
+def test_fingerprints_in_bulk(source: str, message_ids: list[str]) -> None:
+    """In bulk and one by one they are the same hash of source, NUL and messageId, for any text whatever."""
+    texts = [f"{source}\0{message_id}".encode("utf-8", "surrogatepass") for message_id in message_ids]
+    expected = [hashlib.blake2b(text, digest_size=FINGERPRINT_BYTES).digest() for text in texts]
+    assert fingerprints(source, message_ids) == expected
+    assert [fingerprint(source, message_id) for message_id in message_ids] == expected
 
 
 @given(st.text(), st.binary())

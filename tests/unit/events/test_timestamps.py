@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events.timestamps import MAX_MS, MIN_MS, iso, parse, resolve
+from hookline.events import timestamps
+from hookline.events.timestamps import MAX_MS, MIN_MS, iso, parse, resolve, resolve_all
 
 SEVEN = 1_795_158_000_000  # 2026-11-20T07:00:00Z
 RECEIVED = SEVEN + 60_000
@@ -99,3 +101,30 @@ def test_iso_and_parse_are_inverse(ms: int) -> None:
 def test_resolve(timestamp: object, original: object, sent_at: object, expected: int) -> None:
     """The first given time counts, the sender's clock error is taken out, the result stays within 1970 to 9999."""
     assert resolve(RECEIVED, timestamp, original, sent_at) == iso(expected)
+
+
+WRITTEN = st.one_of(
+    st.integers(MIN_MS, MAX_MS).map(iso),
+    st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ", fullmatch=True),
+    st.sampled_from(["2026-11- 1T07:00:00.123Z", "2026-11-20T07:00:60.123Z", "2026-11-20T07:00:00.1234Z", "x"]),
+    st.text(min_size=20, max_size=30),
+)
+SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), st.integers(), st.just(0.0), st.text())
+
+
+@given(st.lists(WRITTEN), st.lists(SENT_AT, min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_resolving_many_is_resolving_each(texts: list[str], clocks: list[object], random: Random) -> None:
+    """In bulk the result is the same for every text and every clock, twice over, so that what is kept is right too."""
+    sent_ats = [random.choice(clocks) for _ in texts]
+    expected = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in zip(texts, sent_ats, strict=True)]
+    assert resolve_all(RECEIVED, texts, sent_ats) == expected
+    assert resolve_all(RECEIVED, texts, sent_ats) == expected
+
+
+def test_seconds_are_kept_within_a_bound() -> None:
+    """Timestamps of ever new seconds are right and do not fill the memory."""
+    texts = [iso(SEVEN + second * 1000) for second in range(3 * timestamps._SECONDS_KEPT)]
+    assert resolve_all(SEVEN, texts, [None] * len(texts)) == texts
+    assert [parse(text) for text in texts[:2]] == [SEVEN, SEVEN + 1000]
+    assert len(timestamps._SECOND_MS) <= timestamps._SECONDS_KEPT
+    assert len(timestamps._SECOND_TEXT) <= timestamps._SECONDS_KEPT

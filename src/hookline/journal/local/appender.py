@@ -209,17 +209,15 @@ class LocalAppender:
             raise JournalError("the journal is closed")
         if len(records) > RECORDS_PER_CALL_MAX:
             raise ValueError(f"append at most {RECORDS_PER_CALL_MAX} records at a time")
-        sizes = [
-            len(record.body)
-            + len(record.message_id)
-            + len(record.user_key)
-            + (len(record.envelope) if record.envelope is not None else 0)
-            for record in records
-        ]
-        largest = max(sizes) + _RECORD_OVERHEAD_BYTES
-        if largest > self._record_bytes_max:
-            raise ValueError(f"a record of {largest} bytes is larger than the journal takes")
-        return sum(sizes) + len(sizes) * _RECORD_OVERHEAD_BYTES
+        total = 0
+        for record in records:
+            size = len(record.body) + len(record.message_id) + len(record.user_key) + _RECORD_OVERHEAD_BYTES
+            if record.envelope is not None:
+                size += len(record.envelope)
+            if size > self._record_bytes_max:
+                raise ValueError(f"a record of {size} bytes is larger than the journal takes")
+            total += size
+        return total
 
     def _poke(self) -> None:
         if self._wake_address is not None:

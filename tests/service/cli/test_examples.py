@@ -59,7 +59,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
     secret = RECEIVERS[request.param]
     environment = {**os.environ, "SECRET": secret, "PORT": str(port)}
     process = subprocess.Popen([PROGRAMS[file.suffix], str(file)], env=environment, stdout=subprocess.PIPE, text=True)
-    wait_until(lambda: answers(port), 10, "the example answers")
+    wait_until(lambda: answers(port), what="the example answers")
     yield Example(process, port, secret)
     process.kill()
     process.communicate()

@@ -121,8 +121,8 @@ def test_a_crash_while_erasing_is_finished_later(scene: Scene, point: str) -> No
     ledger.stop_load()
     ledger.settled()
     hookline.stop()
-    offset = ERASE_POINTS.index(point)  # another record each time: what is erased already costs no step
-    command = [sys.executable, str(PROGRAMS / "erase_one.py"), str(scene.journal), str(offset)]
+    number = ERASE_POINTS.index(point)  # another record each time: what is erased already costs no step
+    command = [sys.executable, str(PROGRAMS / "erase_one.py"), str(scene.journal), str(number)]
     died = subprocess.run(command, env={**os.environ, ENVIRONMENT_NAME: point}, check=False, timeout=120)
     assert died.returncode == -9
     hookline.start()

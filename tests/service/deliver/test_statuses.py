@@ -150,7 +150,7 @@ def test_the_window_ends_in_a_dead_letter(brief: Cases, receivers: dict[str, Rec
 def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: dict[str, Receiver]) -> None:
     """410 parks the destination: no event is burned on it, later ones are not even tried, and all go out afterwards.
 
-    Probes take the oldest event; while its last answer is being saved they may take the one behind it.
+    Until it is paused probes take the oldest event; while its last answer is being saved, the one behind it.
     """
     receiver = receivers["gone"]
     receiver.reply_with(410)
@@ -158,8 +158,10 @@ def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: 
     attempt = cases.wait_attempts("gone", first)[0]
     assert (attempt["outcome"], attempt["status"]) == ("rejected", 410)
     later = [cases.send("gone") for _ in range(5)]
+    wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
     assert not cases.hookline.wait_fate(later[-1], "gone", "parked")["attempts"]
     receiver.reply_with(200)
+    assert cases.hookline.api("POST", "destinations/gone/resume").status == 200
     for message_id in (first, *later):
         cases.hookline.wait_fate(message_id, "gone", "delivered")
     assert len(receiver.of(later[-1])) == 1

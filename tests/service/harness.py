@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,31 +19,29 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.service.client import Answer, basic, bearer, send
+from tests.service.free_port import free_port
 from tests.service.receiver import Receiver, Reply, Request
-from tests.service.waiting import holds_for, wait_until
+from tests.service.waiting import WAIT_SECONDS, holds_for, wait_until
 
-__all__ = ["Answer", "Hookline", "Receiver", "Reply", "Request", "holds_for", "new_id", "wait_until", "webhook"]
+__all__ = [
+    "Answer",
+    "Hookline",
+    "Receiver",
+    "Reply",
+    "Request",
+    "free_port",
+    "holds_for",
+    "new_id",
+    "wait_until",
+    "webhook",
+]
 
-READY_SECONDS = 15.0
-STOP_SECONDS = 10.0
+READY_SECONDS = 60.0
+STOP_SECONDS = 30.0
+"""Far more than it takes: a busy machine is no failure. Tests that are about the time say their own."""
 WRITE_KEY = "wk_site"
 SOURCE = {"id": "site", "name": "Site", "type": "server", "writeKeys": [WRITE_KEY]}
 COMMAND = (sys.executable, "-m", "hookline.cli.main", "up")
-
-# Below the range the kernel takes client ports from: a port stays free while the service is down.
-_PORTS = range(20_000, 32_000)
-
-
-def free_port() -> int:
-    """A loopback port nobody listens on and no client socket will take."""
-    for port in random.sample(_PORTS, 200):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port")
 
 
 def new_id(prefix: str = "m") -> str:
@@ -154,7 +150,7 @@ class Hookline:
         except subprocess.TimeoutExpired:
             self.kill9()
             raise AssertionError(f"not stopped {seconds} s after SIGTERM; log ends:\n{self.log[-4000:]}") from None
-        wait_until(lambda: not self.members(), 2, "children gone after the supervisor")
+        wait_until(lambda: not self.members(), what="children gone after the supervisor")
         return code
 
     def kill9(self) -> None:
@@ -164,8 +160,8 @@ class Hookline:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait(5)
-        wait_until(lambda: not self.members(), 5, "killed processes gone")
+        self.process.wait(WAIT_SECONDS)
+        wait_until(lambda: not self.members(), what="killed processes gone")
 
     def restart(self) -> Hookline:
         """Stop if it runs, then start again on the same folder."""
@@ -233,7 +229,7 @@ class Hookline:
         fate = self.fate(message_id) or {"destinations": []}
         return next((dict(part) for part in fate["destinations"] if part["id"] == destination), {})
 
-    def wait_fate(self, message_id: str, destination: str, fate: str, seconds: float = 10.0) -> dict[str, Any]:
+    def wait_fate(self, message_id: str, destination: str, fate: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """Wait until the event's fate at the destination is ``fate``; return that destination's part."""
         last: dict[str, Any] = {}
 

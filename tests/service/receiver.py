@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tests.service.waiting import wait_until
+from tests.service.waiting import WAIT_SECONDS, wait_until
 
 HEAD_BYTES_MAX = 64 * 1024
 
@@ -71,12 +71,12 @@ class Receiver:
 
     def __enter__(self) -> Receiver:
         self._thread.start()
-        assert self._started.wait(5), "receiver did not start"
+        assert self._started.wait(WAIT_SECONDS), "receiver did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(WAIT_SECONDS)
 
     @property
     def requests(self) -> list[Request]:
@@ -101,7 +101,7 @@ class Receiver:
         """The requests that carried this messageId."""
         return [request for request in self._requests if request.message_id == message_id]
 
-    def wait_for(self, message_id: str, count: int = 1, seconds: float = 10.0) -> list[Request]:
+    def wait_for(self, message_id: str, count: int = 1, seconds: float = WAIT_SECONDS) -> list[Request]:
         """Wait until the message arrived ``count`` times; return its requests."""
 
         def arrived() -> list[Request] | None:

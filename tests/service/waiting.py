@@ -9,9 +9,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.02
+WAIT_SECONDS = 30.0
+"""A bound that only a failure reaches, on a slow and busy machine too."""
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 10.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], seconds: float = WAIT_SECONDS, what: str = "") -> T:
     """Call ``condition`` until it is truthy and return its value; AssertionError after ``seconds``."""
     deadline = time.monotonic() + seconds
     while True:

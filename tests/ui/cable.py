@@ -46,6 +46,9 @@ class Cable:
                 continue
             far = socket.create_connection(self._target)
             self._open |= {near, far}
+            if not self._whole:  # cut meanwhile: `cut` may have looked at what is open before
+                _hang_up(near)
+                _hang_up(far)
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._relay, args=(source, sink), daemon=True).start()
 

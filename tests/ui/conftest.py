@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.service.harness import Hookline, Receiver, webhook
 
-WAIT_MS = 10_000
+WAIT_MS = 30_000
+"""A bound that only a failure reaches, on a slow and busy machine too."""
+
+expect.set_options(timeout=WAIT_MS)
 
 # Runs before the page's own scripts, outside its policy: tells what the policy had to stop.
 WATCH_POLICY = "addEventListener('securitypolicyviolation', e => (window.stopped ||= []).push(e.violatedDirective));"
@@ -71,7 +74,7 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert path, "the pages are tested in Chromium; install it (Debian: apt-get install chromium)"
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=4 * WAIT_MS)
         yield running
         running.close()
 
@@ -86,7 +89,8 @@ def shared_receiver() -> Iterator[Receiver]:
 @pytest.fixture(scope="session")
 def shared_hookline(tmp_path_factory: pytest.TempPathFactory, shared_receiver: Receiver) -> Iterator[Hookline]:
     """One service for the tests that do not mind what others sent: starting one takes a second."""
-    with Hookline(tmp_path_factory.mktemp("ui") / "h", [webhook("crm", shared_receiver.url())]) as running:
+    folder, settings = tmp_path_factory.mktemp("ui") / "h", {"deliver.retry_max": "1s"}
+    with Hookline(folder, [webhook("crm", shared_receiver.url())], settings=settings) as running:
         running.track("Before anybody looked")
         yield running
 

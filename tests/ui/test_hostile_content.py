@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.service.harness import Hookline, Receiver, webhook
@@ -36,6 +39,14 @@ PAYLOADS = (
 # Elements and attributes our templates never put inside the content.
 FOREIGN = "main :is(script, img, iframe, style, link, base, meta, form, input, svg, math, object, embed)"
 HANDLERS = "[...document.querySelectorAll('*')].some(e => [...e.attributes].some(a => a.name.startsWith('on')))"
+
+
+@pytest.fixture
+def hookline(tmp_path: Path, receiver: Receiver) -> Iterator[Hookline]:
+    """A service of the test's own: the list shows its events alone."""
+    with Hookline(tmp_path / "h", [webhook("crm", receiver.url())]) as running:
+        running.track("Before anybody looked")
+        yield running
 
 
 def assert_inert(page: Page) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.service.harness import Hookline, webhook
+from tests.service.harness import Hookline, Receiver, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 
 LONG = "A name without an end " * 9
 WORD = "Unbreakable" * 18
+
+
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory, shared_receiver: Receiver) -> Iterator[Hookline]:
+    """A service of these tests' own: what they fill it with would be in the way of others."""
+    with Hookline(tmp_path_factory.mktemp("screens") / "h", [webhook("crm", shared_receiver.url())]) as running:
+        yield running
 
 
 def fill(hookline: Hookline) -> str:

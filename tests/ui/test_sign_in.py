@@ -35,7 +35,7 @@ def test_a_session_that_ended_leads_to_the_form_by_itself(overview: Page, hookli
     answer = send(hookline.control_port, "POST", "/logout", b"", {"Cookie": cookie, "Sec-Fetch-Site": "same-origin"})
     assert answer.status == 303
     hookline.track()
-    expect(overview.get_by_label("Admin token")).to_be_visible(timeout=10_000)
+    expect(overview.get_by_label("Admin token")).to_be_visible()
 
 
 def test_the_theme_is_kept(page: Page, hookline: Hookline) -> None:

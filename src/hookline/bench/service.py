@@ -28,7 +28,8 @@ class Service:
 
     def __init__(self, folder: Path, receiver_port: int) -> None:
         self.folder = folder
-        self.collect_port, self.control_port = free_port(), free_port()
+        self.collect_port = free_port()
+        self.control_port = free_port(besides=self.collect_port)
         folder.mkdir(parents=True)
         (folder / "hookline.yaml").write_text("{}\n")
         (folder / "connections.yaml").write_text(_connections(receiver_port))
@@ -112,9 +113,11 @@ class Service:
         raise RuntimeError(f"the service did not become ready:\n{(self.folder / 'log').read_text()[-2000:]}")
 
 
-def free_port() -> int:
+def free_port(besides: int = 0) -> int:
     """A port nothing listens on, below those that systems give to outgoing connections: it stays free."""
     for port in random.sample(PORTS, 200):
+        if port == besides:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

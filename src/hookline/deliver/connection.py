@@ -178,8 +178,13 @@ class Connection(asyncio.Protocol):
         """The receiver closed: the end of an answer, a request to send again, or a failure."""
         self.pool.forget(self)
         self.transport = None
-        if self.token is None:
-            return
+        if self.token is not None:
+            self._ended_early(error)
+        # The parser knows us as we know it: without this an endless head would stay until the next garbage collection.
+        self._parser = None
+        self._head = b""
+
+    def _ended_early(self, error: Exception | None) -> None:
         if self._head_done:
             self._report()
         elif self._reused and not self._received:

@@ -31,7 +31,7 @@ def run() -> Run:
     def run_command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[str]:
         line = command(hookline, *arguments)
         done = subprocess.run(
-            line, cwd=hookline.folder, env=environment(), capture_output=True, text=True, timeout=30, check=False
+            line, cwd=hookline.folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
         )
         assert "Traceback" not in done.stderr, done.stderr
         return done

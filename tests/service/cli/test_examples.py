@@ -59,7 +59,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
     secret = RECEIVERS[request.param]
     environment = {**os.environ, "SECRET": secret, "PORT": str(port)}
     process = subprocess.Popen([PROGRAMS[file.suffix], str(file)], env=environment, stdout=subprocess.PIPE, text=True)
-    wait_until(lambda: answers(port), 10, "the example answers")
+    wait_until(lambda: answers(port), what="the example answers")
     yield Example(process, port, secret)
     process.kill()
     process.communicate()
@@ -96,7 +96,7 @@ def test_an_example_receiver_is_ready_before_the_old_secret_ends(
     old = "whsec_" + base64.b64encode(b"o" * 32).decode() if example.secret == WHSEC else "the-old-secret"
     with new_hookline(example.destination(old)) as hookline:
         hookline.api("POST", "destinations/crm/rotate-secret", {"secret": example.secret, "overlap": "24h"})
-        wait_until(lambda: "destination_changed" in hookline.log, 10)
+        wait_until(lambda: "destination_changed" in hookline.log)
         hookline.wait_fate(hookline.track("Switched"), "crm", "delivered")
         assert example.line()["event"] == "Switched"
 
@@ -106,7 +106,7 @@ def test_a_standard_webhooks_example_refuses_what_is_old_or_another_s(example: E
     """A request that was recorded and sent again later, one by another secret and one without a list are 401."""
     now = time.time()
     other = "whsec_" + base64.b64encode(b"x" * 32).decode()
-    refused = [standard(now - 301), standard(now + 301), standard(now, other)]
+    refused = [standard(now - 301), standard(now + 600), standard(now, other)]
     refused += [{**standard(now), name: ""} for name in ("webhook-id", "webhook-timestamp", "webhook-signature")]
     assert {send(example.port, "POST", "/", BODY, headers).status for headers in refused} == {401}
     assert send(example.port, "POST", "/", BODY, standard(now)).status == 200

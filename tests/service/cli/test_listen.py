@@ -18,7 +18,7 @@ def listen(hookline: Hookline, *arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         line, cwd=hookline.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    wait_until(lambda: destinations(hookline) or process.poll() is not None, 15, "listen is a destination")
+    wait_until(lambda: destinations(hookline) or process.poll() is not None, what="listen is a destination")
     return process
 
 
@@ -30,7 +30,7 @@ def destinations(hookline: Hookline) -> list[str]:
 def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:
     """Ask the receiver to end; its exit code, standard output and standard error."""
     process.send_signal(number)
-    output, errors = process.communicate(timeout=15)
+    output, errors = process.communicate(timeout=60)
     return process.returncode, output, errors
 
 
@@ -78,7 +78,7 @@ def test_a_status_to_answer_shows_retries(new_hookline: Callable[..., Hookline])
         port = free_port()
         receiver = listen(hookline, "--port", str(port), "--status", "500")
         message_id = hookline.track()
-        wait_until(lambda: len(hookline.fate_at(message_id, f"listen-{port}").get("attempts", [])) > 1, 10, "a retry")
+        wait_until(lambda: len(hookline.fate_at(message_id, f"listen-{port}").get("attempts", [])) > 1, what="a retry")
         _, output, _ = ended(receiver, signal.SIGTERM)
         assert {json.loads(line)["messageId"] for line in output.splitlines()} == {message_id}
         assert len(output.splitlines()) > 1

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tests.service.cli.conftest import environment
 from tests.service.harness import Hookline, Receiver, webhook
+from tests.service.waiting import WAIT_SECONDS
 
 
 def start(hookline: Hookline, role: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -29,9 +30,9 @@ def test_roles_started_one_by_one_work_together(receiver: Receiver, new_hookline
         hookline.process = roles[0]
         hookline.wait_ready()
         receiver.wait_for(hookline.track())
-        assert start(hookline, "collect").wait(10) == 1
+        assert start(hookline, "collect").wait(WAIT_SECONDS) == 1
         assert str(hookline.data) in hookline.log
     finally:
         for role in roles:
             role.send_signal(signal.SIGTERM)
-    assert [role.wait(10) for role in roles] == [0, 0, 0]
+    assert [role.wait(WAIT_SECONDS) for role in roles] == [0, 0, 0]

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
 
@@ -17,7 +18,7 @@ def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: New
         for role in ("collect", "deliver", "control"):
             before = hookline.role(role)
             os.kill(before, signal.SIGKILL)
-            wait_until(lambda role=role, before=before: running(hookline, role) not in (None, before), 10, role)
+            wait_until(lambda role=role, before=before: running(hookline, role) not in (None, before), what=role)
             hookline.wait_ready()
         receiver.wait_for(hookline.track())
 
@@ -27,9 +28,9 @@ def test_roles_end_when_their_supervisor_is_killed(new_hookline: NewHookline) ->
     hookline = new_hookline().start()
     assert hookline.process is not None
     hookline.process.kill()
-    hookline.process.wait(5)
+    hookline.process.wait(WAIT_SECONDS)
     group = hookline.members
-    wait_until(lambda: not group(), 10, "roles gone")
+    wait_until(lambda: not group(), what="roles gone")
     with hookline:
         hookline.track()
 
@@ -39,7 +40,7 @@ def test_a_new_start_waits_for_what_a_killed_supervisor_left(new_hookline: NewHo
     hookline = new_hookline().start()
     assert hookline.process is not None
     hookline.process.kill()
-    hookline.process.wait(5)
+    hookline.process.wait(WAIT_SECONDS)
     with hookline:
         hookline.track()
 
@@ -47,7 +48,7 @@ def test_a_new_start_waits_for_what_a_killed_supervisor_left(new_hookline: NewHo
 def test_what_can_never_start_ends_the_service(new_hookline: NewHookline) -> None:
     """A connections file with a mistake ends the start with 2 and its sentence, instead of starting for ever."""
     hookline = new_hookline(webhook("crm", "ftp://example.com/"))
-    assert hookline.launch().wait(10) == 2
+    assert hookline.launch().wait(WAIT_SECONDS) == 2
     assert "ftp://example.com/" in hookline.log or "webhooks[0].url" in hookline.log
 
 
@@ -57,7 +58,7 @@ def test_a_first_look_creates_a_source_and_prints_what_to_paste(new_hookline: Ne
     hookline = new_hookline(sources=[], command=command)
     for _ in range(2):
         hookline.start()
-        wait_until(lambda: "Ctrl-C ends it" in hookline.log, 15, "the welcome")
+        wait_until(lambda: "Ctrl-C ends it" in hookline.log, what="the welcome")
         (source,) = hookline.api("GET", "sources").json["items"]
         assert f"curl -u {source['writeKeys'][0]}: http://127.0.0.1:{hookline.collect_port}/v1/track" in hookline.log
         assert f"http://127.0.0.1:{hookline.control_port}/open/" in hookline.log

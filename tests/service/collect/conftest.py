@@ -27,7 +27,7 @@ class Site:
             found = [r for r in self.receiver.of(message_id) if r.path == f"/{destination}"]
             return found[0] if found else None
 
-        request = wait_until(arrived, 10, f"{message_id} at {destination}")
+        request = wait_until(arrived, what=f"{message_id} at {destination}")
         assert request is not None
         return request
 

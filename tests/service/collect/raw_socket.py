@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 
 from tests.service.harness import Answer
+from tests.service.waiting import WAIT_SECONDS
 
 # What is put into bad input, to see that no answer repeats it.
 MARKER = "MARKER-xyzzy-4711"
@@ -17,7 +18,7 @@ ANSWER_BYTES_MAX = 1_024
 class RawSocket:
     """A connection to 127.0.0.1; reads are bounded by ``seconds``."""
 
-    def __init__(self, port: int, seconds: float = 10.0) -> None:
+    def __init__(self, port: int, seconds: float = WAIT_SECONDS) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
         self._buffer = b""
 
@@ -53,7 +54,7 @@ class RawSocket:
         body, self._buffer = self._buffer[:wanted], self._buffer[wanted:]
         return Answer(status, headers, body)
 
-    def closed(self, seconds: float = 3.0) -> bool:
+    def closed(self, seconds: float = WAIT_SECONDS) -> bool:
         """Whether the service closes the connection within ``seconds`` without sending anything more."""
         self._socket.settimeout(seconds)
         deadline = time.monotonic() + seconds

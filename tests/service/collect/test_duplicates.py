@@ -22,7 +22,7 @@ def test_a_resend_is_dropped_and_counted_across_restarts(receiver: Receiver, new
     hookline.track(message_id=message_id)
     receiver.wait_for(hookline.track())  # one journal, read in order: what came before it has been looked at
     assert len(receiver.of(message_id)) == 1
-    wait_until(lambda: (hookline.fate(message_id) or {})["duplicates"] == 3, 5, "three duplicates counted")
+    wait_until(lambda: (hookline.fate(message_id) or {})["duplicates"] == 3, what="three duplicates counted")
 
 
 def test_a_resend_in_the_same_batch_is_dropped(receiver: Receiver, new_hookline: NewHookline) -> None:

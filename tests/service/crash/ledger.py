@@ -13,7 +13,7 @@ from types import TracebackType
 from tests.service.harness import free_port, wait_until
 
 PROGRAMS = Path(__file__).parent / "programs"
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class Sink:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}/hook"
         self._log = log
+        self._last = log.with_name(f"{log.name}-last")
         log.touch()
-        self._process = _program("sink.py", str(port), str(log))
+        self._last.touch()
+        self._process = _program("sink.py", str(port), str(log), str(self._last))
 
     @property
     def received(self) -> int:
@@ -55,6 +57,15 @@ class Sink:
     def counts(self) -> Counter[str]:
         """How often it got each id."""
         return Counter(self._log.read_text().split())
+
+    def unexplained(self) -> set[str]:
+        """What it got more than once although another request followed on the same connection each time.
+
+        A request follows only when the answer before it was taken note of. So a crash may repeat the last request of
+        each connection that it cut, and nothing else.
+        """
+        last = Counter(self._last.read_text().split())
+        return {message_id for message_id, count in self.counts().items() if count - 1 > last[message_id]}
 
     def hang(self) -> None:
         """Stop the process: connections are taken by the kernel, nothing is answered."""
@@ -107,9 +118,9 @@ class Ledger:
         assert self._load is not None
         assert self._load.poll() is None, "the sender died"
         self._load.send_signal(signal.SIGTERM)
-        assert self._load.wait(30) == 0
+        assert self._load.wait(90) == 0
 
-    def more(self, count: int, seconds: float = 20.0) -> None:
+    def more(self, count: int, seconds: float = 60.0) -> None:
         """Wait until that many further events were acknowledged."""
         wanted = self.acknowledged + count
         wait_until(lambda: self.acknowledged >= wanted, seconds, f"{count} further acknowledgements")
@@ -134,6 +145,10 @@ class Ledger:
         except AssertionError:
             pass  # the balance tells what is missing
         return self.balance()
+
+    def assert_repeats_were_in_flight(self) -> None:
+        """Every duplicate was on the wire when a process was killed; the sinks may still be hearing of the cuts."""
+        wait_until(lambda: not any(sink.unexplained() for sink in self.sinks), what="duplicates were in flight")
 
     def _kill_load(self) -> None:
         if self._load is not None and self._load.poll() is None:

@@ -14,7 +14,9 @@ from typing import Any
 
 from tests.service.harness import Hookline, new_id, wait_until, webhook
 
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 30.0
+TIMEOUT_SECONDS = 3.0
+"""Long for a receiver in a thread beside fifty others, short for a test that waits for it twice."""
 
 
 class Cases:
@@ -58,7 +60,7 @@ def service_per_case(
     """Start a service whose destination ``case`` has the URLs ``urls[case]``."""
     sources = [{"id": case, "name": case, "type": "server", "writeKeys": [f"wk_{case}"]} for case in urls]
     destinations = [webhook(case, *found, sources=[case]) for case, found in urls.items()]
-    fast = {"deliver.retry_first": "100ms", "deliver.retry_max": "300ms", "deliver.timeout": "1s"}
+    fast = {"deliver.retry_first": "100ms", "deliver.retry_max": "300ms", "deliver.timeout": f"{TIMEOUT_SECONDS:g}s"}
     with Hookline(folder, destinations, sources=sources, settings={**fast, **(settings or {})}) as hookline:
         deliver = hookline.role("deliver")
         yield Cases(hookline)

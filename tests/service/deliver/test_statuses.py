@@ -12,56 +12,55 @@ import pytest
 
 from tests.service.deliver.hostile import HostileReceiver, never_answer
 from tests.service.deliver.per_case import Cases, instant, service_per_case
-from tests.service.harness import Receiver, holds_for, wait_until
+from tests.service.harness import Receiver, free_port, holds_for, wait_until
+from tests.service.waiting import WAIT_SECONDS
 
 REDIRECTS = (301, 302, 303, 307, 308)
 FINAL = (400, 401, 403, 404, 413, 422, 999, 300, 304, *REDIRECTS)
 RETRIED = {408: "timed_out", 429: "throttled", 500: "server_error", 501: "server_error", 503: "server_error"}
+EXPIRING = ("never", "far")
 WINDOW_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
 def canary() -> Iterator[HostileReceiver]:
     """Where redirects lead: nothing may ever connect to it."""
-    with HostileReceiver(never_answer) as listening:
+    with HostileReceiver(never_answer, port=free_port()) as listening:
         yield listening
 
 
 @pytest.fixture(scope="module")
 def receivers() -> Iterator[dict[str, Receiver]]:
     """A receiver per case, told by each test how to answer."""
-    names = [
-        *(f"s{status}" for status in (*FINAL, *RETRIED)),
-        "after",
-        "date",
-        "never",
-        "far",
-        "negative",
-        "garbage",
-        "gone",
-    ]
+    names = [*(f"s{status}" for status in (*FINAL, *RETRIED)), "after", "date", "negative", "garbage", "gone"]
     with ExitStack() as stack:
-        yield {name: stack.enter_context(Receiver()) for name in names}
+        yield {name: stack.enter_context(Receiver()) for name in (*names, *EXPIRING)}
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, Receiver]) -> Iterator[Cases]:
-    """One service with all of them and a short window."""
-    urls = {name: [receiver.url()] for name, receiver in receivers.items()}
+    """One service with all that do not expire."""
+    urls = {name: [receiver.url()] for name, receiver in receivers.items() if name not in EXPIRING}
+    with service_per_case(tmp_path_factory.mktemp("statuses"), urls) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def brief(tmp_path_factory: pytest.TempPathFactory, receivers: dict[str, Receiver]) -> Iterator[Cases]:
+    """One with a short window for the others."""
+    urls = {name: [receivers[name].url()] for name in EXPIRING}
     settings = {"deliver.retry_window": f"{WINDOW_SECONDS:g}s"}
-    with service_per_case(tmp_path_factory.mktemp("statuses"), urls, settings) as running:
+    with service_per_case(tmp_path_factory.mktemp("brief"), urls, settings) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def sent(cases: Cases, receivers: dict[str, Receiver], canary: HostileReceiver) -> dict[str, str]:
-    """One event for each case that is about one answer only, all at once: the messageIds by case."""
+    """One event for each final answer, all at once: the messageIds by case."""
     for status in FINAL:
         location = {"Location": canary.url("/elsewhere")} if status < 400 else {}
         receivers[f"s{status}"].reply_with(status, body=b"not <b>here</b>", headers=location)
-    receivers["never"].reply_with(500)
-    receivers["far"].reply_with(503, headers={"Retry-After": str(10 * 365 * 86_400)})
-    return {name: cases.send(name) for name in [*(f"s{status}" for status in FINAL), "never", "far"]}
+    return {name: cases.send(name) for name in [f"s{status}" for status in FINAL]}
 
 
 @pytest.mark.parametrize("status", FINAL)
@@ -81,8 +80,9 @@ def test_no_final_answer_is_tried_again_and_no_redirect_followed(
     sent: dict[str, str], receivers: dict[str, Receiver], canary: HostileReceiver
 ) -> None:
     """Beyond the longest back-off every receiver has the event once, and the redirects' target nothing."""
-    final = [f"s{status}" for status in FINAL]
-    holds_for(lambda: all(len(receivers[name].of(sent[name])) == 1 for name in final), 0.6, "sent once")
+    for name, message_id in sent.items():
+        receivers[name].wait_for(message_id)
+    holds_for(lambda: all(len(receivers[name].of(sent[name])) == 1 for name in sent), 0.6, "sent once")
     assert canary.connections == 0
 
 
@@ -105,56 +105,66 @@ def test_a_passing_failure_is_tried_again_until_it_is_taken(
 def test_retry_after_in_seconds_is_honoured_beyond_retry_max(cases: Cases, receivers: dict[str, Receiver]) -> None:
     """The receiver asks for 2 s where retry_max is 0.3 s: the second attempt comes after them."""
     first, second = _two_attempts(cases, receivers["after"], "after", 429, "2")
-    assert 1.9 <= second - first <= 5
+    assert second - first >= 1.9
 
 
 def test_retry_after_as_a_date_is_honoured(cases: Cases, receivers: dict[str, Receiver]) -> None:
-    """The same with an HTTP date three seconds ahead (of whole seconds, so at least two)."""
-    first, second = _two_attempts(cases, receivers["date"], "date", 503, formatdate(time.time() + 3, usegmt=True))
-    assert 1.9 <= second - first <= 6
+    """The same with an HTTP date three seconds ahead: the second attempt comes after it."""
+    date = int(time.time()) + 3
+    _, second = _two_attempts(cases, receivers["date"], "date", 503, formatdate(date, usegmt=True))
+    wall_clock = time.time() - time.monotonic()
+    assert second + wall_clock >= date - 0.1
 
 
 @pytest.mark.parametrize(("name", "value"), [("negative", "-1"), ("garbage", "soon; or $(later)")])
 def test_an_unreadable_retry_after_is_ignored(
     name: str, value: str, cases: Cases, receivers: dict[str, Receiver]
 ) -> None:
-    """The event is tried again on its own schedule."""
-    first, second = _two_attempts(cases, receivers[name], name, 503, value)
-    assert second - first <= 2
+    """The event is tried again on its own schedule, not at the end of its four hours."""
+    _two_attempts(cases, receivers[name], name, 503, value)
 
 
-def test_retry_after_never_goes_past_the_window(cases: Cases, sent: dict[str, str]) -> None:
+def test_retry_after_never_goes_past_the_window(brief: Cases, receivers: dict[str, Receiver]) -> None:
     """Ten years are cut to the window's end; there the event becomes a dead letter."""
-    attempt = cases.wait_attempts("far", sent["far"])[0]
+    receivers["far"].reply_with(503, headers={"Retry-After": str(10 * 365 * 86_400)})
+    message_id = brief.send("far")
+    attempt = brief.wait_attempts("far", message_id)[0]
     assert instant(attempt["nextAt"]) - instant(attempt["at"]) <= WINDOW_SECONDS + 0.5
-    part = cases.hookline.wait_fate(sent["far"], "far", "expired", seconds=WINDOW_SECONDS + 10)
+    part = brief.hookline.wait_fate(message_id, "far", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
     assert part["attempts"][-1]["nextAt"] is None
 
 
-def test_the_window_ends_in_a_dead_letter(cases: Cases, sent: dict[str, str], receivers: dict[str, Receiver]) -> None:
-    """An event that fails all along is tried within the window only, and its dead letter says expired."""
-    part = cases.hookline.wait_fate(sent["never"], "never", "expired", seconds=WINDOW_SECONDS + 10)
+def test_the_window_ends_in_a_dead_letter(brief: Cases, receivers: dict[str, Receiver]) -> None:
+    """An event that fails all along is tried until the window ends, and its dead letter says expired."""
+    receivers["never"].reply_with(500)
+    message_id = brief.send("never")
+    part = brief.hookline.wait_fate(message_id, "never", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
     attempts = part["attempts"]
-    assert len(attempts) >= 5
-    assert instant(attempts[-1]["at"]) - instant(attempts[0]["at"]) <= WINDOW_SECONDS + 1
-    assert _dead_letters(cases)[sent["never"]]["fate"] == "expired"
-    count = len(receivers["never"].of(sent["never"]))
-    holds_for(lambda: len(receivers["never"].of(sent["never"])) == count, 0.6, "not tried after the window")
+    assert len(attempts) >= 2
+    assert all(instant(each["nextAt"]) - instant(attempts[0]["at"]) <= WINDOW_SECONDS + 0.5 for each in attempts[:-1])
+    assert _dead_letters(brief)[message_id]["fate"] == "expired"
+    count = len(receivers["never"].of(message_id))
+    holds_for(lambda: len(receivers["never"].of(message_id)) == count, 0.6, "not tried after the window")
 
 
 def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: dict[str, Receiver]) -> None:
-    """410 parks the destination: no event is burned on it, later ones are not even tried, and all go out afterwards."""
+    """410 parks the destination: no event is burned on it, later ones are not even tried, and all go out afterwards.
+
+    Until it is paused probes take the oldest event; while its last answer is being saved, the one behind it.
+    """
     receiver = receivers["gone"]
     receiver.reply_with(410)
     first = cases.send("gone")
     attempt = cases.wait_attempts("gone", first)[0]
     assert (attempt["outcome"], attempt["status"]) == ("rejected", 410)
-    second = cases.send("gone")
-    assert not cases.hookline.wait_fate(second, "gone", "parked")["attempts"]
+    later = [cases.send("gone") for _ in range(5)]
+    wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
+    assert not cases.hookline.wait_fate(later[-1], "gone", "parked")["attempts"]
     receiver.reply_with(200)
-    for message_id in (first, second):
+    assert cases.hookline.api("POST", "destinations/gone/resume").status == 200
+    for message_id in (first, *later):
         cases.hookline.wait_fate(message_id, "gone", "delivered")
-    assert len(receiver.of(second)) == 1
+    assert len(receiver.of(later[-1])) == 1
 
 
 def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retry_after: str) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from hookline.bench.event import EVENT_BYTES, Requests, event
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, percentiles
 from hookline.bench.receiver import DUPLICATES, RECEIVED, UNNUMBERED
-from hookline.bench.service import free_port
+from tests.service.free_port import free_port
 from tests.service.waiting import wait_until
 
 CAPACITY = 100_000
@@ -31,7 +31,7 @@ def receiver(tmp_path: Path) -> Iterator[int]:
     Ledger(tmp_path / "accepted", CAPACITY)
     command = [sys.executable, "-m", "hookline.bench.receiver", str(port), str(tmp_path / "arrivals"), "secret"]
     process = subprocess.Popen(command)
-    wait_until(lambda: _answers(port), 10, "the receiver answers")
+    wait_until(lambda: _answers(port), what="the receiver answers")
     yield port
     process.kill()
     process.wait()
@@ -46,7 +46,7 @@ def load(folder: Path, **options: object) -> Result:
     """Run the load generator to its end."""
     paths = {"accepted": str(folder / "accepted"), "arrivals": str(folder / "arrivals")}
     command = [sys.executable, "-m", "hookline.bench.load", json.dumps({**paths, **options})]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=120)
     return msgspec.json.decode(done.stdout, type=Result)
 
 
@@ -73,16 +73,16 @@ def test_a_closed_loop_counts_every_answer(receiver: int, tmp_path: Path) -> Non
 
 
 def test_an_open_loop_keeps_its_rate(receiver: int, tmp_path: Path) -> None:
-    """Requests become due at the rate asked for, and none is forgotten."""
-    result = load(tmp_path, port=receiver, connections=8, first=1, seconds=1.0, events_max=50_000, rate=500.0)
-    assert result.accepted == result.sent
-    assert 450 <= result.sent <= 501
+    """Requests become due at the rate asked for, never sooner, and none is forgotten."""
+    result = load(tmp_path, port=receiver, connections=8, first=1, seconds=60.0, events_max=500, rate=500.0)
+    assert result.accepted == result.sent >= 500
+    assert result.seconds >= 499 / 500.0
 
 
 def test_the_receiver_counts_repeats(receiver: int, tmp_path: Path) -> None:
     """A message that arrives twice is one arrival and one duplicate."""
     for _ in range(2):
-        connection = http.client.HTTPConnection("127.0.0.1", receiver, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", receiver, timeout=30)
         connection.request("POST", "/", b"{}", {"X-Message-Id": "bench-0000000007"})
         assert connection.getresponse().status == 200
         connection.close()

@@ -35,7 +35,7 @@ def receiver(arrivals: list[Arrival]) -> Iterator[Receiver]:
 
 def post(receiver: Receiver, body: bytes, signature: str | None) -> int:
     """Send one request and return the status."""
-    connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=30)
     headers = {"X-Message-Id": "m-1"} | ({"X-Signature": signature} if signature else {})
     connection.request("POST", "/", body, headers)
     status = connection.getresponse().status

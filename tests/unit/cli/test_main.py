@@ -14,7 +14,7 @@ def hookline(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     command = [sys.executable, "-m", "hookline.cli.main", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_misspelt_setting_in_the_environment_is_named(tmp_path: Path) -> None:
     """A variable that looks like a setting but is none stops the start and names its neighbour."""
     command = [sys.executable, "-m", "hookline.cli.main", "up"]
     environment = {**os.environ, "HOOKLINE_DELIVER_TIMEOUTT": "5s"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "HOOKLINE_DELIVER_TIMEOUT'" in done.stderr
 

@@ -140,9 +140,9 @@ def test_a_slow_body_is_408(start: Callable[..., Running]) -> None:
     edge = start()
     wire = edge.wire().send(request("/v1/track", sized(1_000))[:-1])
     edge.until(lambda: edge.edge.counters.buffered_bytes == 999)
-    edge.pass_seconds(29)
+    edge.pass_seconds(15)
     assert edge.edge.counters.requests[b"408"] == 0
-    edge.pass_seconds(2)
+    edge.pass_seconds(16)
     assert (wire.answer().status, wire.closed()) == (408, True)
     assert edge.memory.records == []
     assert edge.edge.counters.buffered_bytes == 0
@@ -164,7 +164,7 @@ def test_silence_is_closed(start: Callable[..., Running]) -> None:
     edge.until(lambda: edge.edge.counters.open_connections == 2)
     edge.pass_seconds(11)
     assert silent.closed()
-    edge.pass_seconds(60)
+    edge.pass_seconds(50)
     assert used.send(request("/v1/track", TRACK)).answer().status == 200
     edge.pass_seconds(76)
     assert used.closed()

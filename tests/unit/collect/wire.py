@@ -30,7 +30,7 @@ SNAPSHOT = Snapshot(
         Source(id="old", name="Old", enabled=False, write_keys=(DISABLED_KEY,)),
     ),
 )
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 30.0
 TRACK = {"userId": "u1", "event": "Order", "messageId": "m1"}
 
 

@@ -235,6 +235,6 @@ def test_threads_share_a_store(store: Store) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=120)
     assert sorted(versions) == list(range(1, 9))
     assert len(store.snapshot().sources) == 8

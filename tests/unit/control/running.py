@@ -20,6 +20,8 @@ from hookline.journal.record import FORMAT_VERSION, Record, Rejection
 from hookline.settings import Control, Settings
 from hookline.web.pages import routes
 
+WAIT_SECONDS = 30.0
+"""A bound that only a failure reaches, on a slow and busy machine too."""
 TOKEN = "hk_admin_for-the-tests-only"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -67,7 +69,7 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self.services.stop_streams()
-        self._thread.join(5)
+        self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive(), "control did not stop"
         self.services.close()
         self.services.store.close()
@@ -77,7 +79,7 @@ class Running:
     ) -> Answer:
         """One request, by default with the admin token; a body that is not bytes is sent as JSON."""
         payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
         try:
             connection.request(method, path, payload, {**(BEARER if token else {}), **(headers or {})})
             answer = connection.getresponse()
@@ -133,7 +135,7 @@ def destination(id: str = "crm", secret: str | None = None, **fields: Any) -> di
     return {"id": id, "name": id.upper(), "kind": "webhook", "sources": ["site"], "settings": settings, **fields}
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
     """Wait for a condition with a bound."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -145,7 +147,7 @@ class Stream:
     """An open event stream."""
 
     def __init__(self, running: Running) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+        self._connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=WAIT_SECONDS)
         self._connection.request("GET", "/api/v1/events/stream", headers=BEARER)
         self.answer = self._connection.getresponse()
 

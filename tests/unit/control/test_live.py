@@ -12,9 +12,11 @@ from tests.unit.control.running import Running, Stream, record, wait_until
 
 def watching(control: Running) -> Stream:
     """A stream whose loop has taken its bearings: what is appended from now on is new to it."""
+    looks = control.services.live.looks
     stream = Stream(control)
     assert stream.answer.status == 200
-    wait_until(lambda: control.services.live.looks > 0)
+    assert stream.answer.readline() == b"retry: 1000\n"  # the head comes before it is among the watchers, this after
+    wait_until(lambda: control.services.live.looks > looks)
     return stream
 
 

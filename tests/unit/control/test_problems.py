@@ -76,7 +76,7 @@ def test_a_body_without_end_is_cut(asked: Running) -> None:
     """A chunked body is refused at the limit; the server does not read on for ever."""
     head = f"POST /api/v1/sources HTTP/1.1\r\nHost: localhost\r\nAuthorization: {BEARER['Authorization']}\r\n"
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", asked.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", asked.port), timeout=30) as connection:
         connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
         try:
             for _ in range(200):

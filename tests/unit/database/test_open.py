@@ -173,7 +173,7 @@ def test_roles_that_start_together_make_one_file(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()
     answers = [process.stdout.read() if process.stdout else "" for process in started]
-    assert [process.wait(timeout=30) for process in started] == [0] * 6
+    assert [process.wait(timeout=120) for process in started] == [0] * 6
     assert answers == ["True\n"] * 6
 
 

@@ -14,6 +14,7 @@ from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome, from_number
+from tests.service.free_port import free_port
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: rebind.example\r\nContent-Length: 0\r\n\r\n"
 TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -38,7 +39,7 @@ async def outcomes(lookup: Callable[[str, int], list[str]], guard: Guard, port: 
     for _ in range(count):
         result: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         pool.send(NO_TARGET, [(result, REQUEST)])
-        found.append(await asyncio.wait_for(result, 5))
+        found.append(await asyncio.wait_for(result, 30))
     pools.close()
     return found
 
@@ -61,11 +62,13 @@ def test_rebinding_never_makes_the_sender_reach_the_canary() -> None:
         writer.close()
 
     async def scenario() -> list[Outcome]:
-        async with await asyncio.start_server(take, "127.0.0.2", 0) as receiver:
-            port = receiver.sockets[0].getsockname()[1]
-            async with await asyncio.start_server(canary, "127.0.0.1", port):
-                guard = Guard(["127.0.0.2/32"], lambda address: False)
-                return await outcomes(lambda host, port: next(answers), guard, port, 1_000)
+        port = free_port()
+        async with (
+            await asyncio.start_server(take, "127.0.0.2", port),
+            await asyncio.start_server(canary, "127.0.0.1", port),
+        ):
+            guard = Guard(["127.0.0.2/32"], lambda address: False)
+            return await outcomes(lambda host, port: next(answers), guard, port, 1_000)
 
     found = asyncio.run(scenario())
     assert (found.count(Outcome.SUCCESS), found.count(Outcome.BLOCKED_ADDRESS)) == (334, 666)
@@ -86,8 +89,8 @@ def test_the_next_address_is_tried_when_the_first_refuses() -> None:
     """Of several allowed addresses the one that answers gets the request."""
 
     async def scenario() -> list[Outcome]:
-        async with await asyncio.start_server(take, "127.0.0.2", 0) as receiver:
-            port = receiver.sockets[0].getsockname()[1]
+        port = free_port()
+        async with await asyncio.start_server(take, "127.0.0.2", port):
             return await outcomes(lambda host, port: ["127.0.0.3", "127.0.0.2"], Guard(["127.0.0.0/8"]), port, 1)
 
     assert asyncio.run(scenario()) == [Outcome.SUCCESS]

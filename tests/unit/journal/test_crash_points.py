@@ -25,7 +25,7 @@ def run(setting: str) -> subprocess.CompletedProcess[str]:
     """Run the program with this setting of the environment variable."""
     environment = {**os.environ, ENVIRONMENT_NAME: setting}
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
 
 

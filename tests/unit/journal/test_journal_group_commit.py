@@ -237,7 +237,7 @@ def test_a_slow_disk_moves_commits_to_a_thread_and_a_quick_one_back() -> None:
             seconds = 0.05 if number < 20 else 0.0
             answered = asyncio.Event()
             committer.add([a_record(number)], 1, lambda error, answered=answered: answered.set())  # type: ignore[misc]
-            await asyncio.wait_for(answered.wait(), 5)
+            await asyncio.wait_for(answered.wait(), 30)
             slow.append(committer.is_slow)
         await committer.close()
 
@@ -255,7 +255,7 @@ def test_readers_are_woken(open_appender: Any, tmp_path: Path) -> None:
         await appender.append([a_record(1)])
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
             listener.bind(str(path))
-            listener.settimeout(5)
+            listener.settimeout(30)
             await appender.append([a_record(2)])
             poke = listener.recv(16)
         await appender.close()

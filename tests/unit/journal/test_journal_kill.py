@@ -38,7 +38,7 @@ class Ledger:
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         for line in child.stdout.splitlines():

@@ -94,7 +94,7 @@ def test_a_frame_too_large_ends_the_connection(open_appender: Any, tmp_path: Pat
         server = await serve_append(tmp_path / "s", appender)
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
         writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "little"))
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 30)
         writer.close()
         server.close()
         await appender.close()
@@ -111,7 +111,7 @@ def test_garbage_is_refused_and_stores_nothing(open_appender: Any, tmp_path: Pat
         server = await serve_append(tmp_path / "s", appender)
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
         writer.write((3).to_bytes(4, "little") + b"abc")
-        answer = await asyncio.wait_for(reader.readexactly(24), 5)
+        answer = await asyncio.wait_for(reader.readexactly(24), 30)
         assert appender.ends() == {0: 0}
         writer.close()
         server.close()

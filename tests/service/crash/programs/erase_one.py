@@ -1,4 +1,4 @@
-"""Erase one record of partition 0 while the service is down: ``python erase_one.py JOURNAL_FOLDER OFFSET``.
+"""Erase the Nth record that partition 0 keeps, while the service is down: ``python erase_one.py JOURNAL_FOLDER N``.
 
 No surface of the service erases yet (deletion requests come later), so the crash points of erasing are reached here.
 """
@@ -10,12 +10,17 @@ import sys
 from pathlib import Path
 
 from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.reader import LocalReader
 
 
 async def main() -> None:
     """Open the journal as the collect role does and erase."""
-    appender = LocalAppender(Path(sys.argv[1]), retention_seconds=86_400, retention_bytes=1 << 40)
-    assert appender.erase(0, [int(sys.argv[2])]) == 1
+    folder = Path(sys.argv[1])
+    reader = LocalReader(folder)
+    offset = reader.start(0) + int(sys.argv[2])
+    reader.close()
+    appender = LocalAppender(folder, retention_seconds=86_400, retention_bytes=1 << 40)
+    assert appender.erase(0, [offset]) == 1
     await appender.close()
 
 

@@ -1,6 +1,7 @@
-"""The healthy receiver of the crash tests: ``python sink.py PORT LOG``; one line per request: its X-Message-Id.
+"""The healthy receiver of the crash tests: ``python sink.py PORT LOG LAST``; one line per request: its X-Message-Id.
 
-The line is written before the answer, so a request whose answer the service never saw counts as received.
+The line is written before the answer, so a request whose answer the service never saw counts as received. LAST gets
+the id of the last request of each connection that ended.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ class Sink(asyncio.Protocol):
     """One connection of the service."""
 
     log: int
+    last_log: int
 
     def __init__(self) -> None:
         self.buffer = b""
+        self.last = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport to answer on."""
@@ -41,12 +44,18 @@ class Sink(asyncio.Protocol):
             ids.append(headers[b"x-message-id"] + b"\n")
         if ids:
             os.write(self.log, b"".join(ids))
+            self.last = ids[-1]
             self.transport.write(OK * len(ids))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Write down what may have been in flight."""
+        if self.last:
+            os.write(self.last_log, self.last)
 
 
 async def main() -> None:
     """Serve until killed."""
-    Sink.log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    Sink.log, Sink.last_log = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for path in sys.argv[2:4])
     server = await asyncio.get_running_loop().create_server(Sink, "127.0.0.1", int(sys.argv[1]))
     await server.serve_forever()
 

@@ -1,0 +1,338 @@
+"""One seeded run: builds a machine, lets the plan happen to it, heals everything, and checks the books."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.model import Destination, Source, Webhook, WebhookSettings
+from hookline.deliver.lane import Lane
+from hookline.journal.local.reader import LocalReader
+from hookline.outcomes.outcome import Outcome
+from hookline.settings import Journal, Settings
+from hookline.simulation.accounts import Accounts
+from hookline.simulation.arrivals import Arrivals
+from hookline.simulation.bounds import exceeded
+from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.ledger import Ledger
+from hookline.simulation.limits import small_limits
+from hookline.simulation.machine import Machine
+from hookline.simulation.network import Request
+from hookline.simulation.plan import SOURCES, Fault, Plan
+from hookline.simulation.receiver import BEHAVIOURS, WELL, Answer, Receiver
+from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler
+from hookline.simulation.starvation import Starvation
+from hookline.simulation.watch import Watch
+from hookline.telemetry.log import silenced
+
+CHECK_SECONDS = 0.25
+REST_SECONDS_MAX = 400.0
+"""Within this everything is settled once nothing is wrong any more."""
+HARMLESS = frozenset({"well", "slow"})
+SHARED_MEMORY = Path("/dev/shm")
+_BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of a run: nothing wrong when ``violations`` is empty; ``trace`` is the same whenever the run is."""
+
+    seed: int
+    violations: tuple[str, ...]
+    events: int
+    requests: int
+    resent: int
+    lives: int
+    seconds: float
+    trace: str
+    counts: dict[str, int]
+
+
+def run(plan: Plan) -> Result:
+    """Run a plan in a temporary folder."""
+    parent = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="hs-", dir=parent) as folder, silenced():
+        world = World(plan, Path(folder))
+        with small_limits(world.crash_point):
+            try:
+                world.happen()
+            finally:
+                world.close()
+        return world.result()
+
+
+class World:
+    """A machine, its receivers, and what happens to them."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan = plan
+        self._clock = SimulatedClock()
+        self._started = self._clock.seconds
+        self._scheduler = Scheduler(self._clock)
+        settings = Settings(
+            data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions)
+        )
+        self._ledger = Ledger(int(settings.dedup.window * 1000))
+        self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of)
+        self._starvation = Starvation(self._clock, self._ledger, self._watch, plan.deliver, plan.destinations)
+        self._arrivals = Arrivals(random.Random(f"{plan.seed}/arrivals"), self._clock, plan.destinations)
+        self._receivers: dict[tuple[str, int], Receiver] = {}
+        self._names: dict[int, str] = {}
+        self._armed: tuple[str, int] | None = None
+        self._poke_lost = False
+        self._trace = blake2b(digest_size=8)
+        self._counts: Counter[str] = Counter()
+        self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed)
+
+    # what the run is
+
+    def happen(self) -> None:
+        """Let the plan happen, heal, come to rest, check."""
+        self._change([Put(Source(id=id, name=id, write_keys=(f"wk_{id}",))) for id in SOURCES])
+        rng = random.Random(f"{self._plan.seed}/connections")
+        self._change([Put(self._destination(f"d{number}", rng)) for number in range(self._plan.destinations)])
+        for number in range(self._plan.spared, self._plan.destinations):
+            self._starvation.spared.add(f"d{number}")
+        self._machine.start()
+        for burst in self._plan.bursts:
+            self._scheduler.after(burst.at, self._arrive, burst.events)
+        for fault in self._plan.faults:
+            self._scheduler.after(fault.at, self._strike, fault)
+        try:
+            self._check_until(self._started + self._plan.seconds)
+            self._heal()
+            self._come_to_rest()
+        except NeverRests as error:
+            self._watch.wrong(str(error))
+        if not self._watch.violations:
+            self._check_books()
+
+    def result(self) -> Result:
+        """What came of it."""
+        watch = self._watch
+        return Result(
+            self._plan.seed,
+            tuple(watch.violations),
+            len(self._ledger.events),
+            watch.requests,
+            watch.resent,
+            self._machine.lives,
+            self._clock.seconds - self._started,
+            self._trace.hexdigest(),
+            dict(self._counts),
+        )
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._machine.close()
+
+    def _check_until(self, seconds: float) -> None:
+        while self._clock.seconds < seconds and not self._watch.violations:
+            self._scheduler.run_for(CHECK_SECONDS)
+            role = self._machine.role
+            for wrong in exceeded(role) if role is not None else ():
+                self._watch.wrong(wrong)
+            if role is None or self._machine.disk.full:
+                self._starvation.ready_since = self._clock.seconds
+            for wrong in self._starvation.found():
+                self._watch.wrong(wrong)
+
+    def _heal(self) -> None:
+        """Nothing is wrong any more."""
+        self._armed = None
+        self._machine.disk.full = self._machine.slow_commits = False
+        for (destination, _), receiver in self._receivers.items():
+            receiver.behaviour = WELL
+            self._starvation.well_since.setdefault(destination, self._clock.seconds)
+        self._machine.start()
+
+    def _come_to_rest(self) -> None:
+        end = self._clock.seconds + REST_SECONDS_MAX + self._starvation.back_seconds
+        while self._clock.seconds < end and not self._watch.violations:
+            self._check_until(self._clock.seconds + 2 * CHECK_SECONDS)
+            if self._at_rest():
+                return
+            self._machine.start()
+        if not self._watch.violations:
+            self._watch.wrong(f"not at rest {REST_SECONDS_MAX:g} s after everything was healed")
+
+    def _at_rest(self) -> bool:
+        role = self._machine.role
+        if role is None or role.checkpointer.version != self._machine.store.version:
+            return False
+        ends = self._machine.ends()
+        if any(shared.next_offset < ends[partition] for partition, shared in role.feeder.shared.items()):
+            return False
+        engine = role.engine
+        open_work = any(lane.busy or lane.retry_count or lane.detached or lane.settling for lane in engine.lanes.values())
+        return not (open_work or engine.flying or engine.ring.uncheckpointed) and engine.batch.empty
+
+    def _check_books(self) -> None:
+        data = self._machine.settings.data_path
+        for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver).wrong():
+            self._watch.wrong(wrong)
+        reader = LocalReader(data / "journal")
+        for place, event in self._ledger.events.items():
+            found = reader.get(*place)
+            if found is None or found.message_id != event.record.message_id:
+                self._watch.wrong(f"{event.record.message_id} was acknowledged and is not in the journal")
+        reader.close()
+
+    # what happens to it
+
+    def _arrive(self, count: int) -> None:
+        records = self._arrivals.burst(count)
+        try:
+            stored = self._machine.append(records)
+        except Crashed:
+            stored = False
+            self._counts["journal_crash"] += 1
+            if self._arrivals.rng.random() < 0.5:
+                self._cut_power(1.0)
+            else:
+                self._machine.open_journal()
+        self._note_stored(stored)
+        if not stored:
+            self._arrivals.refused(records)
+        if self._poke_lost:
+            self._poke_lost = False
+        else:
+            self._machine.poke()
+
+    def _note_stored(self, acknowledged: bool) -> None:
+        """What is in the journal now and was not before."""
+        reader = LocalReader(self._machine.settings.data_path / "journal")
+        known = Counter(partition for partition, _ in self._ledger.events)
+        for partition in reader.partitions():
+            offset = known[partition]
+            for group in reader.read(partition, offset):
+                for record in group.records:
+                    self._ledger.stored((partition, offset), record, acknowledged, self._clock.seconds)
+                    self._starvation.stored((partition, offset))
+                    offset += 1
+        reader.close()
+
+    def _strike(self, fault: Fault) -> None:
+        self._counts[fault.kind] += 1
+        match fault.kind:
+            case "kill":
+                self._kill(fault.amount)
+            case "power_cut":
+                self._cut_power(fault.amount)
+            case "stop":
+                self._machine.stop()
+                self._scheduler.after(8.0, self._machine.start)
+            case "crash_point":
+                self._armed = (fault.what, int(fault.amount))
+            case "clock_jump":
+                self._clock.jump(fault.amount)
+                self._starvation.back_seconds += max(0.0, -fault.amount)
+            case "receiver":
+                self._behave(f"d{fault.target}", fault.what)
+            case "change":
+                self._reconfigure(f"d{fault.target}", random.Random(f"{self._plan.seed}/{fault.at}"))
+            case "disk_full":
+                self._machine.disk.full = True
+                self._scheduler.after(fault.amount, setattr, self._machine.disk, "full", False)
+            case "slow_disk":
+                self._machine.slow_commits = True
+                self._scheduler.after(fault.amount, setattr, self._machine, "slow_commits", False)
+            case "poke_lost":
+                self._poke_lost = True
+
+    def crash_point(self, name: str) -> None:
+        """The code passes a named point: the process ends here if it is armed."""
+        if self._armed is None or self._armed[0] != name:
+            return
+        if self._armed[1] > 0:
+            self._armed = (name, self._armed[1] - 1)
+            return
+        self._armed = None
+        if name.startswith("deliver."):
+            self._counts[name] += 1
+            self._machine.freeze()
+            self._scheduler.after(0.0, self._kill, 0.5)
+        raise Crashed(name)
+
+    def _kill(self, down_seconds: float) -> None:
+        self._machine.kill()
+        self._watch.crashed(self._machine.saved_at, ring_kept=True)
+        self._scheduler.after(down_seconds, self._machine.start)
+
+    def _cut_power(self, down_seconds: float) -> None:
+        self._machine.cut_power()
+        self._watch.crashed(self._machine.saved_at, ring_kept=False)
+        self._scheduler.after(down_seconds, self._machine.start)
+
+    def _failed(self, error: BaseException | str) -> None:
+        """The process reports an error that no crash explains."""
+        self._watch.wrong(f"the role failed: {error!r}")
+
+    def _behave(self, destination: str, what: str) -> None:
+        for (id, _), receiver in self._receivers.items():
+            if id == destination:
+                receiver.behaviour = _BY_NAME[what]
+        if what not in HARMLESS:
+            self._starvation.well_since.pop(destination, None)
+        else:
+            self._starvation.well_since.setdefault(destination, self._clock.seconds)
+
+    # connections
+
+    def _reconfigure(self, id: str, rng: random.Random) -> None:
+        exists = any(each.id == id for each in self._machine.store.snapshot().destinations)
+        if exists and rng.random() < 0.15:
+            self._change([Delete("destination", id)])
+        else:
+            self._change([Put(self._destination(id, rng, enabled=rng.random() < 0.75))])
+
+    def _destination(self, id: str, rng: random.Random, enabled: bool = True) -> Destination:
+        urls = rng.choice((1, 1, 1, 2, 3))
+        behaviour = next((each.behaviour for (name, _), each in self._receivers.items() if name == id), WELL)
+        for url in range(urls):
+            if (id, url) not in self._receivers:
+                generator = random.Random(f"{self._plan.seed}/receiver/{id}/{url}")
+                self._receivers[id, url] = Receiver(generator, behaviour)
+        if behaviour.name in HARMLESS:
+            self._starvation.well_since.setdefault(id, self._clock.seconds)
+        webhooks = tuple(Webhook(url=f"https://{id}.example.com/{url}") for url in range(urls))
+        secret = rng.choice((None, "s3cret"))
+        return Destination(
+            id=id,
+            name=id,
+            enabled=enabled,
+            sources=tuple(sorted(rng.sample(SOURCES, rng.randint(1, len(SOURCES))))),
+            settings=WebhookSettings(webhooks=webhooks, shared_secret=secret),
+        )
+
+    def _change(self, edits: list[Edit]) -> None:
+        self._machine.change(edits)
+        snapshot = self._machine.store.snapshot()
+        self._names.update({lane.number: id for id, lane in snapshot.lanes.items()})
+        self._ledger.changed(self._machine.ends(), snapshot, self._clock.seconds)
+        self._watch.changed()
+
+    # what the network asks
+
+    def sent(self, request: Request) -> Answer:
+        """A request leaves (``network.Traffic``)."""
+        answer = self._watch.sent(request)
+        line = f"{self._clock.seconds:.6f} {request.lane} {request.message_id} {request.url} {answer.result}\n"
+        self._trace.update(line.encode())
+        return answer
+
+    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken an answer in (``network.Traffic``)."""
+        self._watch.told(request, result, retry_after)
+
+    def _receiver_of(self, lane: int, url: int) -> Receiver:
+        return self._receivers[self._names[lane], url]
+
+    def _lane_of(self, number: int) -> Lane | None:
+        role = self._machine.role
+        return role.engine.lanes.get(number) if role is not None else None

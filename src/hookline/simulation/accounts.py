@@ -23,14 +23,16 @@ OPEN_FATES = frozenset({"waiting", "retrying", "parked"})
 class Accounts:
     """Compares the records of one data folder with the ledger and the watch."""
 
-    def __init__(self, data: Path, ledger: Ledger, watch: Watch, deliver: Deliver) -> None:
+    def __init__(self, data: Path, ledger: Ledger, watch: Watch, deliver: Deliver, set_back: bool) -> None:
+        """``set_back`` says that the wall clock was set back: times on record then do not follow each other."""
         self._data = data
         self._ledger = ledger
         self._watch = watch
+        self._set_back = set_back
         self._window_ms = int(deliver.retry_window * 1000)
         self._delivered: set[LanePlace] = set()
         self._dead: dict[LanePlace, tuple[str, int]] = {}
-        self._ranges: list[tuple[int, int, int, int, str]] = []
+        self._asked = Fates(data)
 
     def wrong(self) -> Iterator[str]:
         """Yield what is missing, or on record without having happened."""
@@ -38,7 +40,8 @@ class Accounts:
         try:
             self._read(connection)
             yield from self._retries_left(connection)
-            yield from self._tried_early(connection)
+            if not self._set_back:
+                yield from self._tried_early(connection)
         finally:
             connection.close()
         for place, event in self._ledger.events.items():
@@ -48,6 +51,7 @@ class Accounts:
                 yield from self._of(place, lane, destination)
         yield from self._never_happened()
         yield from self._fates()
+        self._asked.close()
 
     def _read(self, connection: Connection) -> None:
         ring = (self._data / "progress.ring").read_bytes()
@@ -60,9 +64,6 @@ class Accounts:
             'SELECT lane, partition, "offset", fate, at FROM dead_letters'
         ):
             self._dead[lane, (partition, offset)] = (fate, at_ms)
-        self._ranges = connection.execute(
-            "SELECT lane, partition, first_offset, last_offset, fate FROM ranges"
-        ).fetchall()
 
     def _of(self, place: Place, lane: int, destination: str) -> Iterator[str]:
         key = lane, place
@@ -74,11 +75,19 @@ class Accounts:
             return
         if key in self._dead:
             yield from self._of_dead_letter(name, self._dead[key], tries)
-        elif self._ledger.disconnected(place, lane, destination):
-            if self._in_range(place, lane) is None and self._ledger.gone_since(lane) is not None:
-                yield f"{name}: its destination is gone and there is no record of it"
         else:
-            yield f"{name}: neither delivered nor given up"
+            yield from self._of_the_rest(name, place, lane, destination, tries)
+
+    def _of_the_rest(self, name: str, place: Place, lane: int, destination: str, tries: Tries | None) -> Iterator[str]:
+        """Neither a result nor a row: a range may cover it, or what ``why`` derives from the connections."""
+        event = self._ledger.events[place]
+        fates = {found.id: found.fate for found in self._asked.of_record(*place, event.record).destinations}
+        fate = fates.get(destination)
+        was_taken = tries is not None and tries.taken
+        if not self._ledger.disconnected(place, lane, destination):
+            yield f"{name}: neither delivered nor given up, its fate is {fate}"
+        elif fate != "discarded" and not (fate == "delivered" and was_taken):
+            yield f"{name}: it was given up with its destination or source, and its fate is {fate}"
 
     def _of_dead_letter(self, name: str, dead: tuple[str, int], tries: Tries | None) -> Iterator[str]:
         fate, at_ms = dead
@@ -88,11 +97,6 @@ class Accounts:
             yield f"{name}: expired {tries.first_at_ms + self._window_ms - at_ms} ms before its window's end"
         elif fate == "failed" and not tries.final:
             yield f"{name}: failed for good without a final answer"
-
-    def _in_range(self, place: Place, lane: int) -> str | None:
-        partition, offset = place
-        found = [r for r in self._ranges if r[:2] == (lane, partition) and r[2] <= offset <= r[3]]
-        return found[-1][4] if found else None
 
     def _never_happened(self) -> Iterator[str]:
         for key in sorted(self._delivered):
@@ -120,17 +124,13 @@ class Accounts:
         """What ``why`` says of the events that were not simply delivered, and of some that were."""
         undelivered = [key[1] for key in self._dead]
         chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
-        asked = Fates(self._data)
-        try:
-            for place in chosen:
-                event = self._ledger.events[place]
-                if event.duplicate:
-                    continue
-                lanes = {destination: lane for lane, destination in self._ledger.lanes_of(place).items()}
-                for found in asked.of_record(*place, event.record).destinations:
-                    yield from self._of_fate(place, lanes.get(found.id), found.id, found.fate)
-        finally:
-            asked.close()
+        for place in chosen:
+            event = self._ledger.events[place]
+            if event.duplicate:
+                continue
+            lanes = {destination: lane for lane, destination in self._ledger.lanes_of(place).items()}
+            for found in self._asked.of_record(*place, event.record).destinations:
+                yield from self._of_fate(place, lanes.get(found.id), found.id, found.fate)
 
     def _of_fate(self, place: Place, lane: int | None, destination: str, fate: str) -> Iterator[str]:
         name = f"{self._ledger.events[place].record.message_id} at {destination}"

@@ -58,7 +58,7 @@ class Arrivals:
             "2026-11-20T07:00:00.000Z",
             "audience" if aimed else "sdk",
             b'{"type":"track","event":"Order","userId":"u1"}',
-            selection={"All": False} if rng.random() < NOT_WANTED else None,
+            selection={"All": False} if not aimed and rng.random() < NOT_WANTED else None,
             to=(f"d{rng.randrange(self._destinations)}",) if aimed else None,
         )
         self._sent.append(record)

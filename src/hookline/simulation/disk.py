@@ -8,6 +8,7 @@ by itself (a database's log, mapped files) there are functions that do what a cu
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from hookline.journal.local.disk import Disk
 from hookline.journal.local.segment import SUFFIX
 
 SECTOR_BYTES = 512
-PAGE_BYTES = 4_096
+PAGE_BYTES = 3_072
 SHORT_WRITES = 0.05
 """How often a write takes only a part of what it was given."""
 
@@ -39,11 +40,16 @@ class SimulatedDisk(Disk):
         data = b"".join(buffers)
         if len(data) > 1 and self._rng.random() < SHORT_WRITES:
             data = data[: self._rng.randrange(1, len(data))]
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY:  # copies of torn tails are read by nobody
+            self._remember(fd, position, len(data))
+        return os.pwrite(fd, data, position)
+
+    def _remember(self, fd: int, position: int, length: int) -> None:
+        """Keep what a write will replace."""
         inode = os.fstat(fd).st_ino
         if inode not in self._unsynced:
             self._unsynced[inode] = (os.dup(fd), [])
-        self._unsynced[inode][1].append((position, os.pread(fd, len(data), position).ljust(len(data), b"\0")))
-        return os.pwrite(fd, data, position)
+        self._unsynced[inode][1].append((position, os.pread(fd, length, position).ljust(length, b"\0")))
 
     def fdatasync(self, fd: int) -> None:
         """What was written to the file is durable from now on."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from hookline.settings import Settings
 from hookline.simulation.disk import SimulatedDisk, cut_log, mix_pages
 from hookline.simulation.loop import SimulatedLoop
 from hookline.simulation.network import SimulatedPools, Traffic
-from hookline.simulation.scheduler import Call, Scheduler
+from hookline.simulation.scheduler import Call, Crashed, Scheduler
 
 SEGMENT_BYTES = 16 * 1024
 COMMIT_SECONDS = (0.0005, 0.004)
@@ -52,7 +53,10 @@ class Inline(ThreadPoolExecutor):
 
 
 class Machine:
-    """Life and death of one installation. ``on_error`` is told of errors that no crash explains."""
+    """Life and death of one installation.
+
+    ``on_error`` is told of errors that no crash explains, ``on_ended`` when the process has ended by itself.
+    """
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Machine:
         traffic: Traffic,
         seed: str,
         on_error: Callable[[BaseException | str], None],
+        on_ended: Callable[[], None],
     ) -> None:
         self.settings = settings
         self.scheduler = scheduler
@@ -74,10 +79,12 @@ class Machine:
         self._traffic = traffic
         self._seed = seed
         self._on_error = on_error
+        self._on_ended = on_ended
         self._rng = random.Random(f"{seed}/machine")
         self._data = settings.data_path
         self._loop: SimulatedLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._main: Coroutine[Any, Any, None] | None = None
         self._ring_before = b""
         (self._data / "run").mkdir(parents=True, exist_ok=True)
         self.disk = SimulatedDisk(self._rng)
@@ -139,7 +146,6 @@ class Machine:
         if self.role is not None:
             return
         self.lives += 1
-        self._commits = [(_size(self._data / "deliver.db-wal"), self.saved_at)]
         loop = self._loop = SimulatedLoop(self.scheduler, self._work, self._on_error)
         self.scheduler.soon(Call(loop, self._begin, (loop,)))
 
@@ -152,11 +158,13 @@ class Machine:
             loop.call_soon,
         )
         self.role = role
+        self._commits = [(_size(self._data / "deliver.db-wal"), self.saved_at)]
         self._ring_before = role.engine.ring.everything()
         role.engine.schedule = RetrySchedule(self.settings.deliver, rng)
         self._stop = asyncio.Event()
         role.recover()
-        loop.run(role.run(self._stop)).add_done_callback(lambda task: self._gone())
+        self._main = role.run(self._stop)
+        loop.run(self._main).add_done_callback(lambda task: self._gone())
 
     def stop(self) -> None:
         """Ask the process to end, as SIGTERM does."""
@@ -166,7 +174,7 @@ class Machine:
     def _gone(self) -> None:
         """The process has ended by itself."""
         self.role = self._loop = self._stop = None
-        self.saved_at = self.scheduler.clock.seconds
+        self._on_ended()
 
     def freeze(self) -> None:
         """Let nothing more happen in the process: its end is under way."""
@@ -179,6 +187,9 @@ class Machine:
         if self._loop is not None:
             self._loop.dead = True
         self._loop = self._stop = None
+        if self._main is not None and getcoroutinestate(self._main) == CORO_CREATED:
+            self._main.close()
+        self._main = None
         if role is not None:
             role.close()
 
@@ -221,16 +232,20 @@ class Machine:
         seconds = self._rng.uniform(*(SLOW_COMMIT_SECONDS if self.slow_commits else COMMIT_SECONDS))
 
         def commit() -> None:
+            answer: Callable[..., None] = future.set_result
+            given: object = None
             try:
                 if self.disk.full:
                     raise sqlite.OperationalError("database or disk is full")
-                result = work()
-            except sqlite.Error as error:
-                answer: Callable[[], None] = lambda: future.set_exception(error)  # noqa: E731
-            else:
-                answer = lambda: future.set_result(result)  # noqa: E731
+                given = work()
                 self._committed(gathered_at)
-            self.scheduler.at(self.scheduler.clock.seconds + seconds / 10, Call(loop, answer))
+            except Crashed as crash:
+                if crash.committed:
+                    self._committed(gathered_at)
+                raise
+            except sqlite.Error as error:
+                answer, given = future.set_exception, error
+            self.scheduler.at(self.scheduler.clock.seconds + seconds / 10, Call(loop, answer, (given,)))
 
         self.scheduler.at(gathered_at + seconds, Call(loop, commit))
 

@@ -87,7 +87,7 @@ class World:
         self._poke_lost = False
         self._trace = blake2b(digest_size=8)
         self._counts: Counter[str] = Counter()
-        self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed)
+        self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
 
     # what the run is
 
@@ -174,7 +174,8 @@ class World:
 
     def _check_books(self) -> None:
         data = self._machine.settings.data_path
-        for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver).wrong():
+        set_back = self._starvation.back_seconds > 0
+        for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, set_back).wrong():
             self._watch.wrong(wrong)
         reader = LocalReader(data / "journal")
         for place, event in self._ledger.events.items():
@@ -268,6 +269,10 @@ class World:
         self._machine.cut_power()
         self._watch.crashed(self._machine.saved_at, ring_kept=False)
         self._scheduler.after(down_seconds, self._machine.start)
+
+    def _ended(self) -> None:
+        """The process ended by itself; with a full disk it could not save what it knew last."""
+        self._watch.crashed(self._machine.saved_at, ring_kept=True)
 
     def _failed(self, error: BaseException | str) -> None:
         """The process reports an error that no crash explains."""

@@ -21,7 +21,12 @@ CALLS_PER_MOMENT_MAX = 1_000_000
 
 
 class Crashed(BaseException):
-    """The process ends here: nothing that follows in it happens."""
+    """The process ends at a named crash point: nothing that follows in it happens."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__(point)
+        self.committed = point == "deliver.after_checkpoint"
+        """Whether the database has the checkpoint that was being saved."""
 
 
 class NeverRests(Exception):

@@ -58,22 +58,24 @@ class Starvation:
                 continue
             self._forget_done(lane, places)
             since = self.well_since.get(self._names[lane])
-            due = [at for place, at in places.items() if self._is_due(lane, place)]
+            due = {place: at for place, at in places.items() if self._is_due(lane, place)}
             if since is None or not due:
                 continue
-            waits_since = max(since, self.ready_since, min(due), self._watch.last_sent.get(lane, 0.0))
+            waits_since = max(since, self.ready_since, min(due.values()), self._watch.last_sent.get(lane, 0.0))
             if now - waits_since > self._patience_seconds + self.back_seconds:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
             if self._names[lane] in self.spared:
-                held_up = now - max(min(due), self.ready_since)
+                held_up = now - max(min(due.values()), self.ready_since)
                 if held_up > HELD_UP_SECONDS:
-                    yield f"lane {lane}, always well, waits for an event for {held_up:.1f} s"
+                    yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
 
     def _forget_done(self, lane: int, places: dict[Place, float]) -> None:
         for place in list(places):
             tries = self._watch.tries.get((lane, place))
             disconnected = self._ledger.disconnected(place, lane, self._names[lane])
-            if disconnected or (tries is not None and (tries.told_at is not None or tries.final)):
+            if disconnected or (lane, place) in self._watch.lost:
+                del places[place]
+            elif tries is not None and (tries.told_at is not None or tries.final):
                 del places[place]
             elif tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms:
                 del places[place]

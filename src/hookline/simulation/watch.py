@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver import schedule
 from hookline.deliver.lane import Lane
 from hookline.deliver.retries import PROBE_SPACING_SECONDS_MIN
@@ -26,11 +27,10 @@ VIOLATIONS_MAX = 20
 class Tries:
     """What a receiver and the sender know of one event in one lane."""
 
-    __slots__ = ("failed_at", "final", "first_at_ms", "not_before_ms", "requests", "taken", "told_at")
+    __slots__ = ("asked_at", "failed_at", "final", "first_at_ms", "not_before_ms", "taken", "told_at")
 
     def __init__(self, now_ms: int) -> None:
         self.first_at_ms = now_ms
-        self.requests = 0
         self.taken = False
         """A receiver has processed it, whether or not the sender knows."""
         self.told_at: float | None = None
@@ -39,6 +39,8 @@ class Tries:
         """When the sender first learned of a failure."""
         self.final = False
         self.not_before_ms = 0
+        """What the last Retry-After asked for, and at ``asked_at`` the sender learned of it."""
+        self.asked_at = 0.0
 
 
 class Watch:
@@ -68,7 +70,9 @@ class Watch:
         self._under_way: dict[tuple[int, str, int], Request] = {}
         self._probes: dict[int, float] = {}
         """By lane: when the last probe of an open breaker was sent."""
-        self._lost: set[LanePlace] = set()
+        self.lost: set[LanePlace] = set()
+        """Successes that a power cut may have taken back, or not."""
+        self._changed_at = clock.seconds
 
     def wrong(self, what: str) -> None:
         """Write down a violation."""
@@ -89,7 +93,6 @@ class Watch:
         self._check_repeats(request, key, tries)
         self._check_times(request, key, tries)
         self._check_breaker(request, key)
-        tries.requests += 1
         self._under_way[request.lane, request.message_id, request.url] = request
         self.last_sent[request.lane] = self._clock.seconds
         answer = self._receiver_of(request.lane, request.url).answer()
@@ -110,22 +113,24 @@ class Watch:
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
+            tries.asked_at = self._clock.seconds
 
     def crashed(self, kept_until: float, ring_kept: bool) -> None:
         """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""
         for key, tries in self.tries.items():
             if tries.told_at is not None and tries.told_at >= kept_until and not ring_kept:
                 tries.told_at = None
-                self._lost.add(key)
+                self.lost.add(key)
             if tries.failed_at is not None and tries.failed_at >= kept_until:
                 tries.failed_at = None
+            if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
         self._under_way.clear()
         self._probes.clear()
 
     def changed(self) -> None:
-        """Connections changed: whoever changed them wants to see at once whether it helped."""
-        self._probes.clear()
+        """Connections changed."""
+        self._changed_at = self._clock.seconds
 
     # what must be true
 
@@ -141,15 +146,17 @@ class Watch:
             self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
         if (request.lane, request.message_id, request.url) in self._under_way:
             self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
-        if key in self._lost:
+        if key in self.lost:
             self.resent += 1
 
     def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
         now_ms = self._clock.now_ms()
-        if tries.failed_at is None and tries.requests:
+        is_first_of_attempt = not any(
+            (request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX)
+        )
+        if is_first_of_attempt and tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
-            if not any((request.lane, request.message_id, url) in self._under_way for url in range(8)):
-                tries.first_at_ms = now_ms
+            tries.first_at_ms = now_ms
         late_ms = min(schedule.LATE_MS_MAX, self._window_ms)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
             self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
@@ -160,6 +167,8 @@ class Watch:
         elif now_ms < tries.not_before_ms:
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
+        if is_first_of_attempt:
+            tries.not_before_ms = 0
 
     def _check_breaker(self, request: Request, key: LanePlace) -> None:
         lane = self._lane_of(request.lane)
@@ -169,6 +178,7 @@ class Watch:
         last, now = self._probes.get(request.lane), self._clock.seconds
         if last == now and request.url:
             return  # another URL of the same delivery
-        if last is not None and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
+        free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
+        if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now

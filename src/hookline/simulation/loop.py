@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any
 
 from hookline.simulation.scheduler import Call, Scheduler
@@ -24,7 +25,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._scheduler = scheduler
         self._work = work
         self._on_error = on_error
+        self._begun: list[Coroutine[Any, Any, object]] = []
         self._readers: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def die(self) -> None:
+        """The process is gone, and what it had just begun will never run."""
+        self.dead = True
+        for coroutine in self._begun:
+            if getcoroutinestate(coroutine) == CORO_CREATED:
+                coroutine.close()
 
     def time(self) -> float:
         """Seconds of the simulated monotonic clock."""
@@ -52,6 +61,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
         """Run a coroutine."""
+        self._begun = [each for each in self._begun if getcoroutinestate(each) == CORO_CREATED]
+        self._begun.append(coro)
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,6 @@ class Machine:
         self._data = settings.data_path
         self._loop: SimulatedLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._main: Coroutine[Any, Any, None] | None = None
         self._ring_before = b""
         (self._data / "run").mkdir(parents=True, exist_ok=True)
         self.disk = SimulatedDisk(self._rng)
@@ -163,8 +161,7 @@ class Machine:
         role.engine.schedule = RetrySchedule(self.settings.deliver, rng)
         self._stop = asyncio.Event()
         role.recover()
-        self._main = role.run(self._stop)
-        loop.run(self._main).add_done_callback(lambda task: self._gone())
+        loop.run(role.run(self._stop)).add_done_callback(lambda task: self._gone())
 
     def stop(self) -> None:
         """Ask the process to end, as SIGTERM does."""
@@ -185,11 +182,8 @@ class Machine:
         """End the process as kill -9 does: its memory is gone, what it wrote stays."""
         role, self.role = self.role, None
         if self._loop is not None:
-            self._loop.dead = True
+            self._loop.die()
         self._loop = self._stop = None
-        if self._main is not None and getcoroutinestate(self._main) == CORO_CREATED:
-            self._main.close()
-        self._main = None
         if role is not None:
             role.close()
 

@@ -91,9 +91,8 @@ def plan_of(seed: int) -> Plan:
     destinations = MANY_DESTINATIONS if rng.random() < MANY else rng.randint(1, DESTINATIONS_MAX)
     spared = destinations - rng.choice((0, 1)) if destinations > 1 else destinations
     faults = [_fault(rng, seconds, spared) for _ in range(rng.randint(1, FAULTS_MAX))]
-    bursts = [
-        Burst(rng.uniform(0, seconds), rng.randint(1, BURST_EVENTS_MAX)) for _ in range(rng.randint(*BURSTS))
-    ]
+    fewest, most = (3, 8) if destinations == MANY_DESTINATIONS else BURSTS
+    bursts = [Burst(rng.uniform(0, seconds), rng.randint(1, BURST_EVENTS_MAX)) for _ in range(rng.randint(fewest, most))]
     return Plan(
         seed,
         seconds,

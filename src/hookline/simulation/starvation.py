@@ -58,7 +58,8 @@ class Starvation:
                 continue
             self._forget_done(lane, places)
             since = self.well_since.get(self._names[lane])
-            due = {place: at for place, at in places.items() if self._is_due(lane, place)}
+            due = {place: self._due_at(lane, place, at) for place, at in places.items()}
+            due = {place: at for place, at in due.items() if at <= now}
             if since is None or not due:
                 continue
             waits_since = max(since, self.ready_since, min(due.values()), self._watch.last_sent.get(lane, 0.0))
@@ -80,6 +81,8 @@ class Starvation:
             elif tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms:
                 del places[place]
 
-    def _is_due(self, lane: int, place: Place) -> bool:
+    def _due_at(self, lane: int, place: Place, at: float) -> float:
+        """When the event could have been sent, on the monotonic clock."""
         tries = self._watch.tries.get((lane, place))
-        return tries is None or tries.not_before_ms <= self._clock.now_ms()
+        wait_ms = tries.not_before_ms - self._clock.now_ms() if tries is not None and tries.not_before_ms else None
+        return at if wait_ms is None else max(at, self._clock.seconds + wait_ms / 1000)

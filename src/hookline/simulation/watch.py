@@ -39,7 +39,7 @@ class Tries:
         """When the sender first learned of a failure."""
         self.final = False
         self.not_before_ms = 0
-        """What the last Retry-After asked for, and at ``asked_at`` the sender learned of it."""
+        """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
         self.asked_at = 0.0
 
 
@@ -107,12 +107,13 @@ class Watch:
         if outcome is Outcome.SUCCESS:
             tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
             return
-        tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
         tries.final |= outcome in FINAL
         wait_ms = retry_after_ms(retry_after) if retry_after is not None else None
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
+        if not self._is_under_way(request):  # the last of its URLs decides
+            tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds
 
     def crashed(self, kept_until: float, ring_kept: bool) -> None:
@@ -125,6 +126,8 @@ class Watch:
                 tries.failed_at = None
             if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
+        for request in self._under_way.values():
+            self.tries[request.lane, self._ledger.places[request.message_id]].not_before_ms = 0
         self._under_way.clear()
         self._probes.clear()
 
@@ -151,9 +154,7 @@ class Watch:
 
     def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
         now_ms = self._clock.now_ms()
-        is_first_of_attempt = not any(
-            (request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX)
-        )
+        is_first_of_attempt = not self._is_under_way(request)
         if is_first_of_attempt and tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms
@@ -182,3 +183,7 @@ class Watch:
         if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now
+
+    def _is_under_way(self, request: Request) -> bool:
+        """Whether a request for the same event to another URL of the lane has no answer yet."""
+        return any((request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))

@@ -15,7 +15,7 @@ from hookline.settings import Deliver
 from hookline.simulation.ledger import LanePlace, Ledger, Place
 from hookline.simulation.watch import Tries, Watch
 
-FATES_ASKED_MAX = 25
+FATES_ASKED_MAX = 12
 """Events per run whose fate is also asked as ``why`` does."""
 OPEN_FATES = frozenset({"waiting", "retrying", "parked"})
 

@@ -31,7 +31,7 @@ from hookline.simulation.starvation import Starvation
 from hookline.simulation.watch import Watch
 from hookline.telemetry.log import silenced
 
-CHECK_SECONDS = 0.25
+CHECK_SECONDS = 0.5
 REST_SECONDS_MAX = 400.0
 """Within this everything is settled once nothing is wrong any more."""
 HARMLESS = frozenset({"well", "slow"})
@@ -154,7 +154,7 @@ class World:
     def _come_to_rest(self) -> None:
         end = self._clock.seconds + REST_SECONDS_MAX + self._starvation.back_seconds
         while self._clock.seconds < end and not self._watch.violations:
-            self._check_until(self._clock.seconds + 2 * CHECK_SECONDS)
+            self._check_until(self._clock.seconds + CHECK_SECONDS)
             if self._at_rest():
                 return
             self._machine.start()
@@ -177,12 +177,15 @@ class World:
         set_back = self._starvation.back_seconds > 0
         for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, set_back).wrong():
             self._watch.wrong(wrong)
-        reader = LocalReader(data / "journal")
+        kept = {
+            (partition, group.first_offset + index): record.message_id
+            for partition in self._machine.ends()
+            for group in self._machine.reader.read(partition, 0)
+            for index, record in enumerate(group.records)
+        }
         for place, event in self._ledger.events.items():
-            found = reader.get(*place)
-            if found is None or found.message_id != event.record.message_id:
+            if kept.get(place) != event.record.message_id:
                 self._watch.wrong(f"{event.record.message_id} was acknowledged and is not in the journal")
-        reader.close()
 
     # what happens to it
 

@@ -106,6 +106,7 @@ class Watch:
         outcome = result if isinstance(result, Outcome) else of_status(result)
         if outcome is Outcome.SUCCESS:
             tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
+            tries.not_before_ms = 0
             return
         tries.final |= outcome in FINAL
         wait_ms = retry_after_ms(retry_after) if retry_after is not None else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from hookline.deliver.schedule import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Seconds, Settings
 from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.folder import temporary_folder
 from hookline.simulation.loop import SimulatedLoop
 from hookline.simulation.network import Request, SimulatedPools
 from hookline.simulation.receiver import Answer
@@ -46,6 +46,7 @@ RECOVERY_SECONDS_MIN = 2 * 3600.0
 RECOVERY_OUTAGES_MAX = 6
 """Given up after as many times the outage: it will not recover."""
 ATTEMPTS_SHOWN_MAX = 200
+SAMPLES_MAX = 240
 SOURCE = "simulated"
 
 
@@ -88,6 +89,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rate_per_second: float
     outage_seconds: float
     attempts: tuple[Attempt, ...]
+    attempts_of_all: int
+    """Requests that met the outage."""
     breaker_opened_seconds: float | None
     peak_backlog: int
     peak_backlog_at_seconds: float
@@ -106,8 +109,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def simulate(outage: Outage) -> Report:
     """Live through the outage and the recovery."""
-    with tempfile.TemporaryDirectory(prefix="hookline-simulate-") as folder, silenced():
-        simulation = Simulation(outage, Path(folder))
+    with temporary_folder() as folder, silenced():
+        simulation = Simulation(outage, folder)
         try:
             return simulation.run()
         finally:
@@ -126,6 +129,7 @@ class Simulation:
         self._begins = self._clock.seconds + outage.after_seconds
         self._ends = self._begins + outage.outage_seconds
         self._first: str | None = None
+        self._met = 0
         self._attempts: list[Attempt] = []
         self._samples: list[Sample] = []
         self._opened: float | None = None
@@ -211,6 +215,7 @@ class Simulation:
         failure, wait = self._outage.failure, self._outage.retry_after_seconds
         if self._first is None:
             self._first = request.message_id
+        self._met += 1
         seconds = timeout if failure is Outcome.TIMED_OUT else min(self._outage.latency_seconds, timeout)
         return Answer(seconds, failure, None if wait is None else str(wait).encode())
 
@@ -269,6 +274,7 @@ class Simulation:
             rate_per_second=self._outage.rate,
             outage_seconds=self._outage.outage_seconds,
             attempts=tuple(self._attempts),
+            attempts_of_all=self._met,
             breaker_opened_seconds=_rounded(self._opened),
             peak_backlog=peak.backlog,
             peak_backlog_at_seconds=peak.at_seconds,
@@ -294,9 +300,6 @@ class Simulation:
         finally:
             connection.close()
         return {str(fate): int(count) for fate, count in rows}
-
-
-SAMPLES_MAX = 240
 
 
 def scale_of(outage: Outage) -> int:

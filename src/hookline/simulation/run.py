@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections import Counter
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +19,7 @@ from hookline.simulation.accounts import Accounts
 from hookline.simulation.arrivals import Arrivals
 from hookline.simulation.bounds import exceeded
 from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.folder import temporary_folder
 from hookline.simulation.ledger import Ledger
 from hookline.simulation.limits import small_limits
 from hookline.simulation.machine import Machine
@@ -35,7 +35,6 @@ CHECK_SECONDS = 0.5
 REST_SECONDS_MAX = 400.0
 """Within this everything is settled once nothing is wrong any more."""
 HARMLESS = frozenset({"well", "slow"})
-SHARED_MEMORY = Path("/dev/shm")
 _BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
 
 
@@ -55,9 +54,8 @@ class Result(msgspec.Struct, frozen=True):
 
 def run(plan: Plan) -> Result:
     """Run a plan in a temporary folder."""
-    parent = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="hs-", dir=parent) as folder, silenced():
-        world = World(plan, Path(folder))
+    with temporary_folder() as folder, silenced():
+        world = World(plan, folder)
         with small_limits(world.crash_point):
             try:
                 world.happen()

@@ -94,6 +94,16 @@ class Ledger:
                 return version.at
         return None
 
+    def paused_since(self, lane: int) -> float | None:
+        """Since when the lane is paused by all versions up to now, None when it is not."""
+        since: float | None = None
+        for version in reversed(self.versions):
+            found = [each for each in version.snapshot.lanes.values() if each.number == lane]
+            if not found or found[0].paused is None:
+                return since
+            since = version.at
+        return since
+
     def _belongs(self, place: Place, snapshot: Snapshot) -> list[tuple[int, str]]:
         record = self.events[place].record
         found: list[tuple[Destination, Lane]] = [

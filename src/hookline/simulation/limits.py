@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from hookline.deliver import breaker, checkpointer, engine, feeder, lane, recovery, retries, schedule
+from hookline.deliver import breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule
 from hookline.deliver.lane import Lane
 from hookline.journal.local import next_segment, partition
 from hookline.journal.local import recovery as journal_recovery
@@ -29,13 +29,14 @@ SMALL: dict[str, float] = {
     "NARROW_ALLOWANCE": 2,
     "FIRST_ALLOWANCE": 2,
     "FULL_ALLOWANCE": 8,
+    "ALLOWANCE_MAX": 12,
     "CAPACITY": 1_024,
     "FULL_AT": 1_024 - 256,
     "LATE_MS_MAX": 5_000,
 }
 """Constants of the delivery code and the values they have in a simulated run."""
 
-_DELIVER = (breaker, checkpointer, engine, feeder, lane, recovery, retries, schedule, progress)
+_DELIVER = (breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule, progress)
 _WITH_CRASH_POINTS = (checkpointer, engine, feeder, partition, next_segment, journal_recovery)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -54,7 +54,9 @@ class Traffic(Protocol):
 class SimulatedPools(Pools):
     """The network as one process sees it; what is under way is lost with the process."""
 
-    def __init__(self, sink: Sink, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+    def __init__(self, sink: Sink, loop: asyncio.AbstractEventLoop, traffic: Traffic, scale: int = 1) -> None:
+        """``scale``: receivers are that many times as slow here as the sender shall believe."""
+        self._scale = scale
         self._sink = sink
         self._loop = loop
         self._traffic = traffic
@@ -96,7 +98,7 @@ class SimulatedPools(Pools):
 
     def _end(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         del self.under_way[request]
-        milliseconds = int((self._loop.time() - request.sent_at) * 1000)
+        milliseconds = int((self._loop.time() - request.sent_at) / self._scale * 1000)
         number, failure = _as_result(result, retry_after)
         self._sink.answered(request.token, request.target, number, milliseconds, failure)
         self._traffic.told(request, result, retry_after)
@@ -108,15 +110,13 @@ class SimulatedPool(Pool):
     def __init__(self, pools: SimulatedPools) -> None:
         self._pools = pools
 
-    def send(self, token: object, target: Target, request: bytes) -> None:
-        """Send a request."""
-        self._pools.take(token, target, request)
+    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
+        """Send requests, each with its token."""
+        for token, request in burst:
+            self._pools.take(token, target, request)
 
     def __len__(self) -> int:
         return len(self._pools.under_way)
-
-
-Connect = Callable[[Sink, asyncio.AbstractEventLoop], Pools]
 
 
 def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, Failure | None]:

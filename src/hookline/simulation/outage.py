@@ -138,7 +138,7 @@ class Simulation:
         deliver = msgspec.structs.replace(
             outage.settings.deliver,
             # The receiver's own time decides what times out (``sent``); with it scaled, the sender's limit is, too.
-            timeout=Seconds(outage.settings.deliver.timeout * self._scale),
+            timeout=Seconds(outage.settings.deliver.timeout * (self._scale + 1)),
         )
         self._settings = msgspec.structs.replace(outage.settings, data_dir=str(folder), deliver=deliver)
         (folder / "run").mkdir()
@@ -188,7 +188,7 @@ class Simulation:
         role = self._role = DeliverRole(
             self._settings,
             self._clock,
-            lambda sink, settings: SimulatedPools(sink, loop, self),
+            lambda sink, settings: SimulatedPools(sink, loop, self, self._scale),
             loop.call_soon,
             self._journal,
         )

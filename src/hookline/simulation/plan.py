@@ -15,11 +15,22 @@ from hookline.simulation.receiver import BEHAVIOURS
 from hookline.telemetry.crashpoints import CRASH_POINTS
 
 Kind = Literal[
-    "kill", "power_cut", "stop", "crash_point", "clock_jump", "receiver", "change", "disk_full", "slow_disk", "poke_lost"
+    "kill",
+    "power_cut",
+    "stop",
+    "crash_point",
+    "clock_jump",
+    "receiver",
+    "change",
+    "pause",
+    "disk_full",
+    "slow_disk",
+    "poke_lost",
 ]
 KINDS: tuple[tuple[Kind, int], ...] = (
     ("receiver", 10),
     ("change", 5),
+    ("pause", 2),
     ("crash_point", 4),
     ("kill", 3),
     ("power_cut", 2),
@@ -120,6 +131,6 @@ def _fault(rng: random.Random, seconds: float, touchable: int) -> Fault:
         return Fault(at, kind, target, rng.choice(POINTS), rng.choice((0, 1, 2, 5)))
     if kind == "clock_jump":
         return Fault(at, kind, amount=rng.choice((-20.0, -3.0, 3.0, 20.0, 3_600.0)))
-    if kind in ("disk_full", "slow_disk"):
-        return Fault(at, kind, amount=rng.uniform(0.5, 5.0))
+    if kind in ("disk_full", "slow_disk", "pause"):
+        return Fault(at, kind, target, amount=rng.uniform(0.5, 5.0))
     return Fault(at, kind, target, amount=rng.uniform(0.05, 2.0))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.connections.edits import Delete, Edit, Put
-from hookline.connections.model import Destination, Source, Webhook, WebhookSettings
+from hookline.connections.model import DeliveryOptions, Destination, Pause, Source, Webhook, WebhookSettings
 from hookline.deliver.lane import Lane
 from hookline.journal.local.reader import LocalReader
 from hookline.outcomes.outcome import Outcome
@@ -34,6 +34,8 @@ from hookline.telemetry.log import silenced
 CHECK_SECONDS = 0.5
 REST_SECONDS_MAX = 400.0
 """Within this everything is settled once nothing is wrong any more."""
+RATE_PER_PAUSED_SECOND = 10.0
+"""Events per second of a catch-up, for each second that the pause had lasted."""
 HARMLESS = frozenset({"well", "slow"})
 _BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
 
@@ -83,6 +85,7 @@ class World:
         self._names: dict[int, str] = {}
         self._armed: tuple[str, int] | None = None
         self._poke_lost = False
+        self._paused: dict[str, Pause] = {}
         self._trace = blake2b(digest_size=8)
         self._counts: Counter[str] = Counter()
         self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
@@ -143,6 +146,8 @@ class World:
     def _heal(self) -> None:
         """Nothing is wrong any more."""
         self._armed = None
+        for destination in list(self._paused):
+            self._resume(destination, 0.0)
         self._machine.disk.full = self._machine.slow_commits = False
         for (destination, _), receiver in self._receivers.items():
             receiver.behaviour = WELL
@@ -238,6 +243,9 @@ class World:
                 self._behave(f"d{fault.target}", fault.what)
             case "change":
                 self._reconfigure(f"d{fault.target}", random.Random(f"{self._plan.seed}/{fault.at}"))
+            case "pause":
+                self._pause(f"d{fault.target}")
+                self._scheduler.after(fault.amount, self._resume, f"d{fault.target}", fault.amount)
             case "disk_full":
                 self._machine.disk.full = True
                 self._scheduler.after(fault.amount, setattr, self._machine.disk, "full", False)
@@ -314,10 +322,35 @@ class World:
             enabled=enabled,
             sources=tuple(sorted(rng.sample(SOURCES, rng.randint(1, len(SOURCES))))),
             settings=WebhookSettings(webhooks=webhooks, shared_secret=secret),
+            delivery=DeliveryOptions(
+                fan_out=rng.choice(("any", "any", "fallback")),
+                max_concurrency=rng.choice((None, None, None, 1, 3)),
+                max_rate=rng.choice((None, None, None, 30.0)),
+            ),
         )
+
+    def _pause(self, id: str) -> None:
+        lane = self._machine.store.snapshot().lanes.get(id)
+        if lane is not None and lane.paused is None:
+            pause = Pause(since=self._clock.now_ms())
+            self._machine.store.pause(id, pause, "simulation", self._machine.ends)
+            self._paused[id] = pause
+            self._note_change()
+
+    def _resume(self, id: str, seconds: float) -> None:
+        pause, lane = self._paused.pop(id, None), self._machine.store.snapshot().lanes.get(id)
+        if pause is None or lane is None or lane.paused != pause:
+            return
+        rate = seconds * RATE_PER_PAUSED_SECOND if int(seconds * 10) % 2 else None
+        self._machine.store.resume(id, rate, "simulation", self._machine.ends)
+        self._watch.resumed(lane.number, max(0, self._clock.now_ms() - pause.since))
+        self._note_change()
 
     def _change(self, edits: list[Edit]) -> None:
         self._machine.change(edits)
+        self._note_change()
+
+    def _note_change(self) -> None:
         snapshot = self._machine.store.snapshot()
         self._names.update({lane.number: id for id, lane in snapshot.lanes.items()})
         self._ledger.changed(self._machine.ends(), snapshot, self._clock.seconds)

@@ -39,6 +39,7 @@ class Starvation:
         self._open: dict[int, dict[Place, float]] = {}
         """By lane: what it has to get, with the time it was stored."""
         self._names: dict[int, str] = {}
+        self._released: dict[int, float] = {}
 
     def stored(self, place: Place) -> None:
         """An event is in the journal."""
@@ -60,15 +61,22 @@ class Starvation:
             since = self.well_since.get(self._names[lane])
             due = {place: self._due_at(lane, place, at) for place, at in places.items()}
             due = {place: at for place, at in due.items() if at <= now}
-            if since is None or not due:
+            if since is None or not due or self._is_held(lane):
                 continue
-            waits_since = max(since, self.ready_since, min(due.values()), self._watch.last_sent.get(lane, 0.0))
+            waits_since = max(since, self.ready_since, self._released.get(lane, 0.0), min(due.values()), self._watch.last_sent.get(lane, 0.0))
             if now - waits_since > self._patience_seconds + self.back_seconds:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
             if self._names[lane] in self.spared:
                 held_up = now - max(min(due.values()), self.ready_since)
                 if held_up > HELD_UP_SECONDS:
                     yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
+
+    def _is_held(self, lane: int) -> bool:
+        """Whether the lane is paused; remembers until when."""
+        paused = self._ledger.paused_since(lane) is not None
+        if paused:
+            self._released[lane] = self._clock.seconds
+        return paused
 
     def _forget_done(self, lane: int, places: dict[Place, float]) -> None:
         for place in list(places):

@@ -68,11 +68,12 @@ class Watch:
         self._receiver_of = receiver_of
         self._lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
-        self._probes: dict[int, float] = {}
-        """By lane: when the last probe of an open breaker was sent."""
+        self._probes: dict[int, tuple[float, str, int]] = {}
+        """By lane: when the last probe of an open breaker was sent, for which event, and its last URL."""
         self.lost: set[LanePlace] = set()
         """Successes that a power cut may have taken back, or not."""
         self._changed_at = clock.seconds
+        self._shifts: dict[int, int] = {}
 
     def wrong(self, what: str) -> None:
         """Write down a violation."""
@@ -136,12 +137,19 @@ class Watch:
         """Connections changed."""
         self._changed_at = self._clock.seconds
 
+    def resumed(self, lane: int, paused_ms: int) -> None:
+        """The time of a pause does not count as part of any window."""
+        self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms
+
     # what must be true
 
     def _check_routing(self, request: Request, key: LanePlace) -> None:
         gone_at = self._ledger.gone_since(request.lane)
         if gone_at is not None and self._clock.seconds > gone_at + KNOWN_AFTER_SECONDS:
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, which ended at second {gone_at:.3f}")
+        paused_at = self._ledger.paused_since(request.lane)
+        if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
         if not self._ledger.may_be_sent(key[1], request.lane):
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
 
@@ -159,7 +167,7 @@ class Watch:
         if is_first_of_attempt and tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms
-        late_ms = min(schedule.LATE_MS_MAX, self._window_ms)
+        late_ms = min(schedule.LATE_MS_MAX, self._window_ms) + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
             self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
         lane = self._lane_of(request.lane)
@@ -178,12 +186,15 @@ class Watch:
             self._probes.pop(request.lane, None)
             return
         last, now = self._probes.get(request.lane), self._clock.seconds
-        if last == now and request.url:
+        if last is not None and last[1] == request.message_id and request.url > last[2]:
+            self._probes[request.lane] = (last[0], request.message_id, request.url)
             return  # another URL of the same delivery
         free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
-        if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
-            self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
-        self._probes[request.lane] = now
+        if last is not None and not free and now - last[0] < PROBE_SPACING_SECONDS_MIN - 1e-6:
+            self.wrong(
+                f"lane {request.lane} sends a second probe after {now - last[0]:.3f} s while its breaker is open"
+            )
+        self._probes[request.lane] = (now, request.message_id, request.url)
 
     def _is_under_way(self, request: Request) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""

@@ -18,7 +18,7 @@ from hookline.journal.local.disk import Disk
 from hookline.journal.local.segment import SUFFIX
 
 SECTOR_BYTES = 512
-PAGE_BYTES = 3_072
+PAGE_BYTES = 4_096
 SHORT_WRITES = 0.05
 """How often a write takes only a part of what it was given."""
 

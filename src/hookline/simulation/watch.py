@@ -68,8 +68,8 @@ class Watch:
         self._receiver_of = receiver_of
         self._lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
-        self._probes: dict[int, tuple[float, str, int]] = {}
-        """By lane: when the last probe of an open breaker was sent, for which event, and its last URL."""
+        self._probes: dict[int, float] = {}
+        """By lane: when the last probe of an open breaker was sent."""
         self.lost: set[LanePlace] = set()
         """Successes that a power cut may have taken back, or not."""
         self._changed_at = clock.seconds
@@ -92,8 +92,9 @@ class Watch:
         self.requests += 1
         self._check_routing(request, key)
         self._check_repeats(request, key, tries)
-        self._check_times(request, key, tries)
-        self._check_breaker(request, key)
+        if not self._is_under_way(request):  # the first URL of an attempt
+            self._check_times(request, key, tries)
+            self._check_breaker(request)
         self._under_way[request.lane, request.message_id, request.url] = request
         self.last_sent[request.lane] = self._clock.seconds
         answer = self._receiver_of(request.lane, request.url).answer()
@@ -163,8 +164,7 @@ class Watch:
 
     def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
         now_ms = self._clock.now_ms()
-        is_first_of_attempt = not self._is_under_way(request)
-        if is_first_of_attempt and tries.failed_at is None:
+        if tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms
         late_ms = min(schedule.LATE_MS_MAX, self._window_ms) + self._shifts.get(request.lane, 0)
@@ -177,24 +177,18 @@ class Watch:
         elif now_ms < tries.not_before_ms:
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
-        if is_first_of_attempt:
-            tries.not_before_ms = 0
+        tries.not_before_ms = 0
 
-    def _check_breaker(self, request: Request, key: LanePlace) -> None:
+    def _check_breaker(self, request: Request) -> None:
         lane = self._lane_of(request.lane)
         if lane is None or lane.breaker.state != "open":
             self._probes.pop(request.lane, None)
             return
         last, now = self._probes.get(request.lane), self._clock.seconds
-        if last is not None and last[1] == request.message_id and request.url > last[2]:
-            self._probes[request.lane] = (last[0], request.message_id, request.url)
-            return  # another URL of the same delivery
         free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
-        if last is not None and not free and now - last[0] < PROBE_SPACING_SECONDS_MIN - 1e-6:
-            self.wrong(
-                f"lane {request.lane} sends a second probe after {now - last[0]:.3f} s while its breaker is open"
-            )
-        self._probes[request.lane] = (now, request.message_id, request.url)
+        if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
+            self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
+        self._probes[request.lane] = now
 
     def _is_under_way(self, request: Request) -> bool:
         """Whether a request for the same event to another URL of the lane has no answer yet."""

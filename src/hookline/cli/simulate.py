@@ -16,7 +16,8 @@ from hookline.connections import file as connections_file
 from hookline.connections.model import Destination, Webhook, WebhookSettings
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import SettingsError, load, parse_duration, parse_size
-from hookline.simulation.outage import Outage, Report, Sample, simulate
+from hookline.simulation.outage import Outage, simulate
+from hookline.simulation.outage_report import Report, Sample
 
 USAGE = 2
 RATE_PER_SECOND_MAX = 100_000.0
@@ -120,7 +121,8 @@ def time_line(report: Report) -> list[str]:
     if not attempts:
         return ["  none: no event met the outage"]
     lines = [
-        f"  {duration(a.at_seconds):>10}  attempt {a.number}: {a.result}{'  (probe)' if a.probe else ''}" for a in attempts
+        f"  {duration(a.at_seconds):>10}  attempt {a.number}: {a.result}{'  (probe)' if a.probe else ''}"
+        for a in attempts
     ]
     if len(lines) > ATTEMPTS_SHOWN:
         half = ATTEMPTS_SHOWN // 2
@@ -131,7 +133,7 @@ def time_line(report: Report) -> list[str]:
 def duration(seconds: float) -> str:
     """``2h05m``, ``3m20s``, ``4.5s``."""
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{sign}{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -175,14 +177,15 @@ def _destination(id: str | None, connections: Path | None) -> Destination:
     configuration, more = connections_file.read(text)
     if problems or more:
         raise CommandFailed(f"{path}: {(problems or more)[0]}", USAGE)
-    for found in configuration.destinations:
+    destinations = [found for _, found in configuration.destinations]
+    for found in destinations:
         if found.id == id:
             # Secrets need not be at hand here: what is signed with is of no consequence.
             secret = "simulated" if found.settings.shared_secret else None
             return msgspec.structs.replace(
                 found, settings=msgspec.structs.replace(found.settings, shared_secret=secret)
             )
-    known = ", ".join(each.id for each in configuration.destinations) or "none"
+    known = ", ".join(each.id for each in destinations) or "none"
     raise CommandFailed(f"{path} has no destination {id!r}; it has: {known}", USAGE)
 
 

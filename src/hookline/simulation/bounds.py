@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hookline.deliver import engine as engine_limits
-from hookline.deliver import feeder as feeder_limits
+from hookline.deliver import lane as lane_limits
 from hookline.deliver.lane import Lane
 from hookline.deliver.role import DeliverRole
 from hookline.outcomes import progress
@@ -30,10 +30,10 @@ def exceeded(role: DeliverRole) -> Iterator[str]:
 
 def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
     # A full queue may take one group more; after a restart it also holds what was in flight.
-    queue = feeder_limits.QUEUE_HIGH + BURST_EVENTS_MAX + engine_limits.IN_FLIGHT_MAX
+    queue = lane_limits.QUEUE_HIGH + BURST_EVENTS_MAX + engine_limits.IN_FLIGHT_MAX
     yield "queued events", len(lane.queue), queue
     # At the cap a lane takes nothing new; what is in flight, given back or recalled then still comes on top.
-    rows = engine_limits.RETRY_ROWS_MAX + 2 * queue
+    rows = lane_limits.RETRY_ROWS_MAX + 2 * queue
     yield "retry rows", lane.retry_count, rows
     yield "rows not settled", len(lane.settling), rows + progress.CAPACITY
     yield "places to skip", len(lane.skip), 2 * progress.CAPACITY

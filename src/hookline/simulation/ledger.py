@@ -38,12 +38,11 @@ class Version(NamedTuple):
 class Ledger:
     """Events and versions, in the order in which they came about."""
 
-    def __init__(self, window_ms: int) -> None:
+    def __init__(self) -> None:
         self.events: dict[Place, Stored] = {}
         self.places: dict[str, Place] = {}
         """By messageId: where the event counts, the first place within its partition."""
         self.versions: list[Version] = []
-        self._window_ms = window_ms
         self._sent_to: dict[tuple[Place, int], bool] = {}
 
     def stored(self, place: Place, record: Record, acknowledged: bool, at: float) -> None:

@@ -60,8 +60,8 @@ def small_limits(crash_point: Callable[[str], None]) -> Iterator[None]:
         change(Lane, "__hash__", _number_of)
         yield
     finally:
-        for owner, name, value in reversed(changed):
-            setattr(owner, name, value)
+        for owner, name, before in reversed(changed):
+            setattr(owner, name, before)
 
 
 def _number_of(self: Lane) -> int:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any
+from typing import Any, cast
 
 from hookline.simulation.scheduler import Call, Scheduler
 
@@ -17,7 +17,7 @@ Work = Callable[[Callable[[], object], "asyncio.Future[Any]"], None]
 """Does what a thread would do, now or later, and settles the future."""
 
 
-class SimulatedLoop(asyncio.AbstractEventLoop):
+class SimulatedLoop:
     """One life of one process. ``work`` stands for its threads."""
 
     def __init__(self, scheduler: Scheduler, work: Work, on_error: Callable[[BaseException | str], None]) -> None:
@@ -34,6 +34,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         for coroutine in self._begun:
             if getcoroutinestate(coroutine) == CORO_CREATED:
                 coroutine.close()
+
+    @property
+    def for_asyncio(self) -> asyncio.AbstractEventLoop:
+        """This loop, where asyncio wants one: it asks for nothing that is not here."""
+        return cast(asyncio.AbstractEventLoop, self)
 
     def time(self) -> float:
         """Seconds of the simulated monotonic clock."""
@@ -57,15 +62,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future of this loop."""
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=self.for_asyncio)
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
         """Run a coroutine."""
         self._begun = [each for each in self._begun if getcoroutinestate(each) == CORO_CREATED]
         self._begun.append(coro)
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+        return asyncio.Task(coro, loop=self.for_asyncio, name=name, context=context)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Have the work done as the simulated machine does it."""
         future = self.create_future()
         self._work(lambda: func(*args), future)

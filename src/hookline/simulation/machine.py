@@ -198,7 +198,7 @@ class Machine:
         self.open_journal()
 
     def _cut_files(self, role: DeliverRole) -> None:
-        """The database's log keeps a beginning of what was appended, the ring of each page an earlier or the last state."""
+        """The log keeps a beginning of what was appended, the ring of each page an earlier or the last state."""
         database, log = self._data / "deliver.db", self._data / "deliver.db-wal"
         ring = mix_pages(self._ring_before, role.engine.ring.everything(), self._rng)
         written = log.read_bytes() if log.exists() else b""

@@ -5,7 +5,6 @@ It stands where the pools stand; what a request is about it reads from the bytes
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -17,6 +16,7 @@ from hookline.deliver.pool import Pool, Pools
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
+from hookline.simulation.loop import SimulatedLoop
 from hookline.simulation.receiver import Answer
 
 _MESSAGE_ID = re.compile(rb"\r\nX-Message-Id: ([^\r\n]*)\r\n")
@@ -54,7 +54,7 @@ class Traffic(Protocol):
 class SimulatedPools(Pools):
     """The network as one process sees it; what is under way is lost with the process."""
 
-    def __init__(self, sink: Sink, loop: asyncio.AbstractEventLoop, traffic: Traffic, scale: int = 1) -> None:
+    def __init__(self, sink: Sink, loop: SimulatedLoop, traffic: Traffic, scale: int = 1) -> None:
         """``scale``: receivers are that many times as slow here as the sender shall believe."""
         self._scale = scale
         self._sink = sink

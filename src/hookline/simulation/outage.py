@@ -27,6 +27,7 @@ from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.folder import temporary_folder
 from hookline.simulation.loop import SimulatedLoop
 from hookline.simulation.network import Request, SimulatedPools
+from hookline.simulation.outage_report import Attempt, Report, Sample
 from hookline.simulation.receiver import Answer
 from hookline.simulation.scheduler import Call, Scheduler
 from hookline.simulation.steady_journal import SteadyJournal
@@ -63,48 +64,6 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_seconds: int | None = None
     event_bytes: int = 1_000
     seed: int = 1
-
-
-class Attempt(msgspec.Struct, frozen=True, rename="camel"):
-    """One attempt for the first event that met the outage; ``at_seconds`` counts from the outage's start."""
-
-    number: int
-    at_seconds: float
-    result: str
-    probe: bool
-
-
-class Sample(msgspec.Struct, frozen=True, rename="camel"):
-    """How things stand at a moment, counted from the outage's start."""
-
-    at_seconds: float
-    backlog: int
-    retry_rows: int
-
-
-class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What the outage did. Times are seconds; None where it did not come to that."""
-
-    scale: int
-    rate_per_second: float
-    outage_seconds: float
-    attempts: tuple[Attempt, ...]
-    attempts_of_all: int
-    """Requests that met the outage."""
-    breaker_opened_seconds: float | None
-    peak_backlog: int
-    peak_backlog_at_seconds: float
-    peak_retry_rows: int
-    noticed_after_seconds: float | None
-    """From the receiver's return to the first success."""
-    recovered_after_seconds: float | None
-    """From the receiver's return to an empty backlog."""
-    recovery_rate_per_second: float | None
-    delivered: int
-    expired: int
-    expired_by_retention: int
-    failed: int
-    samples: tuple[Sample, ...]
 
 
 def simulate(outage: Outage) -> Report:
@@ -234,9 +193,7 @@ class Simulation:
         """What the checkpoint's thread does."""
         is_recent = self._clock.seconds - self._failed_at < RECENT_SECONDS
         seconds = COMMIT_SECONDS if is_recent else LAZY_COMMIT_SECONDS
-        self._scheduler.at(
-            self._clock.seconds + seconds, Call(self._loop, lambda: future.set_result(work()))
-        )
+        self._scheduler.at(self._clock.seconds + seconds, Call(self._loop, lambda: future.set_result(work())))
 
     def _raise(self, error: BaseException | str) -> None:
         self._error = error

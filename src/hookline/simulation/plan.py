@@ -42,7 +42,8 @@ KINDS: tuple[tuple[Kind, int], ...] = (
 )
 """Each kind of fault with its weight."""
 
-POINTS = tuple(name for name in CRASH_POINTS if name.startswith("deliver.")) + (
+POINTS = (
+    *(name for name in CRASH_POINTS if name.startswith("deliver.")),
     "journal.after_write_before_sync",
     "journal.after_sync_before_publish",
     "journal.segment_created_before_rename",
@@ -103,7 +104,9 @@ def plan_of(seed: int) -> Plan:
     spared = destinations - rng.choice((0, 1)) if destinations > 1 else destinations
     faults = [_fault(rng, seconds, spared) for _ in range(rng.randint(1, FAULTS_MAX))]
     fewest, most = (3, 8) if destinations == MANY_DESTINATIONS else BURSTS
-    bursts = [Burst(rng.uniform(0, seconds), rng.randint(1, BURST_EVENTS_MAX)) for _ in range(rng.randint(fewest, most))]
+    bursts = [
+        Burst(rng.uniform(0, seconds), rng.randint(1, BURST_EVENTS_MAX)) for _ in range(rng.randint(fewest, most))
+    ]
     return Plan(
         seed,
         seconds,

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.connections.edits import Delete, Edit, Put
-from hookline.connections.model import DeliveryOptions, Destination, Pause, Source, Webhook, WebhookSettings
 from hookline.deliver.lane import Lane
 from hookline.journal.local.reader import LocalReader
 from hookline.outcomes.outcome import Outcome
@@ -19,13 +17,14 @@ from hookline.simulation.accounts import Accounts
 from hookline.simulation.arrivals import Arrivals
 from hookline.simulation.bounds import exceeded
 from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.connected import Connected
 from hookline.simulation.folder import temporary_folder
 from hookline.simulation.ledger import Ledger
 from hookline.simulation.limits import small_limits
 from hookline.simulation.machine import Machine
 from hookline.simulation.network import Request
-from hookline.simulation.plan import SOURCES, Fault, Plan
-from hookline.simulation.receiver import BEHAVIOURS, WELL, Answer, Receiver
+from hookline.simulation.plan import Fault, Plan
+from hookline.simulation.receiver import Answer, Receiver
 from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler
 from hookline.simulation.starvation import Starvation
 from hookline.simulation.watch import Watch
@@ -34,10 +33,6 @@ from hookline.telemetry.log import silenced
 CHECK_SECONDS = 0.5
 REST_SECONDS_MAX = 400.0
 """Within this everything is settled once nothing is wrong any more."""
-RATE_PER_PAUSED_SECOND = 10.0
-"""Events per second of a catch-up, for each second that the pause had lasted."""
-HARMLESS = frozenset({"well", "slow"})
-_BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -74,29 +69,23 @@ class World:
         self._clock = SimulatedClock()
         self._started = self._clock.seconds
         self._scheduler = Scheduler(self._clock)
-        settings = Settings(
-            data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions)
-        )
-        self._ledger = Ledger(int(settings.dedup.window * 1000))
+        settings = Settings(data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions))
+        self._ledger = Ledger()
         self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of)
         self._starvation = Starvation(self._clock, self._ledger, self._watch, plan.deliver, plan.destinations)
         self._arrivals = Arrivals(random.Random(f"{plan.seed}/arrivals"), self._clock, plan.destinations)
-        self._receivers: dict[tuple[str, int], Receiver] = {}
-        self._names: dict[int, str] = {}
         self._armed: tuple[str, int] | None = None
         self._poke_lost = False
-        self._paused: dict[str, Pause] = {}
         self._trace = blake2b(digest_size=8)
         self._counts: Counter[str] = Counter()
         self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
+        self._connected = Connected(plan.seed, self._clock, self._machine, self._ledger, self._watch, self._starvation)
 
     # what the run is
 
     def happen(self) -> None:
         """Let the plan happen, heal, come to rest, check."""
-        self._change([Put(Source(id=id, name=id, write_keys=(f"wk_{id}",))) for id in SOURCES])
-        rng = random.Random(f"{self._plan.seed}/connections")
-        self._change([Put(self._destination(f"d{number}", rng)) for number in range(self._plan.destinations)])
+        self._connected.begin(self._plan.destinations)
         for number in range(self._plan.spared, self._plan.destinations):
             self._starvation.spared.add(f"d{number}")
         self._machine.start()
@@ -146,12 +135,8 @@ class World:
     def _heal(self) -> None:
         """Nothing is wrong any more."""
         self._armed = None
-        for destination in list(self._paused):
-            self._resume(destination, 0.0)
+        self._connected.heal()
         self._machine.disk.full = self._machine.slow_commits = False
-        for (destination, _), receiver in self._receivers.items():
-            receiver.behaviour = WELL
-            self._starvation.well_since.setdefault(destination, self._clock.seconds)
         self._machine.start()
 
     def _come_to_rest(self) -> None:
@@ -172,7 +157,9 @@ class World:
         if any(shared.next_offset < ends[partition] for partition, shared in role.feeder.shared.items()):
             return False
         engine = role.engine
-        open_work = any(lane.busy or lane.retry_count or lane.detached or lane.settling for lane in engine.lanes.values())
+        open_work = any(
+            lane.busy or lane.retry_count or lane.detached or lane.settling for lane in engine.lanes.values()
+        )
         return not (open_work or engine.flying or engine.ring.uncheckpointed) and engine.batch.empty
 
     def _check_books(self) -> None:
@@ -240,12 +227,12 @@ class World:
                 self._clock.jump(fault.amount)
                 self._starvation.back_seconds += max(0.0, -fault.amount)
             case "receiver":
-                self._behave(f"d{fault.target}", fault.what)
+                self._connected.behave(f"d{fault.target}", fault.what)
             case "change":
-                self._reconfigure(f"d{fault.target}", random.Random(f"{self._plan.seed}/{fault.at}"))
+                self._connected.change(f"d{fault.target}", fault.at)
             case "pause":
-                self._pause(f"d{fault.target}")
-                self._scheduler.after(fault.amount, self._resume, f"d{fault.target}", fault.amount)
+                self._connected.pause(f"d{fault.target}")
+                self._scheduler.after(fault.amount, self._connected.resume, f"d{fault.target}", fault.amount)
             case "disk_full":
                 self._machine.disk.full = True
                 self._scheduler.after(fault.amount, setattr, self._machine.disk, "full", False)
@@ -287,75 +274,6 @@ class World:
         """The process reports an error that no crash explains."""
         self._watch.wrong(f"the role failed: {error!r}")
 
-    def _behave(self, destination: str, what: str) -> None:
-        for (id, _), receiver in self._receivers.items():
-            if id == destination:
-                receiver.behaviour = _BY_NAME[what]
-        if what not in HARMLESS:
-            self._starvation.well_since.pop(destination, None)
-        else:
-            self._starvation.well_since.setdefault(destination, self._clock.seconds)
-
-    # connections
-
-    def _reconfigure(self, id: str, rng: random.Random) -> None:
-        exists = any(each.id == id for each in self._machine.store.snapshot().destinations)
-        if exists and rng.random() < 0.15:
-            self._change([Delete("destination", id)])
-        else:
-            self._change([Put(self._destination(id, rng, enabled=rng.random() < 0.75))])
-
-    def _destination(self, id: str, rng: random.Random, enabled: bool = True) -> Destination:
-        urls = rng.choice((1, 1, 1, 2, 3))
-        behaviour = next((each.behaviour for (name, _), each in self._receivers.items() if name == id), WELL)
-        for url in range(urls):
-            if (id, url) not in self._receivers:
-                generator = random.Random(f"{self._plan.seed}/receiver/{id}/{url}")
-                self._receivers[id, url] = Receiver(generator, behaviour)
-        if behaviour.name in HARMLESS:
-            self._starvation.well_since.setdefault(id, self._clock.seconds)
-        webhooks = tuple(Webhook(url=f"https://{id}.example.com/{url}") for url in range(urls))
-        secret = rng.choice((None, "s3cret"))
-        return Destination(
-            id=id,
-            name=id,
-            enabled=enabled,
-            sources=tuple(sorted(rng.sample(SOURCES, rng.randint(1, len(SOURCES))))),
-            settings=WebhookSettings(webhooks=webhooks, shared_secret=secret),
-            delivery=DeliveryOptions(
-                fan_out=rng.choice(("any", "any", "fallback")),
-                max_concurrency=rng.choice((None, None, None, 1, 3)),
-                max_rate=rng.choice((None, None, None, 30.0)),
-            ),
-        )
-
-    def _pause(self, id: str) -> None:
-        lane = self._machine.store.snapshot().lanes.get(id)
-        if lane is not None and lane.paused is None:
-            pause = Pause(since=self._clock.now_ms())
-            self._machine.store.pause(id, pause, "simulation", self._machine.ends)
-            self._paused[id] = pause
-            self._note_change()
-
-    def _resume(self, id: str, seconds: float) -> None:
-        pause, lane = self._paused.pop(id, None), self._machine.store.snapshot().lanes.get(id)
-        if pause is None or lane is None or lane.paused != pause:
-            return
-        rate = seconds * RATE_PER_PAUSED_SECOND if int(seconds * 10) % 2 else None
-        self._machine.store.resume(id, rate, "simulation", self._machine.ends)
-        self._watch.resumed(lane.number, max(0, self._clock.now_ms() - pause.since))
-        self._note_change()
-
-    def _change(self, edits: list[Edit]) -> None:
-        self._machine.change(edits)
-        self._note_change()
-
-    def _note_change(self) -> None:
-        snapshot = self._machine.store.snapshot()
-        self._names.update({lane.number: id for id, lane in snapshot.lanes.items()})
-        self._ledger.changed(self._machine.ends(), snapshot, self._clock.seconds)
-        self._watch.changed()
-
     # what the network asks
 
     def sent(self, request: Request) -> Answer:
@@ -370,7 +288,7 @@ class World:
         self._watch.told(request, result, retry_after)
 
     def _receiver_of(self, lane: int, url: int) -> Receiver:
-        return self._receivers[self._names[lane], url]
+        return self._connected.receiver_of(lane, url)
 
     def _lane_of(self, number: int) -> Lane | None:
         role = self._machine.role

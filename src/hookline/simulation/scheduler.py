@@ -60,7 +60,7 @@ class Call:
         loop = self.loop
         if self.cancelled or (loop is not None and loop.dead):
             return
-        events._set_running_loop(loop)
+        events._set_running_loop(None if loop is None else loop.for_asyncio)
         try:
             if self._context is None:
                 self._function(*self._given)

@@ -22,7 +22,9 @@ SECONDS_PER_DESTINATION = 0.5
 class Starvation:
     """Keeps what each lane still has to get."""
 
-    def __init__(self, clock: SimulatedClock, ledger: Ledger, watch: Watch, deliver: Deliver, destinations: int) -> None:
+    def __init__(
+        self, clock: SimulatedClock, ledger: Ledger, watch: Watch, deliver: Deliver, destinations: int
+    ) -> None:
         self.ready_since = clock.seconds
         """Since when the process lives and the disk works."""
         self.well_since: dict[str, float] = {}
@@ -63,7 +65,13 @@ class Starvation:
             due = {place: at for place, at in due.items() if at <= now}
             if since is None or not due or self._is_held(lane):
                 continue
-            waits_since = max(since, self.ready_since, self._released.get(lane, 0.0), min(due.values()), self._watch.last_sent.get(lane, 0.0))
+            waits_since = max(
+                since,
+                self.ready_since,
+                self._released.get(lane, 0.0),
+                min(due.values()),
+                self._watch.last_sent.get(lane, 0.0),
+            )
             if now - waits_since > self._patience_seconds + self.back_seconds:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
             if self._names[lane] in self.spared:
@@ -82,11 +90,12 @@ class Starvation:
         for place in list(places):
             tries = self._watch.tries.get((lane, place))
             disconnected = self._ledger.disconnected(place, lane, self._names[lane])
-            if disconnected or (lane, place) in self._watch.lost:
-                del places[place]
-            elif tries is not None and (tries.told_at is not None or tries.final):
-                del places[place]
-            elif tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms:
+            if (
+                disconnected
+                or (lane, place) in self._watch.lost
+                or (tries is not None and (tries.told_at is not None or tries.final))
+                or (tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms)
+            ):
                 del places[place]
 
     def _due_at(self, lane: int, place: Place, at: float) -> float:

@@ -18,7 +18,7 @@ TIMESTAMP = "2026-11-20T07:00:00.000Z"
 
 
 class SteadyJournal:
-    """One partition with ``rate`` events a second from now on; one stands for ``weight`` real ones of ``event_bytes``."""
+    """One partition with ``rate`` events a second; each stands for ``weight`` real ones of ``event_bytes``."""
 
     def __init__(
         self, clock: SimulatedClock, source: str, rate: float, retention: Retention, event_bytes: int, weight: float
@@ -65,14 +65,6 @@ class SteadyJournal:
 
     def close(self) -> None:
         """There is nothing to let go of."""
-
-    def offset_of(self, message_id: str) -> int:
-        """The offset of an event by its messageId."""
-        return int(message_id[1:])
-
-    def arrived_at(self, offset: int) -> float:
-        """When the event arrived, on the monotonic clock."""
-        return self._began + (offset + 1) / self._rate
 
     def _groups(self, offset: int, end: int) -> Iterator[Group]:
         while offset < end:

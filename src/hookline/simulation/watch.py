@@ -140,7 +140,8 @@ class Watch:
 
     def resumed(self, lane: int, paused_ms: int) -> None:
         """The time of a pause does not count as part of any window."""
-        self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms
+        known_after_ms = int(KNOWN_AFTER_SECONDS * 1000)  # the role counts until it learns of the end
+        self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
 
     # what must be true
 

@@ -14,7 +14,7 @@ RESENT = 0.12
 """How often a caller sends an earlier event again."""
 NOT_WANTED = 0.05
 """How often the caller excludes every destination."""
-AIMED = 0.04
+AIMED = 0.1
 """How often an event is for one destination alone, as those of audiences are."""
 USERS = 9
 

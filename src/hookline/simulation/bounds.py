@@ -12,18 +12,28 @@ from hookline.outcomes import progress
 from hookline.simulation.plan import BURST_EVENTS_MAX
 
 
-def exceeded(role: DeliverRole) -> Iterator[str]:
-    """Yield what is larger than it may be."""
+def engine_exceeds(role: DeliverRole) -> Iterator[str]:
+    """Yield what the engine has too much of; to be asked at every request."""
     engine = role.engine
-    lanes = engine.lanes.values()
     # A probe may go out beside a full engine: one per lane.
-    yield from _above("requests in flight", engine.flying, engine_limits.IN_FLIGHT_MAX + len(engine.probing))
-    yield from _above("places of sick lanes", engine.sick, engine_limits.SICK_IN_FLIGHT_MAX + len(engine.probing))
-    yield from _above("results not checkpointed", engine.ring.uncheckpointed, progress.CAPACITY)
-    for lane in lanes:
+    probes = len(engine.probing)
+    if engine.flying > engine_limits.IN_FLIGHT_MAX + probes:
+        yield f"{engine.flying} deliveries are in flight, at most {engine_limits.IN_FLIGHT_MAX} and {probes} probes may"
+    if engine.sick > engine_limits.SICK_IN_FLIGHT_MAX + probes:
+        most = engine_limits.SICK_IN_FLIGHT_MAX
+        yield f"{engine.sick} places are taken by lanes that are not well, at most {most} and {probes} probes may"
+    if engine.ring.uncheckpointed > progress.CAPACITY:
+        yield f"{engine.ring.uncheckpointed} results are not saved, the ring holds {progress.CAPACITY}"
+
+
+def lanes_exceed(role: DeliverRole) -> Iterator[str]:
+    """Yield what a lane has too much of."""
+    engine = role.engine
+    for lane in engine.lanes.values():
         for what, found, most in _of_lane(lane):
-            yield from _above(f"{what} of lane {lane.number}", found, most)
-    flying = sum(len(lane.in_flight) for lane in lanes)
+            if found > most:
+                yield f"lane {lane.number} has {found} {what}, at most {most} are allowed"
+    flying = sum(len(lane.in_flight) for lane in engine.lanes.values())
     if flying > engine.flying:
         yield f"the engine counts {engine.flying} deliveries in flight, its lanes hold {flying}"
 
@@ -40,8 +50,3 @@ def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
     yield "places out of order", len(lane.loose), queue
     if lane.retry_count < 0:
         yield "missing retry rows", -lane.retry_count, 0
-
-
-def _above(what: str, found: int, most: int) -> Iterator[str]:
-    if found > most:
-        yield f"{found} {what}, at most {most} are allowed"

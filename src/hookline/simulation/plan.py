@@ -56,6 +56,10 @@ BURST_EVENTS_MAX = 9
 SOURCES = ("website", "app", "shop")
 DESTINATIONS_MAX = 6
 MANY_DESTINATIONS = 40
+EVERY = -1
+"""As a fault's target: every destination that may be touched."""
+ALL_AT_ONCE = 0.1
+"""How often the receivers of all destinations change their behaviour together."""
 MANY = 0.04
 """How often a run has many lanes."""
 
@@ -129,7 +133,7 @@ def _fault(rng: random.Random, seconds: float, touchable: int) -> Fault:
     kind: Kind = rng.choices(kinds, weights)[0]
     at, target = rng.uniform(0, seconds), rng.randrange(touchable)
     if kind == "receiver":
-        return Fault(at, kind, target, rng.choice(BEHAVIOURS).name)
+        return Fault(at, kind, EVERY if rng.random() < ALL_AT_ONCE else target, rng.choice(BEHAVIOURS).name)
     if kind == "crash_point":
         return Fault(at, kind, target, rng.choice(POINTS), rng.choice((0, 1, 2, 5)))
     if kind == "clock_jump":

@@ -15,7 +15,7 @@ from hookline.outcomes.outcome import Outcome
 from hookline.settings import Journal, Settings
 from hookline.simulation.accounts import Accounts
 from hookline.simulation.arrivals import Arrivals
-from hookline.simulation.bounds import exceeded
+from hookline.simulation.bounds import engine_exceeds, lanes_exceed
 from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.connected import Connected
 from hookline.simulation.folder import temporary_folder
@@ -23,7 +23,7 @@ from hookline.simulation.ledger import Ledger
 from hookline.simulation.limits import small_limits
 from hookline.simulation.machine import Machine
 from hookline.simulation.network import Request
-from hookline.simulation.plan import Fault, Plan
+from hookline.simulation.plan import EVERY, Fault, Plan
 from hookline.simulation.receiver import Answer, Receiver
 from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler
 from hookline.simulation.starvation import Starvation
@@ -125,7 +125,7 @@ class World:
         while self._clock.seconds < seconds and not self._watch.violations:
             self._scheduler.run_for(CHECK_SECONDS)
             role = self._machine.role
-            for wrong in exceeded(role) if role is not None else ():
+            for wrong in lanes_exceed(role) if role is not None else ():
                 self._watch.wrong(wrong)
             if role is None or self._machine.disk.full:
                 self._starvation.ready_since = self._clock.seconds
@@ -227,7 +227,9 @@ class World:
                 self._clock.jump(fault.amount)
                 self._starvation.back_seconds += max(0.0, -fault.amount)
             case "receiver":
-                self._connected.behave(f"d{fault.target}", fault.what)
+                touched = range(self._plan.spared) if fault.target == EVERY else [fault.target]
+                for number in touched:
+                    self._connected.behave(f"d{number}", fault.what)
             case "change":
                 self._connected.change(f"d{fault.target}", fault.at)
             case "pause":
@@ -279,6 +281,9 @@ class World:
     def sent(self, request: Request) -> Answer:
         """A request leaves (``network.Traffic``)."""
         answer = self._watch.sent(request)
+        role = self._machine.role
+        for wrong in engine_exceeds(role) if role is not None else ():
+            self._watch.wrong(wrong)
         line = f"{self._clock.seconds:.6f} {request.lane} {request.message_id} {request.url} {answer.result}\n"
         self._trace.update(line.encode())
         return answer

@@ -24,7 +24,7 @@ def test_an_ordinary_role_is_within_its_bounds(rig: Rig) -> None:
 
 def test_what_is_too_much_is_said(rig: Rig) -> None:
     """In flight, sick places and results of the engine; rows, skipped places and queue of a lane."""
-    role, lane = started(rig).role, started(rig).lane("crm")
+    role, lane = started(rig).role, rig.lane("crm")
     role.engine.flying = role.engine.sick = engine.IN_FLIGHT_MAX + 1
     role.engine.ring.position += 1_000_000
     lane.retry_count = 1_000_000

@@ -358,6 +358,69 @@ def why(message_id: str, /, *, source: str | None = None, as_json: Json = False,
 
 
 @app.command(group=SERVICE)
+def simulate(
+    *,
+    rate: str = "200/s",
+    outage: str = "2h",
+    after: str = "10m",
+    receiver_latency: str = "50ms",
+    status: str = "503",
+    retry_after: str | None = None,
+    event_size: str = "1KB",
+    destination: str | None = None,
+    connections: Path | None = None,
+    config: Path | None = None,
+    seed: int = 1,
+    as_json: Json = False,
+) -> int:
+    """Live through a receiver's outage in simulated time: attempts, backlog, recovery, losses. Needs no server.
+
+    Parameters
+    ----------
+    rate
+        Events for the destination, such as 200/s or 50/m.
+    outage
+        How long the receiver is away.
+    after
+        How long it is well before.
+    receiver_latency
+        How long it takes to answer.
+    status
+        What it answers meanwhile: a status, or timeout, refused, dns, tls.
+    retry_after
+        Retry-After that it sends meanwhile.
+    event_size
+        Size of a stored event, for retention.bytes.
+    destination
+        Use the settings of this destination of the connections file.
+    connections
+        Connections file (default: ./connections.yaml).
+    config
+        Settings file (default: ./hookline.yaml where it exists).
+    seed
+        Another number, another set of random waits.
+    as_json
+        Print the report as JSON.
+    """
+    from hookline.cli.simulate import simulate_outage
+
+    return simulate_outage(
+        destination=destination,
+        connections=connections,
+        config=config,
+        rate=rate,
+        outage=outage,
+        after=after,
+        latency=receiver_latency,
+        status=status,
+        retry_after=retry_after,
+        event_size=event_size,
+        seed=seed,
+        as_json=as_json,
+    )
+
+
+@app.command(group=SERVICE)
 def bench(
     scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "all"] = "all",
     /,

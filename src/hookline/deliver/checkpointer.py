@@ -120,7 +120,7 @@ class Checkpointer:
         """One block of results per bucket of offsets; nearly always there is just one."""
         if not entries:
             return
-        found = memoryview(entries).cast("Q")[::3].tolist()
+        found = memoryview(entries).cast("Q")[:: ENTRY_BYTES // 8].tolist()
         first, last = min(found), max(found)
         if first >> BUCKET_SHIFT == last >> BUCKET_SHIFT:
             batch.blocks.append(_block(found, now_ms, entries))

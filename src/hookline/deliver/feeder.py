@@ -360,7 +360,10 @@ class Feeder:
             crash_point("deliver.attached_again")
 
     def _wants(self, lane: Lane, intake: Intake, record: Record, offset: int) -> bool:
-        if intake.source is not None and (record.source != intake.source or offset >= (intake.end or 0)):
+        if intake.source is not None and (
+            # What is aimed at a destination belonged to its lane before the source did.
+            record.to is not None or record.source != intake.source or offset >= (intake.end or 0)
+        ):
             return False
         return lane.takes(record, intake.partition, offset)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
 from hookline.deliver.delivery import ALL_URLS, Delivery
-from hookline.deliver.engine import SICK_IN_FLIGHT_MAX, Engine
+from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
@@ -20,6 +20,8 @@ from hookline.journal.port import Reader
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
 ROWS_PER_TURN_MAX = 256
+BEYOND_SHARE = 8
+"""Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
 PROBE_ROWS = 16
 """A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
 PROBE_SPACING_SECONDS_MIN = 0.25
@@ -66,7 +68,7 @@ class Retries:
                 self._start(lane, row, now_ms)
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
-        room = min(self._engine.room(lane), ROWS_PER_TURN_MAX)
+        room = min(self._room(lane), ROWS_PER_TURN_MAX)
         if room <= 0:
             return
         unsettled = len(lane.settling) + len(lane.in_flight)
@@ -82,6 +84,22 @@ class Retries:
         else:
             # Rows in flight still show their old time: look again a moment later, not in every turn.
             lane.next_retry_ms = max(next_due_ms, now_ms + 50)
+
+    def _room(self, lane: Lane) -> int:
+        """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
+
+        A stream that is catching up fills every place the moment it falls free: what is due would wait for its end,
+        and its window could end before.
+        """
+        engine = self._engine
+        room = engine.room(lane)
+        if room > 0 or engine.ring.full or engine.stopping or lane.paused or lane.rate is not None:
+            return room
+        beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
+        places = IN_FLIGHT_MAX - engine.flying
+        if lane.breaker.state != "closed":
+            places = min(places, SICK_IN_FLIGHT_MAX - engine.sick)
+        return min(beyond, places)
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
         """Try a row again, or close it when its time is over; return whether a request went out."""

@@ -28,6 +28,7 @@ from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import Reader
 from hookline.outcomes.progress import ProgressRing
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -46,7 +47,7 @@ IDLE_BEATS = 100
 
 
 class DeliverRole:
-    """Everything of one deliver process. Clock, network and turns are seams for simulation."""
+    """Everything of one deliver process. Clock, network, turns and journal are seams for simulation."""
 
     def __init__(
         self,
@@ -54,11 +55,12 @@ class DeliverRole:
         clock: Clock | None = None,
         network: Callable[[Sink, Settings], Pools] | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
+        journal: Reader | None = None,
     ) -> None:
         data = settings.data_path
         ensure(data / "deliver.db", "deliver")
         self.settings = settings
-        self.journal = LocalReader(data / "journal")
+        self.journal: Reader = journal or LocalReader(data / "journal")
         self.store = DeliverStore(data / "deliver.db")
         self.feed = Feed(data / "control.db")
         clock = clock or SystemClock()

@@ -6,9 +6,10 @@ entry is a fact that stays true (lane numbers and places are never used twice), 
 believed, whatever part of the ring is old. A power cut may lose entries; then at most what was in flight since the
 last checkpoint is sent again. The slice since the last checkpoint is also exactly that checkpoint's block of outcomes.
 
-Entry, 24 bytes: place u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
-status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms). Tag 0 marks a duplicate: place is that of the
-first event, time the place of the repeated one.
+Entry, 32 bytes: place u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
+status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate: place
+is that of the first event, time the place of the repeated one. The size is such that no entry lies across a sector or
+a page: half a new entry and half an old one, which a power cut could leave, would be a fact that never was.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ENTRY = struct.Struct("<QQIHH")
+ENTRY = struct.Struct("<QQIHH8x")
 ENTRY_BYTES = ENTRY.size
 CAPACITY = 65_536
 FULL_AT = CAPACITY - 12_288
@@ -56,6 +57,7 @@ class ProgressRing:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(descriptor).st_size != size:
+                os.ftruncate(descriptor, 0)  # of another shape: nothing in it can be read
                 os.ftruncate(descriptor, size)
             self._map = mmap.mmap(descriptor, size)
         finally:

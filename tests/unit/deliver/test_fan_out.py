@@ -150,3 +150,14 @@ def test_the_window_ends_a_url_that_never_accepts(rig: Rig) -> None:
     rig.pass_time(rig.settings.deliver.retry_window + 120)
     rig.checkpoint()
     assert rig.fate_at("m", "crm") == "expired"
+
+
+def test_settings_changed_on_the_way_do_not_ask_a_url_again(rig: Rig) -> None:
+    """A delivery that began under other settings falls back to a URL that it has not asked, or waits."""
+    begin(rig, "any", urls=1)
+    rig.change(destination("crm", urls=1, delivery=DeliveryOptions(fan_out="fallback")))
+    rig.follow()
+    rig.answer(to(rig, 0), 500)
+    rig.turn()
+    assert asked(rig) == []
+    assert next_try(rig) == [0]

@@ -195,3 +195,16 @@ def test_a_missing_secret_is_said_once_per_change(rig: Rig, capsys: pytest.Captu
     printed = "".join(capsys.readouterr())
     assert printed.count("destination_unusable") == 1
     assert "HOOKLINE_SECRET_NOT_THERE is not set" in printed
+
+
+def test_a_source_added_later_does_not_bring_back_what_was_aimed(rig: Rig) -> None:
+    """An event for this destination alone is in its stream already when its source joins."""
+    rig.change(source(), source("app"), destination("crm"))
+    rig.start()
+    rig.change(destination("crm", sources=("website", "app")))
+    rig.append(rig.record("aimed", "app", to=("crm",), origin="audience"), rig.record("plain", "app"))
+    rig.turn()
+    rig.answer_all()
+    rig.follow()
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
+from hookline.deliver.retries import BEYOND_SHARE
 from hookline.journal.record import Record
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -152,3 +153,18 @@ def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:
     fates = [rig.fate_at(id, "crm") for id in ("before", "broken", "after")]
     assert fates == ["delivered", "failed", "delivered"]
     assert rig.role.engine.flying == 0
+
+
+def test_a_busy_lane_still_tries_what_is_due(rig: Rig) -> None:
+    """A stream that fills every place the moment it falls free does not keep a row waiting for its end."""
+    begin(rig, 1)
+    rig.answer_all(500)
+    rig.checkpoint()
+    rig.append(*(f"later{n}" for n in range(300)))
+    rig.turn()
+    lane = rig.lane("crm")
+    assert lane.queue
+    assert len(lane.in_flight) >= lane.breaker.allowance
+    rig.pass_time(2.0)
+    assert rig.offsets("crm").count(0) == 2
+    assert len(lane.in_flight) <= lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE)

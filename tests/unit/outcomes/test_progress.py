@@ -19,6 +19,7 @@ from hookline.outcomes.progress import (
     newest_position,
 )
 
+SECTOR_BYTES = 512
 TAG = 5 << URL_BITS | 2
 
 
@@ -118,3 +119,14 @@ def test_a_file_of_another_size_is_made_right(path: Path) -> None:
     ring = ProgressRing(path)
     assert list(entries(ring.everything())) == []
     assert path.stat().st_size == CAPACITY * ENTRY_BYTES
+
+
+def test_no_entry_lies_across_a_sector() -> None:
+    """A power cut keeps an entry whole or not at all: half of one and half of another would be a lie."""
+    assert SECTOR_BYTES % ENTRY_BYTES == 0
+
+
+def test_entries_of_another_size_are_not_read(path: Path) -> None:
+    """A ring whose entries had another size holds nothing that can be believed."""
+    path.write_bytes(b"\1" * CAPACITY * (ENTRY_BYTES - 8))
+    assert list(entries(ProgressRing(path).everything())) == []

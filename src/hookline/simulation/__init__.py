@@ -1,0 +1,1 @@
+"""The real delivery code on a simulated clock, network and disk: seeded runs for tests, outages for people."""

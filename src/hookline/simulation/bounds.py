@@ -1,0 +1,52 @@
+"""What may never grow: queues, places in flight, retry rows and the sets a lane keeps, checked while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hookline.deliver import engine as engine_limits
+from hookline.deliver import lane as lane_limits
+from hookline.deliver.lane import Lane
+from hookline.deliver.role import DeliverRole
+from hookline.outcomes import progress
+from hookline.simulation.plan import BURST_EVENTS_MAX
+
+
+def engine_exceeds(role: DeliverRole) -> Iterator[str]:
+    """Yield what the engine has too much of; to be asked at every request."""
+    engine = role.engine
+    # A probe may go out beside a full engine: one per lane.
+    probes = len(engine.probing)
+    if engine.flying > engine_limits.IN_FLIGHT_MAX + probes:
+        yield f"{engine.flying} deliveries are in flight, at most {engine_limits.IN_FLIGHT_MAX} and {probes} probes may"
+    if engine.sick > engine_limits.SICK_IN_FLIGHT_MAX + probes:
+        most = engine_limits.SICK_IN_FLIGHT_MAX
+        yield f"{engine.sick} places are taken by lanes that are not well, at most {most} and {probes} probes may"
+    if engine.ring.uncheckpointed > progress.CAPACITY:
+        yield f"{engine.ring.uncheckpointed} results are not saved, the ring holds {progress.CAPACITY}"
+
+
+def lanes_exceed(role: DeliverRole) -> Iterator[str]:
+    """Yield what a lane has too much of."""
+    engine = role.engine
+    for lane in engine.lanes.values():
+        for what, found, most in _of_lane(lane):
+            if found > most:
+                yield f"lane {lane.number} has {found} {what}, at most {most} are allowed"
+    flying = sum(len(lane.in_flight) for lane in engine.lanes.values())
+    if flying > engine.flying:
+        yield f"the engine counts {engine.flying} deliveries in flight, its lanes hold {flying}"
+
+
+def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
+    # A full queue may take one group more; after a restart it also holds what was in flight.
+    queue = lane_limits.QUEUE_HIGH + BURST_EVENTS_MAX + engine_limits.IN_FLIGHT_MAX
+    yield "queued events", len(lane.queue), queue
+    # At the cap a lane takes nothing new; what is in flight, given back or recalled then still comes on top.
+    rows = lane_limits.RETRY_ROWS_MAX + 2 * queue
+    yield "retry rows", lane.retry_count, rows
+    yield "rows not settled", len(lane.settling), rows + progress.CAPACITY
+    yield "places to skip", len(lane.skip), 2 * progress.CAPACITY
+    yield "places out of order", len(lane.loose), queue
+    if lane.retry_count < 0:
+        yield "missing retry rows", -lane.retry_count, 0

@@ -1,0 +1,68 @@
+"""The delivery code's limits made small, so that a short run reaches every one of them; and its crash points armed.
+
+Applies to this process while the context lasts: simulations run in one thread, one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from hookline.deliver import breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule
+from hookline.deliver.lane import Lane
+from hookline.journal.local import next_segment, partition
+from hookline.journal.local import recovery as journal_recovery
+from hookline.outcomes import progress
+
+SMALL: dict[str, float] = {
+    "QUEUE_LOW": 4,
+    "QUEUE_HIGH": 8,
+    "RETRY_ROWS_MAX": 24,
+    "IN_FLIGHT_MAX": 24,
+    "SICK_IN_FLIGHT_MAX": 6,
+    "LINGERING_MAX": 4,
+    "CURSORS_MAX": 2,
+    "OPEN_FAILURES": 6,
+    "OPEN_SECONDS": 1.0,
+    "NARROW_FAILURES": 3,
+    "NARROW_ALLOWANCE": 2,
+    "FIRST_ALLOWANCE": 2,
+    "FULL_ALLOWANCE": 8,
+    "ALLOWANCE_MAX": 12,
+    "CAPACITY": 1_024,
+    "FULL_AT": 1_024 - 256,
+    "LATE_MS_MAX": 5_000,
+}
+"""Constants of the delivery code and the values they have in a simulated run."""
+
+_DELIVER = (breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule, progress)
+_WITH_CRASH_POINTS = (checkpointer, engine, feeder, partition, next_segment, journal_recovery)
+
+
+@contextmanager
+def small_limits(crash_point: Callable[[str], None]) -> Iterator[None]:
+    """Run with small limits; ``crash_point`` is told of every named point that is passed."""
+    changed: list[tuple[ModuleType | type, str, object]] = []
+
+    def change(owner: ModuleType | type, name: str, value: object) -> None:
+        changed.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    try:
+        for module in _DELIVER:
+            for name, value in SMALL.items():
+                if hasattr(module, name):
+                    change(module, name, value)
+        for module in _WITH_CRASH_POINTS:
+            change(module, "crash_point", crash_point)
+        # Sets of lanes are walked in the order of their hashes: by number, not by address, a run repeats itself.
+        change(Lane, "__hash__", _number_of)
+        yield
+    finally:
+        for owner, name, before in reversed(changed):
+            setattr(owner, name, before)
+
+
+def _number_of(self: Lane) -> int:
+    return self.number

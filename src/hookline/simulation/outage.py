@@ -1,0 +1,277 @@
+"""What an outage of one receiver would do: the real delivery code on simulated hours, in seconds.
+
+Too many events are made fewer, not skipped: one simulated event then stands for ``scale`` real ones and takes
+``scale`` times as long at the receiver, so that as many requests are under way as would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.connections.edits import Put
+from hookline.connections.model import Destination, Source
+from hookline.connections.store import Store
+from hookline.database.sqlite import connect
+from hookline.deliver.lane import Lane
+from hookline.deliver.role import DeliverRole
+from hookline.deliver.schedule import RetrySchedule
+from hookline.outcomes.outcome import Outcome
+from hookline.settings import Seconds, Settings
+from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.folder import temporary_folder
+from hookline.simulation.loop import SimulatedLoop
+from hookline.simulation.network import Request, SimulatedPools
+from hookline.simulation.outage_report import Attempt, Report, Sample
+from hookline.simulation.receiver import Answer
+from hookline.simulation.scheduler import Call, Scheduler
+from hookline.simulation.steady_journal import SteadyJournal
+from hookline.telemetry.log import silenced
+
+EVENTS_MAX = 150_000
+"""Simulated events of one simulation, about: beyond, one stands for several."""
+LATENCY_SECONDS_MAX = 30.0
+"""A simulated request may take as long as this, which bounds the scale."""
+SAMPLE_SECONDS = 1.0
+QUIET_SAMPLE_SECONDS = 2.0
+COMMIT_SECONDS = 0.005
+LAZY_COMMIT_SECONDS = 1.0
+"""Checkpoints take as long as this where nothing has failed for a while: fewer of them, the same result."""
+RECENT_SECONDS = 5.0
+RECOVERY_SECONDS_MIN = 2 * 3600.0
+RECOVERY_OUTAGES_MAX = 6
+"""Given up after as many times the outage: it will not recover."""
+ATTEMPTS_SHOWN_MAX = 200
+SAMPLES_MAX = 240
+SOURCE = "simulated"
+
+
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
+    """``failure`` is what the receiver answers meanwhile: a status, or an outcome without one."""
+
+    destination: Destination
+    settings: Settings
+    rate: float
+    outage_seconds: float
+    after_seconds: float
+    latency_seconds: float
+    failure: int | Outcome
+    retry_after_seconds: int | None = None
+    event_bytes: int = 1_000
+    seed: int = 1
+
+
+def simulate(outage: Outage) -> Report:
+    """Live through the outage and the recovery."""
+    with temporary_folder() as folder, silenced():
+        simulation = Simulation(outage, folder)
+        try:
+            return simulation.run()
+        finally:
+            simulation.close()
+
+
+class Simulation:
+    """One deliver role with one destination."""
+
+    def __init__(self, outage: Outage, folder: Path) -> None:
+        self._outage = outage
+        self._clock = SimulatedClock()
+        self._scheduler = Scheduler(self._clock)
+        self._rng = random.Random(outage.seed)
+        self._scale = scale_of(outage)
+        self._begins = self._clock.seconds + outage.after_seconds
+        self._ends = self._begins + outage.outage_seconds
+        self._first: str | None = None
+        self._met = 0
+        self._attempts: list[Attempt] = []
+        self._samples: list[Sample] = []
+        self._opened: float | None = None
+        self._noticed: float | None = None
+        self._failed_at = -RECENT_SECONDS
+        deliver = msgspec.structs.replace(
+            outage.settings.deliver,
+            # The receiver's own time decides what times out (``sent``); with it scaled, the sender's limit is, too.
+            timeout=Seconds(outage.settings.deliver.timeout * (self._scale + 1)),
+        )
+        self._settings = msgspec.structs.replace(outage.settings, data_dir=str(folder), deliver=deliver)
+        (folder / "run").mkdir()
+        self._journal = SteadyJournal(
+            self._clock,
+            SOURCE,
+            outage.rate / self._scale,
+            outage.settings.retention,
+            outage.event_bytes,
+            self._scale,
+        )
+        self._connect(folder)
+        self._loop = SimulatedLoop(self._scheduler, self._work, self._raise)
+        self._error: BaseException | str | None = None
+        self._role: DeliverRole | None = None
+
+    def run(self) -> Report:
+        """Run until the backlog is gone, or hopeless."""
+        self._scheduler.soon(Call(self._loop, self._start))
+        give_up = self._ends + max(RECOVERY_SECONDS_MIN, RECOVERY_OUTAGES_MAX * self._outage.outage_seconds)
+        recovered = None
+        while self._clock.seconds < give_up and recovered is None:
+            self._scheduler.run_for(self._scheduler.coarse_seconds or SAMPLE_SECONDS)
+            if self._error is not None:
+                raise RuntimeError(f"the simulated role failed: {self._error!r}")
+            self._sample()
+            if self._clock.seconds > self._ends and self._is_well():
+                recovered = self._clock.seconds - self._ends
+        self._scheduler.coarse_seconds = 0.0
+        self._scheduler.run_for(3 * LAZY_COMMIT_SECONDS)  # what is decided gets into the database
+        return self._report(recovered)
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._loop.die()
+        if self._role is not None:
+            self._role.close()
+
+    def _connect(self, folder: Path) -> None:
+        store = Store(folder / "control.db", now_ms=self._clock.now_ms)
+        destination = msgspec.structs.replace(self._outage.destination, sources=(SOURCE,), enabled=True)
+        store.change([Put(Source(id=SOURCE, name=SOURCE)), Put(destination)], "simulation", None, lambda: {0: 0})
+        store.close()
+
+    def _start(self) -> None:
+        loop = self._loop
+        role = self._role = DeliverRole(
+            self._settings,
+            self._clock,
+            lambda sink, settings: SimulatedPools(sink, loop, self, self._scale),
+            loop.call_soon,
+            self._journal,
+        )
+        role.engine.schedule = RetrySchedule(self._settings.deliver, self._rng)
+        role.recover()
+        loop.run(role.run(asyncio.Event()))
+
+    @property
+    def _lane(self) -> Lane:
+        assert self._role is not None
+        return next(iter(self._role.engine.lanes.values()))
+
+    # the receiver
+
+    def sent(self, request: Request) -> Answer:
+        """A request leaves (``network.Traffic``)."""
+        self._scheduler.coarse_seconds = 0.0
+        request.probe = self._lane.breaker.allowance == 0
+        timeout = self._outage.settings.deliver.timeout
+        if not self._begins <= self._clock.seconds < self._ends:
+            if self._outage.latency_seconds >= timeout:
+                return Answer(timeout, Outcome.TIMED_OUT)
+            return Answer(self._outage.latency_seconds * self._scale, 200, None, True)
+        failure, wait = self._outage.failure, self._outage.retry_after_seconds
+        if self._first is None:
+            self._first = request.message_id
+        self._met += 1
+        seconds = timeout if failure is Outcome.TIMED_OUT else min(self._outage.latency_seconds, timeout)
+        return Answer(seconds, failure, None if wait is None else str(wait).encode())
+
+    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken an answer in (``network.Traffic``)."""
+        succeeded = isinstance(result, int) and 200 <= result < 300
+        if not succeeded:
+            self._failed_at = self._clock.seconds
+        elif self._noticed is None and self._clock.seconds >= self._ends:
+            self._noticed = self._clock.seconds - self._ends
+        if request.message_id == self._first and request.url == 0 and len(self._attempts) < ATTEMPTS_SHOWN_MAX:
+            at = request.sent_at - self._begins
+            self._attempts.append(Attempt(len(self._attempts) + 1, round(at, 3), str(result), request.probe))
+
+    def _work(self, work: Callable[[], object], future: asyncio.Future[Any]) -> None:
+        """What the checkpoint's thread does."""
+        is_recent = self._clock.seconds - self._failed_at < RECENT_SECONDS
+        seconds = COMMIT_SECONDS if is_recent else LAZY_COMMIT_SECONDS
+        self._scheduler.at(self._clock.seconds + seconds, Call(self._loop, lambda: future.set_result(work())))
+
+    def _raise(self, error: BaseException | str) -> None:
+        self._error = error
+
+    # what is seen
+
+    def _sample(self) -> None:
+        assert self._role is not None
+        lane, counters = self._lane, self._role.engine.counters
+        if lane.breaker.state == "open" and self._opened is None:
+            self._opened = self._clock.seconds - self._begins
+        backlog = self._journal.end(0) - counters.delivered - counters.dead_lettered
+        self._samples.append(
+            Sample(round(self._clock.seconds - self._begins, 1), max(0, backlog) * self._scale, lane.retry_count)
+        )
+        quiet = lane.breaker.state == "open" and not lane.in_flight
+        self._scheduler.coarse_seconds = QUIET_SAMPLE_SECONDS if quiet else 0.0
+
+    def _is_well(self) -> bool:
+        lane = self._lane
+        attached = all(intake.attached for intake in lane.intakes.values())
+        return attached and lane.breaker.state == "closed" and lane.retry_count == 0 and len(lane.queue) < 64
+
+    def _report(self, recovered: float | None) -> Report:
+        assert self._role is not None
+        peak = max(self._samples, key=lambda sample: sample.backlog)
+        fates = self._fates()
+        noticed = self._noticed
+        rate = None
+        if recovered is not None and noticed is not None and recovered > noticed:
+            at_return = next(s.backlog for s in self._samples if s.at_seconds >= self._outage.outage_seconds + noticed)
+            rate = self._outage.rate + at_return / (recovered - noticed)
+        return Report(
+            scale=self._scale,
+            rate_per_second=self._outage.rate,
+            outage_seconds=self._outage.outage_seconds,
+            attempts=tuple(self._attempts),
+            attempts_of_all=self._met,
+            breaker_opened_seconds=_rounded(self._opened),
+            peak_backlog=peak.backlog,
+            peak_backlog_at_seconds=peak.at_seconds,
+            peak_retry_rows=max(sample.retry_rows for sample in self._samples),
+            noticed_after_seconds=_rounded(noticed),
+            recovered_after_seconds=_rounded(recovered),
+            recovery_rate_per_second=_rounded(rate),
+            delivered=self._role.engine.counters.delivered * self._scale,
+            expired=fates.get("expired", 0),
+            expired_by_retention=fates.get("expired_by_retention", 0) * self._scale,
+            failed=fates.get("failed", 0),
+            samples=_thinned(self._samples),
+        )
+
+    def _fates(self) -> dict[str, int]:
+        """What was given up, as it is on record."""
+        connection = connect(self._settings.data_path / "deliver.db", read_only=True)
+        try:
+            rows = connection.execute(
+                "SELECT fate, count(*) FROM dead_letters GROUP BY fate UNION ALL"
+                " SELECT fate, sum(last_offset - first_offset + 1) FROM ranges GROUP BY fate"
+            ).fetchall()
+        finally:
+            connection.close()
+        return {str(fate): int(count) for fate, count in rows}
+
+
+def scale_of(outage: Outage) -> int:
+    """How many real events a simulated one stands for."""
+    events = outage.rate * (outage.after_seconds + 2 * outage.outage_seconds)
+    most = max(1, int(LATENCY_SECONDS_MAX / max(outage.latency_seconds, 0.001)))
+    return max(1, min(most, -(-int(events) // EVENTS_MAX)))
+
+
+def _thinned(samples: list[Sample]) -> tuple[Sample, ...]:
+    """At most SAMPLES_MAX: of each stretch the one with the largest backlog."""
+    step = -(-len(samples) // SAMPLES_MAX)
+    stretches = [samples[at : at + step] for at in range(0, len(samples), step)]
+    return tuple(max(stretch, key=lambda sample: sample.backlog) for stretch in stretches)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -1,0 +1,196 @@
+"""What must be true of every request and every answer, checked the moment it happens.
+
+The watch sees what receivers see, plus the state of the sending lane's breaker. What it finds wrong it writes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hookline.connections.model import WEBHOOKS_MAX
+from hookline.deliver import schedule
+from hookline.deliver.lane import Lane
+from hookline.deliver.retries import PROBE_SPACING_SECONDS_MIN
+from hookline.deliver.schedule import retry_after_ms
+from hookline.outcomes.outcome import FINAL, Outcome, of_status
+from hookline.settings import Deliver
+from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.ledger import LanePlace, Ledger
+from hookline.simulation.network import Request
+from hookline.simulation.receiver import Answer, Receiver
+
+KNOWN_AFTER_SECONDS = 1.0
+"""A change of connections is known to the role after this, if it lives."""
+VIOLATIONS_MAX = 20
+
+
+class Tries:
+    """What a receiver and the sender know of one event in one lane."""
+
+    __slots__ = ("asked_at", "failed_at", "final", "first_at_ms", "not_before_ms", "taken", "told_at")
+
+    def __init__(self, now_ms: int) -> None:
+        self.first_at_ms = now_ms
+        self.taken = False
+        """A receiver has processed it, whether or not the sender knows."""
+        self.told_at: float | None = None
+        """When the sender learned of a success."""
+        self.failed_at: float | None = None
+        """When the sender first learned of a failure."""
+        self.final = False
+        self.not_before_ms = 0
+        """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
+        self.asked_at = 0.0
+
+
+class Watch:
+    """Follows every event in every lane. ``receiver_of`` finds the receiver of a lane number and URL index."""
+
+    def __init__(
+        self,
+        clock: SimulatedClock,
+        ledger: Ledger,
+        deliver: Deliver,
+        receiver_of: Callable[[int, int], Receiver],
+        lane_of: Callable[[int], Lane | None],
+    ) -> None:
+        self.violations: list[str] = []
+        self.tries: dict[LanePlace, Tries] = {}
+        self.last_sent: dict[int, float] = {}
+        """By lane."""
+        self.requests = 0
+        self.resent = 0
+        """Requests for an event whose success was lost by a crash."""
+        self.probed: set[LanePlace] = set()
+        self._clock = clock
+        self._ledger = ledger
+        self._window_ms = int(deliver.retry_window * 1000)
+        self._receiver_of = receiver_of
+        self._lane_of = lane_of
+        self._under_way: dict[tuple[int, str, int], Request] = {}
+        self._probes: dict[int, float] = {}
+        """By lane: when the last probe of an open breaker was sent."""
+        self.lost: set[LanePlace] = set()
+        """Successes that a power cut may have taken back, or not."""
+        self._changed_at = clock.seconds
+        self._shifts: dict[int, int] = {}
+
+    def wrong(self, what: str) -> None:
+        """Write down a violation."""
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(f"second {self._clock.seconds:.3f}: {what}")
+
+    # what happens
+
+    def sent(self, request: Request) -> Answer:
+        """Check a request that leaves, and let its receiver decide about it."""
+        place = self._ledger.places[request.message_id]
+        key = request.lane, place
+        tries = self.tries.get(key)
+        if tries is None:
+            tries = self.tries[key] = Tries(self._clock.now_ms())
+        self.requests += 1
+        self._check_routing(request, key)
+        self._check_repeats(request, key, tries)
+        if not self._is_under_way(request):  # the first URL of an attempt
+            self._check_times(request, key, tries)
+            self._check_breaker(request)
+        self._under_way[request.lane, request.message_id, request.url] = request
+        self.last_sent[request.lane] = self._clock.seconds
+        answer = self._receiver_of(request.lane, request.url).answer()
+        tries.taken |= answer.taken
+        return answer
+
+    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken in what became of a request."""
+        tries = self.tries[request.lane, self._ledger.places[request.message_id]]
+        self._under_way.pop((request.lane, request.message_id, request.url), None)
+        outcome = result if isinstance(result, Outcome) else of_status(result)
+        if outcome is Outcome.SUCCESS:
+            tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
+            tries.not_before_ms = 0
+            return
+        tries.final |= outcome in FINAL
+        wait_ms = retry_after_ms(retry_after) if retry_after is not None else None
+        if wait_ms is not None:
+            end_ms = tries.first_at_ms + self._window_ms
+            tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
+        if not self._is_under_way(request):  # the last of its URLs decides
+            tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
+            tries.asked_at = self._clock.seconds
+
+    def crashed(self, kept_until: float, ring_kept: bool) -> None:
+        """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""
+        for key, tries in self.tries.items():
+            if tries.told_at is not None and tries.told_at >= kept_until and not ring_kept:
+                tries.told_at = None
+                self.lost.add(key)
+            if tries.failed_at is not None and tries.failed_at >= kept_until:
+                tries.failed_at = None
+            if tries.asked_at >= kept_until:
+                tries.not_before_ms = 0
+        for request in self._under_way.values():
+            self.tries[request.lane, self._ledger.places[request.message_id]].not_before_ms = 0
+        self._under_way.clear()
+        self._probes.clear()
+
+    def changed(self) -> None:
+        """Connections changed."""
+        self._changed_at = self._clock.seconds
+
+    def resumed(self, lane: int, paused_ms: int) -> None:
+        """The time of a pause does not count as part of any window."""
+        known_after_ms = int(KNOWN_AFTER_SECONDS * 1000)  # the role counts until it learns of the end
+        self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
+
+    # what must be true
+
+    def _check_routing(self, request: Request, key: LanePlace) -> None:
+        gone_at = self._ledger.gone_since(request.lane)
+        if gone_at is not None and self._clock.seconds > gone_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, which ended at second {gone_at:.3f}")
+        paused_at = self._ledger.paused_since(request.lane)
+        if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
+        if not self._ledger.may_be_sent(key[1], request.lane):
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
+
+    def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
+        if tries.told_at is not None:
+            self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
+        if (request.lane, request.message_id, request.url) in self._under_way:
+            self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
+        if key in self.lost:
+            self.resent += 1
+
+    def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
+        now_ms = self._clock.now_ms()
+        if tries.failed_at is None:
+            # Whatever was known of earlier tries is lost with a crash: the window begins anew.
+            tries.first_at_ms = now_ms
+        late_ms = min(schedule.LATE_MS_MAX, self._window_ms) + self._shifts.get(request.lane, 0)
+        if now_ms > tries.first_at_ms + self._window_ms + late_ms:
+            self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
+        lane = self._lane_of(request.lane)
+        if lane is not None and lane.breaker.allowance == 0:
+            request.probe = True
+            self.probed.add(key)
+        elif now_ms < tries.not_before_ms:
+            early = tries.not_before_ms - now_ms
+            self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
+        tries.not_before_ms = 0
+
+    def _check_breaker(self, request: Request) -> None:
+        lane = self._lane_of(request.lane)
+        if lane is None or lane.breaker.state != "open":
+            self._probes.pop(request.lane, None)
+            return
+        last, now = self._probes.get(request.lane), self._clock.seconds
+        free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
+        if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
+            self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
+        self._probes[request.lane] = now
+
+    def _is_under_way(self, request: Request) -> bool:
+        """Whether a request for the same event to another URL of the lane has no answer yet."""
+        return any((request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))

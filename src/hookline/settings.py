@@ -24,9 +24,11 @@ import msgspec
 Seconds = NewType("Seconds", float)
 Bytes = NewType("Bytes", int)
 Networks = NewType("Networks", tuple[str, ...])
+Urls = NewType("Urls", tuple[str, ...])
 
 DAY_SECONDS = 86_400.0
 SOCKET_PATH_BYTES_MAX = 100
+NOTICE_WEBHOOKS_MAX = 5
 
 
 class SettingsError(ValueError):
@@ -102,6 +104,18 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
     dir: str | None = None
 
 
+class Notices(msgspec.Struct, frozen=True, kw_only=True):
+    """What the system tells about itself, from when on, and where to. A threshold of 0 turns its notices off."""
+
+    webhooks: Urls = Urls(())
+    secret: str | None = None
+    breaker_open: Seconds = Seconds(300.0)
+    dead_letters: int = 100
+    retention_ahead: Seconds = Seconds(DAY_SECONDS)
+    source_silent: Seconds = Seconds(DAY_SECONDS)
+    disk_free: Bytes = Bytes(1024**3)
+
+
 class Log(msgspec.Struct, frozen=True, kw_only=True):
     """Log lines: coloured text in a terminal, one JSON object per line elsewhere, or forced."""
 
@@ -122,6 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     plan: Plan = Plan()
     secrets: Secrets = Secrets()
+    notices: Notices = Notices()
     log: Log = Log()
 
     @property
@@ -301,7 +316,9 @@ def _parse_as(raw: object, kind: Any) -> Any:
     if kind is Bytes:
         return parse_size(raw)  # type: ignore[arg-type]
     if kind is Networks:
-        return _parse_networks(raw)
+        return Networks(tuple(str(ipaddress.ip_network(item, strict=False)) for item in _parse_list(raw)))
+    if kind is Urls:
+        return Urls(_parse_list(raw))
     if kind is bool:
         return _parse_bool(raw)
     if kind is int:
@@ -322,14 +339,13 @@ def _parse_bool(raw: object) -> bool:
     raise ValueError("write true or false")
 
 
-def _parse_networks(raw: object) -> Networks:
+def _parse_list(raw: object) -> tuple[str, ...]:
     if isinstance(raw, str):
         text = raw.strip()
         items = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part.strip()]
     else:
         items = list(raw or ())  # type: ignore[call-overload]
-    networks = [str(ipaddress.ip_network(str(item).strip(), strict=False)) for item in items]
-    return Networks(tuple(networks))
+    return tuple(str(item).strip() for item in items)
 
 
 def _build(parsed: Mapping[str, Any]) -> Settings:
@@ -355,5 +371,9 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):
         raise SettingsError("setting 'service_name': letters, digits and hyphens only; it names the User-Agent")
+    if settings.notices.dead_letters < 0:
+        raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
+    if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
+        raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
         raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")

@@ -6,7 +6,10 @@ from collections import defaultdict
 
 
 class Counters:
-    """Counts since the start of the process; ``open_connections`` and ``buffered_bytes`` are as of now."""
+    """Counts since the start of the process; ``open_connections`` and ``buffered_bytes`` are as of now.
+
+    ``heard`` holds the sources that had events stored since it was last emptied.
+    """
 
     __slots__ = (
         "accepted",
@@ -14,6 +17,7 @@ class Counters:
         "buffered_bytes",
         "connections",
         "dropped_telemetry",
+        "heard",
         "open_connections",
         "refused_connections",
         "rejected",
@@ -27,6 +31,7 @@ class Counters:
         self.buffered_bytes = 0
         self.connections = 0
         self.dropped_telemetry = 0
+        self.heard: set[str] = set()
         self.open_connections = 0
         self.refused_connections = 0
         self.rejected: defaultdict[str, int] = defaultdict(int)

@@ -31,6 +31,7 @@ class CollectRole:
         self._settings = settings
         self._boot_id = boot_id
         self._run_folder = data / "run"
+        self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
         self.appender = LocalAppender(
             data / "journal",
@@ -97,6 +98,8 @@ class CollectRole:
 
     def _publish(self) -> None:
         counters = self.edge.counters
+        self._last_event_seconds.update(dict.fromkeys(counters.heard, round(time.time(), 3)))
+        counters.heard.clear()
         values: dict[str, Any] = {
             "hookline_collect_requests_total": {
                 "status": {status.decode(): count for status, count in counters.requests.items()}
@@ -106,6 +109,7 @@ class CollectRole:
             "hookline_collect_body_bytes_total": counters.body_bytes,
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,
+            "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
         }
         metrics.publish(self._run_folder, "collect", values)

@@ -57,6 +57,8 @@ class Store:
         self._lock = threading.Lock()
         self._state = State()
         self._snapshot: Snapshot | None = None
+        self.restarted = False
+        """Whether ``mark_ready`` found that control was ready before in this boot: it stands in for one that ended."""
         with self._lock:
             self._refresh()
 
@@ -168,11 +170,13 @@ class Store:
     def mark_ready(self, boot_id: str) -> None:
         """Say that control has finished start-up in this boot, the ``--connections`` file included."""
         with self._lock:
+            before = self._connection.execute("SELECT boot_id FROM control_ready").fetchone()
             self._connection.execute(
                 "INSERT INTO control_ready (id, boot_id, at) VALUES (1, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET boot_id = excluded.boot_id, at = excluded.at",
                 (boot_id, self._now_ms()),
             )
+            self.restarted = before is not None and before[0] == boot_id
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -16,6 +16,7 @@ from hookline.control.catalog import list_catalog
 from hookline.control.dead_letters import DeadLetters
 from hookline.control.events import Events
 from hookline.control.host_gate import HostGate
+from hookline.control.notices import Notices
 from hookline.control.objects import Destinations, Sources
 from hookline.control.openapi import get_openapi
 from hookline.control.own_metrics import CountAnswers
@@ -60,6 +61,7 @@ def api() -> Router:
             DeadLetters,
             Events,
             Connections,
+            Notices,
             list_catalog,
         ],
         guards=[require_access],

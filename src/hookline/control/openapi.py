@@ -20,10 +20,13 @@ from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.destination_standing import DestinationStanding
 from hookline.control.event_log import FATES
 from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
+from hookline.control.notice_log import Notice
+from hookline.control.notices import STATES
 from hookline.control.pausing import PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
 from hookline.outcomes.fate import EventFate
+from hookline.telemetry.notices import KINDS
 
 PATH = "/api/openapi.json"
 _JSON = "application/json"
@@ -133,6 +136,23 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "get",
+        "/api/v1/notices",
+        "listNotices",
+        "List the newest notices about the system itself.",
+        Listing[Notice],
+        query=(*_PAGE, "state", "kind"),
+    ),
+    Operation("get", "/api/v1/notices/{id}", "getNotice", "Return one notice.", Notice, problems=(404,)),
+    Operation(
+        "post",
+        "/api/v1/notices/{id}/acknowledge",
+        "acknowledgeNotice",
+        "Note that somebody has seen a notice.",
+        Notice,
+        problems=(404,),
+    ),
+    Operation(
+        "get",
         "/api/v1/events",
         "listEvents",
         "List the newest events with their fates. A page may be short when the search took long; `after` goes on.",
@@ -184,6 +204,8 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "after": ("The `after` of the last answer.", {"type": "string"}),
     "source": ("Only this source (its id).", {"type": "string"}),
     "destination": ("Only this destination (its id).", {"type": "string"}),
+    "state": ("Only notices that are open, or only resolved ones.", {"type": "string", "enum": list(STATES)}),
+    "kind": ("Only notices of this kind.", {"type": "string", "enum": list(KINDS)}),
     "type": ("Only this message type.", {"type": "string"}),
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),

@@ -10,6 +10,7 @@ from typing import Any
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from hookline.telemetry.metrics import publish
+from hookline.telemetry.notices import KINDS
 
 REPORT_SECONDS = 1.0
 
@@ -19,13 +20,19 @@ class OwnMetrics:
 
     def __init__(self) -> None:
         self.answers: Counter[int] = Counter()
+        self.notices_open: Counter[str] = Counter()
+        self.notices_opened: Counter[str] = Counter()
+        self.notice_webhooks: Counter[str] = Counter()
 
     def values(self) -> dict[str, Any]:
         """The report as it is written."""
         return {
             "hookline_control_requests_total": {
                 "status": {str(status): count for status, count in self.answers.items()}
-            }
+            },
+            "hookline_control_notices_open": {"kind": {kind: self.notices_open[kind] for kind in KINDS}},
+            "hookline_control_notices_opened_total": {"kind": dict(self.notices_opened)},
+            "hookline_control_notice_webhooks_total": {"outcome": dict(self.notice_webhooks)},
         }
 
     async def report_forever(self, run_folder: Path) -> None:

@@ -15,6 +15,7 @@ from litestar.types import ASGIApp
 from hookline.connections.store import Store
 from hookline.control import admin_token
 from hookline.control.app import Extension, build
+from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
 from hookline.settings import Settings, parse_listen
@@ -52,7 +53,10 @@ def run(
 def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
     """Do everything that can fail before serving; raise CannotStart with what to do."""
     listening = _listen(settings.control.listen)
-    return Services(settings, store, admin_token.load(settings)), listening
+    try:
+        return Services(settings, store, admin_token.load(settings)), listening
+    except InvalidNoticeWebhooks as error:
+        raise CannotStart(str(error)) from None
 
 
 async def _serve(
@@ -69,11 +73,16 @@ async def _serve(
         loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)
     services.ready = True
     logger().info("control_ready", address=services.settings.control.listen)
-    reporting = loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run"))
-    watching = loop.create_task(services.gone.watch_forever())
+    beside = [
+        loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run")),
+        loop.create_task(services.gone.watch_forever()),
+        loop.create_task(services.notice_watch.run_forever()),
+        loop.create_task(services.notice_webhooks.run_forever()),
+    ]
     await server.serve(sockets=[listening])
-    reporting.cancel()
-    watching.cancel()
+    for task in beside:
+        task.cancel()
+    await asyncio.gather(*beside, return_exceptions=True)
     logger().info("control_stopped")
 
 

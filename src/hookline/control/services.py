@@ -6,16 +6,27 @@ from litestar.di import NamedDependency
 
 from hookline.connections.store import Store
 from hookline.control.admin_token import AdminToken
+from hookline.control.conditions.breakers import Breakers
+from hookline.control.conditions.dead_letters import DeadLetters
+from hookline.control.conditions.disk import DiskRoom
+from hookline.control.conditions.finding import Condition
+from hookline.control.conditions.retention import Retention
+from hookline.control.conditions.roles import Roles
+from hookline.control.conditions.sources import Sources
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.destination_health import DestinationHealth
 from hookline.control.event_log import EventLog
 from hookline.control.gone_watch import GoneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
+from hookline.control.notice_log import NoticeLog
+from hookline.control.notice_watch import NoticeWatch
+from hookline.control.notice_webhooks import NoticeWebhooks
 from hookline.control.one_time_link import OneTimeLink
 from hookline.control.own_metrics import OwnMetrics
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.sessions import Sessions
+from hookline.control.source_activity import SourceActivity
 from hookline.settings import Settings
 
 
@@ -36,6 +47,18 @@ class Services:
         self.gone = GoneWatch(settings, store)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
+        control = settings.data_path / "control.db"
+        self.notices = NoticeLog(control)
+        self.notice_webhooks = NoticeWebhooks(settings, self.notices, self.own_metrics)
+        self.notice_watch = NoticeWatch(
+            self.notices,
+            store,
+            self.metrics,
+            conditions_of(settings, store),
+            self.own_metrics,
+            settings.notices.webhooks,
+        )
+        self.notice_watch.on_change = self.notice_webhooks.wake
         self.ready = False
 
     def stop_streams(self) -> None:
@@ -51,6 +74,21 @@ class Services:
         self.dead_letters.close()
         self.health.close()
         self.gone.close()
+        self.notice_watch.close()
+        self.notices.close()
+
+
+def conditions_of(settings: Settings, store: Store) -> list[Condition]:
+    """Everything that is looked at for notices."""
+    data, thresholds = settings.data_path, settings.notices
+    return [
+        Breakers(data, thresholds.breaker_open),
+        DeadLetters(data, thresholds.dead_letters),
+        Retention(data, settings.retention, thresholds.retention_ahead),
+        Sources(SourceActivity(data / "control.db"), thresholds.source_silent),
+        DiskRoom(data, thresholds.disk_free),
+        Roles(store.restarted),
+    ]
 
 
 FromServices = NamedDependency[Services]

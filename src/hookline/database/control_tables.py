@@ -1,4 +1,4 @@
-"""The tables of ``control.db``: the configured objects with their whole history. Written by control only.
+"""The tables of ``control.db``: the configured objects with their whole history, and notices. Written by control only.
 
 An object's row is valid for the versions ``[since, until)``; the row in force has no ``until``. So a change costs one
 row per changed object, and what was in force at any version can be read back. Times are milliseconds since the epoch.
@@ -63,4 +63,46 @@ control_ready = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("boot_id", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
+)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("next_step", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("last_seen_at", BigInteger, nullable=False),
+    Column("resolved_at", BigInteger),
+    Column("acknowledged_at", BigInteger),
+    Column("unsent", Text),
+    Column("sends", Integer, nullable=False),
+    Column("send_due", BigInteger),
+    Column("send_error", Text),
+    sqlite_autoincrement=True,
+)
+Index(
+    "notices_open",
+    notices.c.kind,
+    notices.c.subject,
+    unique=True,
+    sqlite_where=text("resolved_at IS NULL"),
+    postgresql_where=text("resolved_at IS NULL"),
+)
+Index(
+    "notices_unsent",
+    notices.c.send_due,
+    sqlite_where=text("send_due IS NOT NULL"),
+    postgresql_where=text("send_due IS NOT NULL"),
+)
+
+source_activity = Table(
+    "source_activity",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("last_event_at", BigInteger, nullable=False),
 )

@@ -37,6 +37,9 @@ METRICS: dict[str, Metric] = {
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"
     ),
     "hookline_collect_connections": Metric("gauge", "connections", "Open client connections.", "collect"),
+    "hookline_collect_source_last_event_seconds": Metric(
+        "gauge", "seconds", "When a source was last heard, since the epoch.", "collect", "source"
+    ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
     "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
     "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
@@ -69,6 +72,11 @@ METRICS: dict[str, Metric] = {
         "gauge", "seconds", "How far back duplicates are recognised now.", "deliver"
     ),
     "hookline_control_requests_total": Metric("counter", "requests", "Admin requests answered.", "control", "status"),
+    "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
+    "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
+    "hookline_control_notice_webhooks_total": Metric(
+        "counter", "requests", "Requests that sent a notice, by what they came to.", "control", "outcome"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""What the first page shows: the way of the events, what is running, the last events, connections, first steps."""
+"""What the first page shows: notices, the way of the events, what is running, last events, connections, first steps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from hookline.control.services import Services
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.connection_views import DestinationView, SourceView, destination_views, source_view
 from hookline.web.first_steps import First, create_source_line, first_steps
+from hookline.web.notice_view import NoticeView, notice_view
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
 from hookline.web.snippets import collect_url
 from hookline.web.way import Aside, Station, the_way
 
 EVENTS_SHOWN = 20
+NOTICES_SHOWN = 10
 THINGS_SHOWN = 50
 ROLES = ("collect", "deliver", "control")
 # The fate that matters most to somebody who looks stands for the whole event.
@@ -63,6 +65,8 @@ class EventView(NamedTuple):
 class Overview(NamedTuple):
     """The whole page."""
 
+    notices: Sequence[NoticeView]
+    notices_more: int
     stations: Sequence[Station]
     asides: Sequence[Aside]
     roles: Sequence[RoleView]
@@ -81,7 +85,10 @@ async def overview(services: Services) -> Overview:
     sources, destinations = services.store.sources(), services.store.destinations()
     page = await services.events.newest(EventFilter(), EVENTS_SHOWN)
     stations, asides = the_way(reports)
+    notices = services.notices.newest(NOTICES_SHOWN, is_open=True)
     return Overview(
+        notices=[notice_view(each) for each in notices],
+        notices_more=max(0, sum(services.own_metrics.notices_open.values()) - NOTICES_SHOWN),
         stations=stations,
         asides=asides,
         roles=[role_view(name, reports.get(name)) for name in ROLES],

@@ -10,6 +10,7 @@ from hookline.connections import history
 from hookline.connections.edits import Delete
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
+from hookline.database.open import HEADS
 from hookline.database.sqlite import connect
 from tests.unit.connections.examples import change, destination, source
 
@@ -124,7 +125,7 @@ def test_a_file_of_another_version_is_not_read(store: Store, path: Path, feed: F
     connection.execute("UPDATE alembic_version SET version_num = 'control_0000'")
     assert feed.load().version == 0
     assert not feed.ready()
-    connection.execute("UPDATE alembic_version SET version_num = 'control_0001'")
+    connection.execute("UPDATE alembic_version SET version_num = ?", (f"control_{HEADS['control']:04}",))
     connection.close()
     assert feed.poll() == store.snapshot()
 

@@ -73,10 +73,10 @@ class _Expirable:
     def _newest_ms(self) -> int:
         if not self._droppable:
             return _NEVER
-        return _last_received_at(self.folder / segment_name(self._droppable[0]))
+        return last_received_at(self.folder / segment_name(self._droppable[0]))
 
 
-def _last_received_at(path: Path) -> int:
+def last_received_at(path: Path) -> int:
     """When the last record of a segment was received; 0 for one without records."""
     fd = os.open(path, os.O_RDONLY)
     try:

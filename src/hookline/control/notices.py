@@ -1,0 +1,61 @@
+"""``/api/v1/notices``: what Hookline has to say about itself."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal, get_args
+
+from litestar import Controller, get, post
+from litestar.params import FromPath, QueryParameter
+
+from hookline.control.listing import After, Limit, Listing
+from hookline.control.notice_log import Notice
+from hookline.control.problem import Problem, not_found
+from hookline.control.services import FromServices
+
+State = Literal["open", "resolved"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+class Notices(Controller):
+    """Reading, and acknowledging; they are opened and resolved by what they tell of."""
+
+    path = "/notices"
+
+    @get()
+    async def list_notices(
+        self,
+        services: FromServices,
+        limit: Limit = 50,
+        after: After = None,
+        state_: Annotated[State | None, QueryParameter(name="state")] = None,
+        kind: Annotated[str | None, QueryParameter(max_length=100)] = None,
+    ) -> Listing[Notice]:
+        """Return the newest notices: all, or only open or resolved ones, of one kind or of all."""
+        if after is not None and not _is_id(after):
+            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        is_open = None if state_ is None else state_ == "open"
+        found = services.notices.newest(limit + 1, int(after) if after else None, is_open, kind)
+        page = found[:limit]
+        return Listing(page, str(page[-1].id) if len(found) > limit else None)
+
+    @get("/{notice_id:str}")
+    async def get_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
+        """Return one notice."""
+        notice = services.notices.get(int(notice_id)) if _is_id(notice_id) else None
+        if notice is None:
+            raise not_found("notice", notice_id)
+        return notice
+
+    @post("/{notice_id:str}/acknowledge", status_code=200)
+    async def acknowledge_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
+        """Note that somebody has seen it; the pages then show it quietly."""
+        now_ms = int(time.time() * 1000)
+        notice = services.notices.acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
+        if notice is None:
+            raise not_found("notice", notice_id)
+        return notice
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 19

@@ -1,0 +1,39 @@
+"""When each source was last heard, as ``control.db`` remembers it across restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hookline.database.sqlite import connect
+
+
+class SourceActivity:
+    """The table ``source_activity``; used from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path)
+
+    def load(self) -> dict[str, int]:
+        """Milliseconds since the epoch by source."""
+        return dict(self._connection.execute("SELECT source, last_event_at FROM source_activity").fetchall())
+
+    def save(self, moved: Mapping[str, int], gone: Iterable[str] = ()) -> None:
+        """Remember later times, and forget sources, in one transaction."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
+                " ON CONFLICT (source) DO UPDATE SET last_event_at = max(last_event_at, excluded.last_event_at)",
+                list(moved.items()),
+            )
+            self._connection.executemany("DELETE FROM source_activity WHERE source = ?", [(id,) for id in gone])
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._connection.close()

@@ -1,0 +1,101 @@
+"""Every kind of notice about the system itself: how bad it is, its sentence and the next step, in one table.
+
+``{who}`` in a sentence is what the notice is about, ``{detail}`` what was found. Who opens and resolves them is
+``control/notice_watch.py``; a new kind is one line here and a condition that finds it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Severity = Literal["info", "warning", "critical"]
+
+OTHERS = "*"
+"""The subject of the one notice that stands for all beyond the bound of a kind."""
+DETAIL_CHARACTERS_MAX = 500
+
+
+class Kind(NamedTuple):
+    """One kind. ``passing`` notices tell of a moment and are resolved at once; ``recovers`` names the kind that is
+    told when a notice of this one is resolved because its subject is well again."""
+
+    severity: Severity
+    noun: str
+    sentence: str
+    next_step: str
+    passing: bool = False
+    recovers: str | None = None
+
+
+KINDS: dict[str, Kind] = {
+    "destination_paused": Kind(
+        "critical",
+        "destination",
+        "{who} is paused: {detail}. Its events wait.",
+        "Correct its URLs, or disable it; one waiting event is tried from time to time, and a success resumes it.",
+        recovers="destination_recovered",
+    ),
+    "destination_breaker_open": Kind(
+        "warning",
+        "destination",
+        "{who} keeps failing: {detail}. Its events wait; nothing is lost while retention lasts.",
+        "Look at the last attempts (hookline why, or the destination on the first page) and repair the receiver.",
+        recovers="destination_recovered",
+    ),
+    "destination_recovered": Kind(
+        "info",
+        "destination",
+        "{who} takes events again: {detail}.",
+        "Nothing to do; what waited is being sent.",
+        passing=True,
+    ),
+    "dead_letters_growing": Kind(
+        "warning",
+        "destination",
+        "{who} loses events to dead letters: {detail}.",
+        "Look at the dead letters' errors (GET /api/v1/dead-letters?destination=ID) and repair what they name.",
+    ),
+    "retention_near": Kind(
+        "critical",
+        "destination",
+        "{who} is about to lose events to retention: {detail}.",
+        "Repair its receiver, or raise retention.events and retention.bytes until it has caught up.",
+    ),
+    "retention_passed": Kind(
+        "critical",
+        "destination",
+        "{who} has lost events to retention: {detail}.",
+        "Raise retention.events or retention.bytes before the next long outage; these events are gone.",
+    ),
+    "source_silent": Kind(
+        "warning",
+        "source",
+        "{who} is silent: {detail}.",
+        "Check that its website, app or server still runs and uses an enabled write key.",
+    ),
+    "disk_nearly_full": Kind(
+        "critical",
+        "folder",
+        "The disk of the data folder is nearly full: {detail}.",
+        "Make room, or lower retention.bytes; when it is full, events are answered 503 until there is room.",
+    ),
+    "role_down": Kind(
+        "critical",
+        "role",
+        "{who} does not run: {detail}.",
+        "Look at its last log lines and start it again (hookline up does so by itself).",
+    ),
+    "role_restarted": Kind(
+        "warning",
+        "role",
+        "{who} ended and was started again: {detail}.",
+        "Look at its last log lines before the restart; nothing acknowledged is lost.",
+    ),
+}
+
+
+def sentence(kind: str, subject: str, detail: str, others: int = 0) -> str:
+    """What a notice says; ``others`` is how many subjects one notice of ``OTHERS`` stands for."""
+    known = KINDS[kind]
+    who = f"{known.noun.capitalize()} {subject}" if subject != OTHERS else f"Each of {others} more {known.noun}s"
+    return known.sentence.format(who=who, detail=detail[:DETAIL_CHARACTERS_MAX])

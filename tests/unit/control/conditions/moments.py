@@ -1,0 +1,58 @@
+"""Moments to look at: reports, destinations with lanes, and deliver's database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hookline.connections.model import Destination, Lane, Source, Webhook, WebhookSettings
+from hookline.connections.state import Stored
+from hookline.control.conditions.finding import Finding, Moment, OpenNotice
+from hookline.control.role_metrics import RoleReport
+from hookline.database.open import open_deliver
+from hookline.database.sqlite import Connection
+
+NOW_MS = 1_760_000_000_000
+HOUR_MS = 3_600_000
+
+
+def report(role: str, fresh: bool = True, **values: Any) -> dict[str, RoleReport]:
+    """What one role reports, by role."""
+    return {role: RoleReport(role, fresh, values)}
+
+
+def moment(
+    reports: dict[str, RoleReport] | None = None,
+    *ids: str,
+    now_ms: int = NOW_MS,
+    notices: dict[tuple[str, str], OpenNotice] | None = None,
+    sources: Sequence[str] = (),
+) -> Moment:
+    """A moment with these destinations enabled: the first has lane 1, and so on."""
+    destinations = [
+        Stored(_destination(id), 1, None, Lane(number=number, sources={})) for number, id in enumerate(ids, 1)
+    ]
+    known = [Stored(Source(id=id, name=id), 1) for id in sources]
+    return Moment(now_ms, reports or {}, destinations, known, notices)
+
+
+def notice(count: int = 1, opened_at_ms: int = NOW_MS, last_seen_at_ms: int = NOW_MS) -> OpenNotice:
+    """An open notice."""
+    return OpenNotice(1, "", count, opened_at_ms, last_seen_at_ms)
+
+
+def strong(found: Sequence[Finding] | None) -> list[tuple[str, str]]:
+    """Kind and subject of what would open a notice."""
+    return [(each.kind, each.subject) for each in found or () if not each.weak]
+
+
+def deliver_db(data: Path) -> Connection:
+    """Deliver's database, for writing."""
+    data.mkdir(exist_ok=True)
+    return open_deliver(data / "deliver.db")
+
+
+def _destination(id: str) -> Destination:
+    settings = WebhookSettings(webhooks=(Webhook(url="https://crm.example.com/"),))
+    return Destination(id=id, name=id, settings=settings)

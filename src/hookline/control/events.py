@@ -43,9 +43,9 @@ class Events(Controller):
         return Listing([logged.fate for logged in page.events], page.after)
 
     @get("/stream")
-    async def stream_events(self, services: FromServices) -> Stream:
+    async def stream_events(self, services: FromServices, request: Request[Any, Any, Any]) -> Stream:
         """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
-        messages: AsyncIterator[bytes] = services.live.watch()
+        messages: AsyncIterator[bytes] = services.live.watch(request.headers.get("last-event-id"))
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     @get("/{message_id:path}")

@@ -2,7 +2,8 @@
 
 One loop looks at the journal's ends a few times a second while somebody watches and shares what it finds; every
 watcher has a short queue, and one that does not keep up is told how much it missed. At high rates only the newest
-few of each look are sent, with the number of those left out.
+few of each look are sent, with the number of those left out. A watcher that comes back with ``Last-Event-ID`` is first
+told what came meanwhile, by the same rule: nothing is left out without its number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from hookline.control.event_log import EventLog, LoggedEvent, fates_of
 from hookline.control.problem import Problem
+from hookline.control.watcher import Message, Watcher, message_of, positions_after, skipped
 from hookline.outcomes.fate import EventFate
 from hookline.telemetry.log import logger
 
@@ -22,7 +24,6 @@ LOOK_SECONDS = 0.25
 PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
-QUEUE_MESSAGES_MAX = 100
 FOLLOWED_EVENTS_MAX = 100
 
 FINAL_FATES = frozenset(
@@ -49,7 +50,8 @@ class LiveEvents:
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
-        self._watchers: set[asyncio.Queue[bytes | None]] = set()
+        self._watchers: set[Watcher] = set()
+        self._beginning = asyncio.Lock()
         self._loop: asyncio.Task[None] | None = None
         self._closed = False
         self.looks = 0
@@ -67,47 +69,65 @@ class LiveEvents:
         """Whether the loop runs, which it does only for watchers."""
         return self._loop is not None and not self._loop.done()
 
-    def watch(self) -> AsyncIterator[bytes]:
-        """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already."""
+    def watch(self, last_event_id: str | None = None) -> AsyncIterator[bytes]:
+        """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already.
+
+        ``last_event_id`` is the id of the last message a watcher got before its connection was lost: what came since
+        is told first.
+        """
         if self._closed:
             raise Problem(503, "stopping", "Hookline is stopping; connect again in a moment.")
         if len(self._watchers) >= WATCHERS_MAX:
             raise Problem(503, "too_many_streams", f"Only {WATCHERS_MAX} streams may be open at once; close one.")
-        return self._messages()
+        return self._messages(positions_after(last_event_id or ""))
 
     def close(self) -> None:
         """End every stream, so that the server can stop at once; idempotent."""
         self._closed = True
-        for queue in list(self._watchers):
-            _put_last(queue)
+        for watcher in list(self._watchers):
+            watcher.end()
         if self._loop is not None:
             self._loop.cancel()
 
-    async def _messages(self) -> AsyncIterator[bytes]:
+    async def _messages(self, since: dict[int, int]) -> AsyncIterator[bytes]:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE_MESSAGES_MAX)
-        self._watchers.add(queue)
-        if not self.looking:
-            self._loop = asyncio.get_running_loop().create_task(self._look_while_watched())
+        watcher = Watcher()
+        self._watchers.add(watcher)
         try:
             yield b"retry: 1000\n: Hookline\n\n"
-            while True:
+            for message in await self._begin(watcher, since):
+                yield message.data
+            while not watcher.ended:
                 try:
-                    message = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+                    yield await watcher.next(HEARTBEAT_SECONDS)
                 except TimeoutError:
-                    message = b": still here\n\n"
-                if message is None:
-                    return
-                yield message
+                    yield b": still here\n\n"
         finally:
-            self._watchers.discard(queue)
+            self._watchers.discard(watcher)
 
-    async def _look_while_watched(self) -> None:
-        starts: dict[int, int] | None = None
+    async def _begin(self, watcher: Watcher, since: dict[int, int]) -> list[Message]:
+        """Fix where the watcher begins, and return what it is told first. Without an answer its stream ends."""
+        try:
+            # One at a time: the loop must begin no later than any watcher.
+            async with self._beginning:
+                ends = await self._events.ends()
+                # What a watcher did not name begins now; a journal begun anew ends before what it named.
+                starts = {partition: min(since.get(partition, end), end) for partition, end in ends.items()}
+                new, left_out, watcher.starts = await self._events.since(starts) if since else ([], 0, ends)
+                if not self.looking:
+                    self._loop = asyncio.get_running_loop().create_task(self._look_while_watched(watcher.starts))
+        except Exception:  # noqa: BLE001 - the stream's border: the watcher connects again
+            logger().warning("live_look_failed", exc_info=True)
+            watcher.end()
+            return []
+        told = [skipped(left_out)] if left_out else []
+        told += [message_of("event", logged.cursor, _encode(logged.fate)) for logged in new]
+        position = ",".join(f"{partition}:{end - 1}" for partition, end in watcher.starts.items())
+        return [*told, Message(f"id: {position}\n\n".encode())] if position else told
+
+    async def _look_while_watched(self, starts: dict[int, int]) -> None:
         while self._watchers:
             try:
-                if starts is None:
-                    starts = await self._events.ends()
                 starts = await self._look(starts)
                 self.looks += 1
                 await asyncio.sleep(LOOK_SECONDS)
@@ -117,11 +137,12 @@ class LiveEvents:
         self._followed.clear()
 
     async def _look(self, starts: dict[int, int]) -> dict[int, int]:
-        new, skipped, ends = await self._events.since(starts)
-        if skipped:
-            self._tell("skipped", "", _encode({"count": skipped}))
+        new, left_out, ends = await self._events.since(starts)
+        if left_out:
+            self._tell(skipped(left_out))
         for logged in new:
-            self._tell("event", logged.cursor, _encode(logged.fate))
+            message = message_of("event", logged.cursor, _encode(logged.fate))
+            self._tell(message._replace(place=(logged.partition, logged.offset), events=1))
             self._follow(logged)
         if self._followed:
             await self._look_at_followed({(logged.partition, logged.offset) for logged in new})
@@ -135,7 +156,7 @@ class LiveEvents:
             if logged is None:
                 self._followed.pop(place, None)
             elif logged.fate != self._followed[place]:
-                self._tell("fate", logged.cursor, _encode(logged.fate))
+                self._tell(message_of("fate", "", _encode(logged.fate)))
                 self._follow(logged)
 
     def _follow(self, logged: LoggedEvent) -> None:
@@ -147,17 +168,6 @@ class LiveEvents:
         while len(self._followed) > FOLLOWED_EVENTS_MAX:
             self._followed.popitem(last=False)
 
-    def _tell(self, kind: str, message_id: str, data: bytes) -> None:
-        # A caller's JSON may be written over several lines; between its tokens only, so a blank does as well.
-        line = data.replace(b"\n", b" ").replace(b"\r", b" ")
-        message = b"event: %s\nid: %s\ndata: %s\n\n" % (kind.encode(), message_id.encode(), line)
-        for queue in self._watchers:
-            if queue.full():
-                queue.get_nowait()  # the oldest goes; the watcher reads the list again when it wants all
-            queue.put_nowait(message)
-
-
-def _put_last(queue: asyncio.Queue[bytes | None]) -> None:
-    while queue.full():
-        queue.get_nowait()
-    queue.put_nowait(None)
+    def _tell(self, message: Message) -> None:
+        for watcher in self._watchers:
+            watcher.put(message)

@@ -146,9 +146,9 @@ def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -
 class Stream:
     """An open event stream."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, headers: Mapping[str, str] | None = None) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=WAIT_SECONDS)
-        self._connection.request("GET", "/api/v1/events/stream", headers=BEARER)
+        self._connection.request("GET", "/api/v1/events/stream", headers={**BEARER, **(headers or {})})
         self.answer = self._connection.getresponse()
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from hookline.control import live
+from hookline.control.watcher import QUEUE_MESSAGES_MAX, Message, Watcher
 from tests.unit.control.running import Running, Stream, record, wait_until
 
 
@@ -82,3 +84,48 @@ def test_nobody_watching_costs_nothing(control: Running, monkeypatch: pytest.Mon
     assert control.services.live.looking
     stream.close()
     wait_until(lambda: not control.services.live.looking)
+
+
+def test_who_comes_back_is_told_what_came_meanwhile(control: Running) -> None:
+    """With the id of the last message it got, a stream begins with what it missed, each once."""
+    stream = watching(control)
+    control.append(record("m1"))
+    assert next(stream.events())[1]["messageId"] == "m1"
+    stream.close()
+    control.append(record("m2"), record("m3"))
+    again = Stream(control, {"Last-Event-ID": "0:0"})
+    control.append(record("m4"))
+    messages = again.events()
+    assert [next(messages)[1]["messageId"] for _ in range(3)] == ["m2", "m3", "m4"]
+
+
+def test_who_comes_back_late_is_told_how_much_is_left_out(control: Running) -> None:
+    """Of very many only the newest few, and the number of the others."""
+    control.append(*(record(f"m{number}") for number in range(100)))
+    messages = Stream(control, {"Last-Event-ID": "0:9"}).events()
+    assert next(messages) == ("skipped", {"count": 70})
+    assert next(messages)[1]["messageId"] == "m80"
+
+
+@pytest.mark.parametrize("position", ["", "x", "0:", "0:99999999999999999999", "7:3", "0:12,"])
+def test_an_id_that_names_nothing_begins_now(control: Running, position: str) -> None:
+    """What is not an id of ours, or of another journal, is no position."""
+    control.append(record("old"))
+    stream = Stream(control, {"Last-Event-ID": position})
+    wait_until(lambda: control.services.live.looks > 0)
+    control.append(record("new"))
+    assert next(stream.events())[1]["messageId"] == "new"
+
+
+def test_who_does_not_keep_up_is_told_how_much_was_missed() -> None:
+    """The oldest messages of a full queue go, and the events among them are counted before what is left."""
+
+    async def read(watcher: Watcher) -> list[bytes]:
+        return [await watcher.next(1) for _ in range(3)]
+
+    watcher = Watcher()
+    for number in range(QUEUE_MESSAGES_MAX + 7):
+        watcher.put(Message(b"%d" % number, place=(0, number), events=1))
+    first, second, third = asyncio.run(read(watcher))
+    assert first == b'event: skipped\ndata: {"count":7}\n\n'
+    assert (second, third) == (b"7", b"8")

@@ -1,0 +1,32 @@
+"""Notices on the first page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import Hookline, Receiver
+from tests.ui.conftest import CONTRAST
+
+
+@pytest.fixture
+def hookline(tmp_path: Path, receiver: Receiver) -> Iterator[Hookline]:
+    """A service on a disk that is never large enough."""
+    with Hookline(tmp_path / "h", settings={"notices.disk_free": "1000000TB"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("screen", [(390, "dark"), (1280, "light")])
+def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> None:
+    """State, sentence, since when and next step, readable and within the page; acknowledged it becomes quiet."""
+    notice = overview.locator("#notices li")
+    expect(notice).to_contain_text("The disk of the data folder is nearly full")
+    expect(notice).to_contain_text("■ critical")
+    expect(notice).to_contain_text("Make room")
+    assert overview.evaluate(CONTRAST) == []
+    assert not overview.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    hookline.api("POST", "notices/1/acknowledge")
+    expect(notice).to_contain_text("critical, acknowledged")

@@ -1,0 +1,79 @@
+"""``/api/v1/notices``."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.control.conditions.finding import Finding
+from tests.unit.control.running import Running
+
+NOW_MS = 1_760_000_000_123
+
+
+def fill(control: Running) -> None:
+    """Three notices; the first is resolved, and the second is of another kind."""
+    findings = [Finding("source_silent", "a", "x"), Finding("role_down", "b", "x"), Finding("source_silent", "c", "x")]
+    control.services.notices.settle([(each, 0) for each in findings], [], [1], NOW_MS, [])
+
+
+def subjects(control: Running, query: str = "") -> list[str]:
+    """The subjects listed."""
+    return [each["subject"] for each in control.api("GET", f"/notices{query}").json["items"]]
+
+
+def test_lists_are_filtered_and_paged(control: Running) -> None:
+    """Newest first; open, resolved, of one kind; following `after` visits each once."""
+    fill(control)
+    assert subjects(control) == ["c", "b", "a"]
+    assert subjects(control, "?state=open") == ["c", "b"]
+    assert subjects(control, "?state=resolved") == ["a"]
+    assert subjects(control, "?kind=source_silent&state=open") == ["c"]
+    first = control.api("GET", "/notices?limit=2").json
+    rest = control.api("GET", f"/notices?limit=2&after={first['after']}").json
+    assert [each["id"] for each in first["items"] + rest["items"]] == [3, 2, 1]
+    assert rest["after"] is None
+
+
+def test_one_notice_says_everything(control: Running) -> None:
+    """What, how bad, since when, and what to do."""
+    fill(control)
+    assert control.api("GET", "/notices/2").json == {
+        "id": 2,
+        "kind": "role_down",
+        "severity": "critical",
+        "subject": "b",
+        "message": "Role b does not run: x.",
+        "nextStep": "Look at its last log lines and start it again (hookline up does so by itself).",
+        "count": 1,
+        "openedAt": "2025-10-09T08:53:20.123Z",
+        "lastSeenAt": "2025-10-09T08:53:20.123Z",
+        "resolvedAt": None,
+        "acknowledgedAt": None,
+        "webhooksWaiting": 0,
+        "webhookError": None,
+    }
+
+
+def test_acknowledging_is_noted_once(control: Running) -> None:
+    """The first time stays, and the notice stays open."""
+    fill(control)
+    first = control.api("POST", "/notices/2/acknowledge").json
+    assert first["acknowledgedAt"] is not None
+    assert control.api("POST", "/notices/2/acknowledge").json == first
+    assert subjects(control, "?state=open") == ["c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/notices/99", 404, "not_found"),
+        ("GET", "/notices/x", 404, "not_found"),
+        ("POST", "/notices/99/acknowledge", 404, "not_found"),
+        ("GET", "/notices?state=new", 400, "invalid_parameter"),
+        ("GET", "/notices?after=x", 400, "invalid_parameter"),
+    ],
+)
+def test_what_is_not_there_or_cannot_be_asked(asked: Running, method: str, path: str, status: int, code: str) -> None:
+    """Each is a problem with its code."""
+    answer = asked.api(method, path)
+    assert (answer.status, answer.json["code"]) == (status, code)

@@ -21,6 +21,10 @@ class NotFound(CommandFailed):
     """The object asked for does not exist."""
 
 
+class NoAnswer(CommandFailed):
+    """The server cannot be reached, or is not ready: trying again may help."""
+
+
 class AdminApi:
     """Requests to one server; a connection per request."""
 
@@ -41,11 +45,25 @@ class AdminApi:
             payload = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         status, content_type, data = exchange(self.url + "/api/v1" + path, method, payload, headers)
-        text = data.decode("utf-8", "replace")
-        answer = json.loads(text) if "json" in content_type and text else text
+        answer = _decoded(content_type, data)
         if status >= 400:
             raise self._failure(status, method, path, answer)
         return answer
+
+    def open(self, path: str, headers: dict[str, str], silence_seconds: float) -> http.client.HTTPResponse:
+        """GET ``/api/v1`` + path and return the answer unread; no part of it may take longer than the silence."""
+        connection = _connection(self.url, silence_seconds)
+        every = {"Authorization": f"Bearer {self._token}", **headers}
+        try:
+            connection.request("GET", urlsplit(self.url).path + "/api/v1" + path, headers=every)
+            answer = connection.getresponse()
+            if answer.status == 200:
+                return answer
+            data = answer.read(ANSWER_BYTES_MAX)
+        except (OSError, http.client.HTTPException) as error:
+            raise _no_answer(self.url, error) from None
+        failure = self._failure(answer.status, "GET", path, _decoded(answer.getheader("Content-Type", ""), data))
+        raise NoAnswer(str(failure)) if answer.status == 503 else failure
 
     def sources(self) -> list[Json]:
         """Every source (pages of 200)."""
@@ -75,21 +93,32 @@ class AdminApi:
 def exchange(url: str, method: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
     """One HTTP exchange: status, content type and body; raise CommandFailed when the server cannot be reached."""
     parts = urlsplit(url)
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        connection = http.client.HTTPSConnection(
-            parts.netloc, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context()
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_SECONDS)
+    connection = _connection(url, TIMEOUT_SECONDS)
     try:
         connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
         response = connection.getresponse()
         return response.status, response.getheader("Content-Type", ""), response.read(ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
-        place = f"{parts.scheme}://{parts.netloc}"
-        raise CommandFailed(
-            f"no answer from Hookline at {place} ({error}); is it running (hookline up), and is that its address?"
-        ) from None
+        raise _no_answer(url, error) from None
     finally:
         connection.close()
+
+
+def _connection(url: str, timeout_seconds: float) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.netloc, timeout=timeout_seconds, context=ssl.create_default_context())
+    return http.client.HTTPConnection(parts.netloc, timeout=timeout_seconds)
+
+
+def _no_answer(url: str, error: Exception) -> NoAnswer:
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}"
+    return NoAnswer(
+        f"no answer from Hookline at {place} ({error}); is it running (hookline up), and is that its address?"
+    )
+
+
+def _decoded(content_type: str, data: bytes) -> Json:
+    text = data.decode("utf-8", "replace")
+    return json.loads(text) if "json" in content_type and text else text

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from hookline.cli.listen import Arrival
+from hookline.cli.terminal_text import printable
 
 VERDICTS = {"valid": ("✓ signed", "green"), "invalid": ("✗ wrong signature", "red"), "missing": ("✗ unsigned", "red")}
 
@@ -63,13 +64,8 @@ def _title(body: object) -> str:
         return "not JSON"
     words = [str(body.get(name)) for name in ("type", "event", "name", "groupId") if body.get(name)]
     who = body.get("userId") or body.get("User ID") or body.get("anonymousId")
-    return _printable(" ".join(words) + (f" by {who}" if who else ""))
+    return printable(" ".join(words) + (f" by {who}" if who else ""))
 
 
 def _pretty(body: object) -> str:
-    return _printable(json.dumps(body, indent=2, ensure_ascii=False), keep="\n")
-
-
-def _printable(text: str, keep: str = "") -> str:
-    """Control characters made visible, so that an event cannot steer the terminal."""
-    return "".join(c if c.isprintable() or c in keep else f"\\u{ord(c):04x}" for c in text)
+    return printable(json.dumps(body, indent=2, ensure_ascii=False), keep="\n")

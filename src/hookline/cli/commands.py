@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, validators
 
 from hookline import __version__
 from hookline.cli.failure import CommandFailed
@@ -355,6 +355,48 @@ def why(message_id: str, /, *, source: str | None = None, as_json: Json = False,
     fate = fate_of(server.admin(), message_id, source)
     print(json.dumps(fate, indent=2, ensure_ascii=False) if as_json else "\n".join(lines(fate)))
     return 0
+
+
+@app.command(group=EVENTS)
+def tail(
+    *,
+    source: str | None = None,
+    type: MessageType | None = None,
+    event: str | None = None,
+    user: str | None = None,
+    destination: str | None = None,
+    fate: str | None = None,
+    last: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000))] = 10,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """Follow the events: one line for each as it comes, and again when its fate changes. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    source
+        Only this source (its id).
+    type
+        Only this kind of call.
+    event
+        Only this event, or pages and screens of this name.
+    user
+        Only this user.
+    destination
+        Only events routed to this destination (its id), with the fate they have there.
+    fate
+        Only events of this fate, such as delivered, retrying or failed.
+    last
+        Begin with so many of the last events.
+    as_json
+        Print one JSON object per line.
+    """
+    from hookline.cli.tail import TailFilter
+    from hookline.cli.tail import tail as follow
+    from hookline.cli.tail_lines import shower
+
+    wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, fate=fate)
+    return follow(server.admin(), wanted, last, shower(wanted, as_json), every_change=as_json)
 
 
 @app.command(group=SERVICE)

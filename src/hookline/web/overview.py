@@ -9,6 +9,7 @@ from urllib.parse import quote
 from hookline.control.event_log import EventFilter, LoggedEvent, event_name
 from hookline.control.role_metrics import RoleReport
 from hookline.control.services import Services
+from hookline.outcomes.urgency import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.connection_views import DestinationView, SourceView, destination_views, source_view
 from hookline.web.first_steps import First, create_source_line, first_steps
@@ -22,17 +23,6 @@ EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
 THINGS_SHOWN = 50
 ROLES = ("collect", "deliver", "control")
-# The fate that matters most to somebody who looks stands for the whole event.
-URGENCY = (
-    "failed",
-    "expired",
-    "expired_by_retention",
-    "rejected",
-    "retrying",
-    "parked",
-    "waiting",
-    "delivered",
-)
 
 
 class RoleView(NamedTuple):
@@ -107,7 +97,7 @@ def event_view(logged: LoggedEvent) -> EventView:
     fate = logged.fate
     # Destinations that the source does not feed are told on the event's own page; here they would be noise.
     concerned = [each for each in fate.destinations if each.fate != "not_routed"] or list(fate.destinations)
-    ranked = sorted(concerned, key=lambda each: _urgency(each.fate))
+    ranked = sorted(concerned, key=lambda each: urgency(each.fate))
     reason = fate.rejection.message if fate.rejection else ranked[0].reason if ranked else NO_DESTINATION
     return EventView(
         key=logged.cursor,
@@ -138,7 +128,3 @@ def role_view(name: str, report: RoleReport | None) -> RoleView:
     started, memory = report.number(PROCESS_STARTED), report.number(PROCESS_MEMORY)
     since = iso_seconds(started) if started else None
     return RoleView(name, "good", "●", "running", since, f"{number(memory / 1024**2)} MB" if memory else None)
-
-
-def _urgency(fate: str) -> int:
-    return URGENCY.index(fate) if fate in URGENCY else len(URGENCY)

@@ -1,0 +1,85 @@
+"""Which events ``hookline tail`` shows, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookline.cli.event_stream import StreamMessage
+from hookline.cli.tail import TailFilter
+from hookline.cli.tail_lines import columns, left_out, shower
+
+
+def event(**fields: Any) -> dict[str, Any]:
+    """An event as the API tells it: delivered to one destination, retried at another, not meant for a third."""
+    destinations = [("crm", "delivered"), ("erp", "retrying"), ("far", "not_routed")]
+    return {
+        "messageId": "m1",
+        "source": "site",
+        "type": "track",
+        "userId": "u1",
+        "receivedAt": "2026-01-05T09:30:00.123Z",
+        "fate": None,
+        "rejection": None,
+        "event": {"event": "Signed Up", "anonymousId": "a1"},
+        "destinations": [{"id": id, "fate": fate} for id, fate in destinations],
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "takes"),
+    [
+        ({}, True),
+        ({"source": "site", "type": "track", "event": "Signed Up", "user": "u1"}, True),
+        ({"source": "app"}, False),
+        ({"type": "page"}, False),
+        ({"event": "Signed"}, False),
+        ({"user": "a1"}, False),
+        ({"destination": "crm"}, True),
+        ({"destination": "far"}, False),
+        ({"fate": "retrying"}, True),
+        ({"fate": "not_routed"}, False),
+        ({"fate": "retrying", "destination": "crm"}, False),
+        ({"fate": "delivered", "destination": "crm"}, True),
+    ],
+)
+def test_filters(wanted: dict[str, str], takes: bool) -> None:
+    """Each must hold; a fate is that at the destination when one is named."""
+    assert TailFilter(**wanted).takes(event()) is takes
+
+
+def test_a_user_without_an_id_has_the_anonymous_one() -> None:
+    """As the events list of the API takes it."""
+    assert TailFilter(user="a1").takes(event(userId=None))
+
+
+def test_the_most_urgent_fate_stands_for_all() -> None:
+    """Unless a destination is asked for; an event of no destination has its own."""
+    assert TailFilter().fate_of(event()) == "retrying"
+    assert TailFilter(destination="crm").fate_of(event()) == "delivered"
+    assert TailFilter().fate_of(event(destinations=[], fate="rejected")) == "rejected"
+    assert TailFilter().fate_of(event(destinations=[])) == "not_routed"
+
+
+def test_a_line_says_what_who_and_where_from() -> None:
+    """A shape beside the word; what came from outside cannot steer the terminal; a rejection has its reason."""
+    hostile = event(userId="\x1b[31mred", fate="rejected", rejection={"message": "A track call needs event."})
+    at, shape, fate, kind, rest = columns(TailFilter(), StreamMessage("event", hostile))
+    assert (at[-10:], shape, fate, kind) == (":30:00.123", "■", "rejected", "track")
+    assert rest == "Signed Up  \\u001b[31mred  site  A track call needs event."
+
+
+def test_without_a_name_the_id_is_shown() -> None:
+    """What is not JSON, or an identify call, has none."""
+    assert columns(TailFilter(), StreamMessage("event", event(event="not JSON", type="page")))[4].startswith("m1 ")
+
+
+def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """In both forms, with the number."""
+    message = StreamMessage("skipped", {"count": 80})
+    shower(TailFilter(), as_json=False)(message)
+    shower(TailFilter(), as_json=True)(message)
+    assert capsys.readouterr().out == left_out(message) + '\n{"kind": "skipped", "data": {"count": 80}}\n'
+    assert "1 event not" in left_out(StreamMessage("skipped", {"count": 1}))

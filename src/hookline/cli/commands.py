@@ -463,6 +463,20 @@ def simulate(
 
 
 @app.command(group=SERVICE)
+def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
+    """Look for what is wrong with this installation, and say what to do; works whether it runs or not.
+
+    Parameters
+    ----------
+    as_json
+        Print settings and findings as JSON.
+    """
+    from hookline.cli.doctor import doctor as examine
+
+    return examine(server, as_json)
+
+
+@app.command(group=SERVICE)
 def bench(
     scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "all"] = "all",
     /,

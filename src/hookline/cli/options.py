@@ -36,6 +36,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     connections: str | None
     quickstart: bool = False
     one_time_link: bool = False
+    origins: dict[str, str] = {}
+    """Where each setting came from, by key."""
 
 
 def parse(command: str, arguments: Sequence[str]) -> Launch:
@@ -43,17 +45,20 @@ def parse(command: str, arguments: Sequence[str]) -> Launch:
     options = vars(parser(command).parse_args(arguments))
     config, connections = options.pop("config"), options.pop("connections", None)
     quickstart, one_time_link = options.pop("quickstart", False), options.pop("one_time_link", False)
-    settings, _ = load(Path(config) if config else None, flags=options)
+    settings, loaded = load(Path(config) if config else None, flags=options)
+    origins = {origin.key: origin.source for origin in loaded}
     if quickstart:
         networks = tuple(dict.fromkeys((*settings.deliver.allow_networks, *LOOPBACK_NETWORKS)))
         settings = msgspec.structs.replace(
             settings, deliver=msgspec.structs.replace(settings.deliver, allow_networks=networks)
         )
+        origins["deliver.allow_networks"] = "flag --quickstart"
     return Launch(
         settings=settings,
         connections=_connections_file(connections) if command in ("up", "control") else None,
         quickstart=quickstart,
         one_time_link=one_time_link,
+        origins=origins,
     )
 
 

@@ -22,7 +22,8 @@ HEADS: dict[Which, int] = {"control": 2, "deliver": 1}
 
 FILE_MODE = 0o600
 MIGRATION_SECONDS_MAX = 3_600.0
-_ENGINE_MIN = (3, 51, 3)
+ENGINE_VERSION_MIN = (3, 51, 3)
+"""Before it, two writers can corrupt a write-ahead log."""
 
 
 class DatabaseError(Exception):
@@ -54,7 +55,7 @@ def ensure(path: Path, which: Which) -> None:
 
     Raise DatabaseTooNew for a file of a newer version, DatabaseError for one that is not ours or cannot be migrated.
     """
-    if engine.sqlite_version_info < _ENGINE_MIN:
+    if engine.sqlite_version_info < ENGINE_VERSION_MIN:
         raise DatabaseError(
             f"SQLite {engine.sqlite_version} can corrupt its files under two writers; install pysqlite3 0.6.1 or newer"
         )

@@ -83,13 +83,23 @@ METRICS: dict[str, Metric] = {
 PROCESS_STARTED = "process_start_time_seconds"
 PROCESS_MEMORY = "process_resident_memory_bytes"
 """What ``publish`` adds for every role, under the names that Prometheus uses everywhere."""
+PROCESS_CLOCK_SHIFT = "process_clock_shift_seconds"
+"""By how much the clock was set since the role started; for ``hookline doctor``, not served."""
 
+# Unlike the monotonic clock this one goes on while the machine sleeps.
+_STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _started_seconds = time.time()
+_started_steady_seconds = time.clock_gettime(_STEADY_CLOCK)
 
 
 def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
     """Write a role's values, replacing the old ones at once; a full disk only delays them."""
-    values = {PROCESS_STARTED: round(_started_seconds, 3), PROCESS_MEMORY: _resident_bytes(), **values}
+    values = {
+        PROCESS_STARTED: round(_started_seconds, 3),
+        PROCESS_MEMORY: _resident_bytes(),
+        PROCESS_CLOCK_SHIFT: round(clock_shift_seconds(), 3),
+        **values,
+    }
     target = run_folder / f"metrics-{role}.json"
     scratch = run_folder / f"metrics-{role}.json.new"
     try:
@@ -97,6 +107,12 @@ def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
         os.replace(scratch, target)
     except OSError:
         scratch.unlink(missing_ok=True)
+
+
+def clock_shift_seconds() -> float:
+    """By how much the clock was set since this process started; forward is above zero."""
+    steady = time.clock_gettime(_STEADY_CLOCK) - _started_steady_seconds
+    return time.time() - _started_seconds - steady
 
 
 def _resident_bytes() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hookline.control.exposition import exposition
 from hookline.control.role_metrics import RoleMetrics
-from hookline.telemetry.metrics import METRICS, histogram, publish
+from hookline.telemetry.metrics import METRICS, PROCESS_CLOCK_SHIFT, histogram, publish
 from tests.unit.control.running import Running
 
 
@@ -77,3 +77,10 @@ def test_control_counts_its_own_answers(control: Running) -> None:
     assert 'hookline_control_requests_total{status="200"} 1.0' in text
     assert 'hookline_control_requests_total{status="404"} 1.0' in text
     assert 'process_resident_memory_bytes{role="control"}' in text
+
+
+def test_a_role_says_by_how_much_its_clock_was_set(tmp_path: Path) -> None:
+    """Nobody has set it since this process started; the value is not for scrapers."""
+    text = text_of(tmp_path, {})
+    assert abs(RoleMetrics(tmp_path).reports()["deliver"].number(PROCESS_CLOCK_SHIFT)) < 2
+    assert "clock_shift" not in text

@@ -1,0 +1,148 @@
+"""What people configured: settings, connections and destinations, and whether it is in force and of use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hookline.cli.admin_api import AdminApi
+from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.here import Here
+from hookline.cli.failure import CommandFailed
+from hookline.connections.feed import Feed
+from hookline.connections.model import Destination
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
+from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
+from hookline.control.conditions.finding import BREAKER_OPEN
+from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
+from hookline.control.read_only import ReadOnly
+from hookline.deliver.guard import Guard
+
+SHOWN_MAX = 10
+"""Of one kind of finding; the rest is counted."""
+
+
+def check_settings(here: Here) -> Iterator[Finding]:
+    """Settings that contradict each other or the running server."""
+    found = list(_wrong_settings(here))
+    yield from found
+    if not found:
+        yield Finding("settings", "ok", "all can be used")
+
+
+def _wrong_settings(here: Here) -> Iterator[Finding]:
+    if here.differs:
+        message = f"the server runs with other values of {', '.join(here.differs)} than are set here"
+        yield Finding("settings", "warn", message, "Restart it to use the new ones.")
+    token, notices = here.settings.control.admin_token, here.settings.notices
+    if token is not None and len(token) < TOKEN_CHARACTERS_GOOD:
+        next_step = f"Use {TOKEN_CHARACTERS_GOOD} characters or more."
+        yield Finding("settings", "warn", "control.admin_token is short enough to be guessed", next_step)
+    try:
+        checked(here.settings)
+    except InvalidNoticeWebhooks as error:
+        yield Finding("settings", "fail", str(error), "Correct it; Hookline does not start like this.")
+    if notices.webhooks and not notices.secret:
+        next_step = "Set notices.secret, so that its receiver can tell ours from others."
+        yield Finding("settings", "warn", "notices are sent unsigned", next_step)
+    elif notices.secret and _can_be_told(here, notices.secret):
+        try:
+            resolve(notices.secret, here.settings)
+        except SecretMissing as error:
+            yield Finding("settings", "fail", f"notices.secret: {error}", "Until then no notice is sent.")
+
+
+def check_connections(here: Here) -> Iterator[Finding]:
+    """The connections file, and whether the server has what it says."""
+    from hookline.connections.file import check  # here: YAML is wanted rarely
+
+    named = here.launch.connections if here.launch is not None else None
+    file = Path(named) if named else Path("connections.yaml")
+    if not file.is_file():
+        yield Finding("connections", "ok", "no connections file is used here")
+        return
+    problems = check(file)
+    for problem in problems[:SHOWN_MAX]:
+        yield Finding("connections", "fail", f"{file}: {problem}", f"hookline check {file} shows all of them.")
+    if problems:
+        return
+    control = here.reports.get("control")
+    if control is None or not control.fresh:
+        yield Finding("connections", "ok", f"{file} is valid; it is applied at the next start")
+        return
+    try:
+        changes = _changes(here.server.admin(), file)
+    except CommandFailed as failure:
+        yield Finding("connections", "warn", f"{file} is valid; whether it is applied cannot be told", str(failure))
+        return
+    if changes:
+        message = f"{file} is valid and not applied: {changes} object{'s' if changes > 1 else ''} would change"
+        yield Finding("connections", "warn", message, f"hookline diff {file}, then hookline apply {file}")
+    else:
+        yield Finding("connections", "ok", f"{file} is valid and applied")
+
+
+def check_destinations(here: Here) -> Iterator[Finding]:
+    """Enabled destinations whose breaker is open or whose settings cannot be used."""
+    feed = Feed(here.settings.data_path / "control.db")
+    try:
+        snapshot = feed.load()
+    finally:
+        feed.close()
+    enabled = [each for each in snapshot.destinations if each.id in snapshot.lanes]
+    lanes = {snapshot.lanes[each.id].number: each.id for each in enabled}
+    failing = _open_breakers(here, lanes)
+    unusable = [sentence for each in enabled for sentence in _unusable(here, each, each.id in failing)]
+    yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
+    known = [f"{id}: its breaker is open; events wait" for id in sorted(failing)]
+    yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
+    if not unusable and not failing:
+        yield Finding("destinations", "ok", f"{len(enabled)} enabled, no breaker open")
+
+
+def _bounded(sentences: Sequence[str], next_step: str) -> Iterator[Finding]:
+    for sentence in sentences[:SHOWN_MAX]:
+        yield Finding("destinations", "fail", sentence, next_step)
+    if len(sentences) > SHOWN_MAX:
+        yield Finding("destinations", "fail", f"{len(sentences) - SHOWN_MAX} more like these", next_step)
+
+
+def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:
+    deliver = here.reports.get("deliver")
+    if deliver is not None and deliver.fresh:
+        return {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} & set(lanes.values())
+    database = ReadOnly(here.settings.data_path / "deliver.db")
+    try:
+        connection = database.open()
+        rows = connection.execute("SELECT lane FROM lanes WHERE state = 'open'").fetchall() if connection else []
+    finally:
+        database.close()
+    return {lanes[lane] for (lane,) in rows if lane in lanes}
+
+
+def _unusable(here: Here, destination: Destination, is_open: bool) -> Iterator[str]:
+    secrets = [value for webhook in destination.settings.webhooks for value in webhook.headers.values()]
+    secrets += [destination.settings.shared_secret] if destination.settings.shared_secret else []
+    if is_open or all(_can_be_told(here, secret) for secret in secrets):
+        try:
+            resolve_all(destination, here.settings)
+        except SecretMissing as error:
+            yield f"{destination.id}: {error}"
+    guard = Guard(here.settings.deliver.allow_networks)
+    for webhook in destination.settings.webhooks:
+        url = parse_receiver_url(webhook.url)
+        refusal = guard.refusal(url.host) if url.is_ip else guard.name_refusal(url.host)
+        if refusal is not None:
+            yield f"{destination.id}: {refusal}"
+
+
+def _can_be_told(here: Here, secret: str) -> bool:
+    """Whether this shell sees the secret as the server does: the variables of a running server are its own."""
+    return not (here.runs and is_reference(secret) and secret.startswith("env:"))
+
+
+def _changes(admin: AdminApi, file: Path) -> int:
+    document = file.read_text(encoding="utf-8-sig")
+    answer = admin.request("POST", "/connections/apply", {"document": document, "dryRun": True})
+    return sum(change["action"] in ("create", "change", "delete") for change in answer["changes"])

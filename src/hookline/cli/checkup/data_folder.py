@@ -1,0 +1,106 @@
+"""The data folder: there and ours, room for what it may hold, and nothing in it that others can read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.here import Here
+
+PRIVATE_FILES = ("admin-token", "control.db", "deliver.db", "run/launch.json")
+SECRET_KEYS = ("control.admin_token", "notices.secret")
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_folder(here: Here) -> Iterator[Finding]:
+    """Whether Hookline can work in it."""
+    path = here.settings.data_path
+    if not path.exists():
+        parent = next(each for each in path.parents if each.exists())
+        if os.access(parent, os.W_OK | os.X_OK):
+            yield Finding("data_folder", "warn", f"{path} is not there yet", "hookline up makes it.")
+        else:
+            message = f"{path} is not there and cannot be made: {parent} is not writable"
+            yield Finding("data_folder", "fail", message, "Choose another folder with data_dir, or make it by hand.")
+    elif not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        message = f"{path} is not a folder that this user can write to"
+        yield Finding("data_folder", "fail", message, "Run this as the user that runs Hookline, or change its owner.")
+    else:
+        yield Finding("data_folder", "ok", str(path))
+
+
+def check_disk(here: Here) -> Iterator[Finding]:
+    """Free space against what retention and the duplicate index may still grow to."""
+    path, settings = here.settings.data_path, here.settings
+    if not path.is_dir():
+        return
+    status = os.statvfs(path)
+    free = status.f_bavail * status.f_frsize
+    journal, index = folder_bytes(path / "journal"), folder_bytes(path / "index")
+    growth = max(0, settings.retention.bytes - journal) + max(0, settings.dedup.bytes - index)
+    used = f"events take {in_words(journal)} of {in_words(settings.retention.bytes)}"
+    if free < max(settings.notices.disk_free, 1) or (status.f_files and not status.f_favail):
+        message = f"{in_words(free)} free: nearly full; {used}"
+        yield Finding("disk", "fail", message, "Make room, or lower retention.bytes; a full disk is answered 503.")
+    elif free < growth:
+        message = f"{in_words(free)} free, {in_words(growth)} may still be needed; {used}"
+        least = in_words(max(0, settings.retention.bytes - (growth - free)))
+        yield Finding("disk", "warn", message, f"Make room, or set retention.bytes to at most {least}.")
+    else:
+        yield Finding("disk", "ok", f"{in_words(free)} free, at most {in_words(growth)} more needed; {used}")
+
+
+def check_permissions(here: Here) -> Iterator[Finding]:
+    """Files that hold secrets, and the settings file when it does."""
+    path = here.settings.data_path
+    open_to_others = [each for each in (path, *(path / name for name in PRIVATE_FILES)) if _mode(each) & OTHERS]
+    for each in open_to_others:
+        wanted = "700" if each.is_dir() else "600"
+        message = f"{each} can be read or written by others (mode {_mode(each):o})"
+        yield Finding("permissions", "fail", message, f"chmod {wanted} {each}")
+    config = settings_file(here)
+    if config is not None and _mode(config) & OTHERS:
+        message = f"{config} holds a secret and can be read by others (mode {_mode(config):o})"
+        yield Finding("permissions", "fail", message, f"chmod 600 {config}, or give the secret in the environment.")
+        return
+    if not open_to_others and path.is_dir():
+        yield Finding("permissions", "ok", "only this user can read the data folder and the secrets")
+
+
+def settings_file(here: Here) -> Path | None:
+    """The settings file, if a secret stands in it."""
+    for origin in here.origins:
+        if origin.key in SECRET_KEYS and origin.source.startswith("file "):
+            secret = str(origin.value)
+            return None if secret.startswith(("env:", "file:")) else Path(origin.source.removeprefix("file "))
+    return None
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all files below a folder; those that go meanwhile are left out."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def in_words(count: int) -> str:
+    """Bytes as the settings write them."""
+    for unit, size in (("TB", 1024**4), ("GB", 1024**3), ("MB", 1024**2)):
+        if count >= 10 * size or (unit == "MB"):
+            return f"{count / size:,.0f} {unit}"
+    return str(count)
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0

@@ -1,0 +1,81 @@
+"""The installation that is looked at: its settings with their origin, and whether it runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.cli.options import Launch
+from hookline.cli.target import Target
+from hookline.cli.up import LAUNCH_FILE, read
+from hookline.control.role_metrics import RoleMetrics, RoleReport
+from hookline.settings import Origin, Settings, load, value_of
+
+
+class Here(NamedTuple):
+    """``settings`` and ``origins`` are the running server's where it was started with ``up``, else those of this shell;
+    ``differs`` names settings that this shell has other values for."""
+
+    settings: Settings
+    origins: list[Origin]
+    differs: list[str]
+    launch: Launch | None
+    reports: Mapping[str, RoleReport]
+    server: Target
+
+    @property
+    def runs(self) -> bool:
+        """Whether any role works in the data folder right now."""
+        return any(report.fresh for report in self.reports.values())
+
+
+def look(server: Target) -> Here:
+    """Find the installation; raise SettingsError when the settings of this shell cannot be read."""
+    own, origins = load(server.config, flags={"data_dir": server.data_dir})
+    folder = own.data_path
+    supervised = _lives(folder / "lock")
+    reports = {
+        role: report._replace(fresh=report.fresh and (supervised or _lives(folder / "run" / f"{role}.lock")))
+        for role, report in RoleMetrics(folder).reports().items()
+    }
+    launch = _launch(folder) if supervised else None
+    if launch is None:
+        return Here(own, origins, [], None, reports, server)
+    started = [
+        Origin(origin.key, value_of(launch.settings, origin.key), launch.origins.get(origin.key, "unknown"))
+        for origin in origins
+    ]
+    differs = [
+        was.key
+        for was, now in zip(started, origins, strict=True)
+        # Only what this shell sets counts: it may stand elsewhere than where the server was started, and without flags.
+        if was.value != now.value and now.source.startswith(("file", "env")) and not was.source.startswith("flag")
+    ]
+    return Here(launch.settings, started, differs, launch, reports, server)
+
+
+def _launch(folder: Path) -> Launch | None:
+    try:
+        return read(folder / "run" / LAUNCH_FILE)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _lives(lock: Path) -> bool:
+    """Whether the process that wrote itself into a lock is alive; a number given to another program is not ours.
+
+    The lock itself is not touched: whoever holds it for a moment would keep a server from starting.
+    """
+    try:
+        pid = int(lock.read_text() or 0)
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return False
+    try:
+        return pid > 0 and b"hookline" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return pid > 0  # no /proc here

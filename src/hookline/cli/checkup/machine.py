@@ -1,0 +1,126 @@
+"""The machine: versions, limits and the clock."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import resource
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from hookline import __version__
+from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.here import Here
+from hookline.collect.limits import CONNECTIONS_MAX
+from hookline.database.open import ENGINE_VERSION_MIN
+from hookline.database.sqlite import engine
+from hookline.journal.local.reader import LocalReader
+from hookline.telemetry.metrics import PROCESS_CLOCK_SHIFT
+
+LIBRARIES = ("uvloop", "httptools", "msgspec", "litestar", "uvicorn", "cryptography")
+OPEN_FILES_BESIDE = 4_096
+"""Files, and connections to receivers, beside those of clients."""
+SHIFT_SECONDS = 2.0
+AHEAD_SECONDS = 5.0
+_STA_UNSYNC = 0x40
+
+
+def check_versions(here: Here) -> Iterator[Finding]:
+    """What is installed, and the one thing that must not be older."""
+    installed = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    message = f"Hookline {__version__}, Python {platform.python_version()}, SQLite {engine.sqlite_version}, {installed}"
+    yield sqlite_finding(engine.sqlite_version_info) or Finding("versions", "ok", message)
+
+
+def sqlite_finding(found: tuple[int, ...]) -> Finding | None:
+    """What is wrong with this version of SQLite, if anything."""
+    if found >= ENGINE_VERSION_MIN:
+        return None
+    text, least = ".".join(map(str, found)), ".".join(map(str, ENGINE_VERSION_MIN))
+    return Finding(
+        "versions",
+        "fail",
+        f"SQLite {text} can corrupt its files under two writers (fixed in {least})",
+        "Install pysqlite3 0.6.1 or newer from a wheel.",
+    )
+
+
+def check_limits(here: Here) -> Iterator[Finding]:
+    """Open files against connections; the service raises the soft limit to the hard one by itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = CONNECTIONS_MAX + OPEN_FILES_BESIDE
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        shown = "without a limit" if hard == resource.RLIM_INFINITY else f"{hard:,} allowed"
+        yield Finding("limits", "ok", f"open files: {shown}, {needed:,} needed at most")
+    else:
+        yield Finding(
+            "limits",
+            "warn",
+            f"open files: {hard:,} allowed here; {CONNECTIONS_MAX:,} client connections would need {needed:,}",
+            f"Raise the limit of the service (ulimit -Hn, LimitNOFILE in systemd) to {needed}.",
+        )
+
+
+def check_clock(here: Here) -> Iterator[Finding]:
+    """Jumps since the roles started, events from the future, and whether the system keeps the time by NTP."""
+    findings = [*_shifts(here), *_from_the_future(here), *_synchronised()]
+    if all(finding.status == "ok" for finding in findings):
+        synchronised = "".join(f"; {finding.message}" for finding in findings)
+        yield Finding("clock", "ok", f"no jumps seen{synchronised}")
+    else:
+        yield from (finding for finding in findings if finding.status != "ok")
+
+
+def _shifts(here: Here) -> Iterator[Finding]:
+    for role, report in here.reports.items():
+        shift = report.number(PROCESS_CLOCK_SHIFT) if report.fresh else 0.0
+        if abs(shift) > SHIFT_SECONDS:
+            way = "forward" if shift > 0 else "back"
+            message = f"the clock was set {way} by {abs(shift):.0f} s since {role} started"
+            yield Finding("clock", "warn", message, "Let NTP keep it; retries and windows follow the clock.")
+
+
+def _from_the_future(here: Here) -> Iterator[Finding]:
+    journal = LocalReader(here.settings.data_path / "journal")
+    try:
+        newest = [journal.get(each, journal.end(each) - 1) for each in journal.partitions() if journal.end(each)]
+    finally:
+        journal.close()
+    ahead = max((record.received_at / 1000 - time.time() for record in newest if record is not None), default=0.0)
+    if ahead > AHEAD_SECONDS:
+        message = f"the newest event was received {ahead:.0f} s in the future: the clock was set back"
+        yield Finding("clock", "warn", message, "Set the clock right, and let NTP keep it.")
+
+
+class _Timex(ctypes.Structure):
+    """The first fields of the kernel's ``struct timex``, and room for the others."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 512),
+    )
+
+
+def _synchronised() -> Iterator[Finding]:
+    """What the kernel says (adjtimex, Linux only); reading it needs no rights."""
+    timex = _Timex()
+    try:
+        if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:
+            return
+    except (OSError, AttributeError):
+        return
+    if timex.status & _STA_UNSYNC:
+        yield Finding(
+            "clock",
+            "warn",
+            "the system does not say that its clock is synchronised",
+            "Run chrony, systemd-timesyncd or ntpd here, or on the host of this container.",
+        )
+    else:
+        yield Finding("clock", "ok", f"synchronised, off by at most {timex.maxerror / 1000:.0f} ms")

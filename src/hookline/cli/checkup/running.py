@@ -1,0 +1,88 @@
+"""Whether the service runs: its roles, its ports, and what it has to say about itself."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from hookline.cli.address import url_of
+from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.here import Here
+from hookline.cli.options import ROLES
+from hookline.control.read_only import ReadOnly
+from hookline.settings import parse_listen
+
+ANSWER_SECONDS_MAX = 3.0
+NOTICES_SHOWN_MAX = 10
+
+
+def check_roles(here: Here) -> Iterator[Finding]:
+    """Each role, from its own report of the last seconds."""
+    away = [role for role in ROLES if role not in here.reports or not here.reports[role].fresh]
+    if not here.runs and here.launch is None:
+        yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")
+    elif away:
+        message = f"{', '.join(away)} {'does' if len(away) == 1 else 'do'} not run (no report for more than 5 s)"
+        yield Finding("roles", "fail", message, "Look at its last log lines; hookline up starts it again by itself.")
+    else:
+        yield Finding("roles", "ok", f"{', '.join(ROLES)} run")
+
+
+def check_ports(here: Here) -> Iterator[Finding]:
+    """Whether the roles that run answer, and whether those that do not could listen."""
+    for role, listen in (("collect", here.settings.collect.listen), ("control", here.settings.control.listen)):
+        report = here.reports.get(role)
+        yield _answers(role, listen) if report is not None and report.fresh else _is_free(role, listen)
+
+
+def check_notices(here: Here) -> Iterator[Finding]:
+    """The notices that are open."""
+    database = ReadOnly(here.settings.data_path / "control.db")
+    try:
+        connection = database.open()
+        if connection is None:
+            return
+        query = "SELECT severity, message, next_step FROM notices WHERE resolved_at IS NULL ORDER BY severity, id"
+        rows = connection.execute(query).fetchall()
+    finally:
+        database.close()
+    as_of = "" if here.runs else " (as of when it last ran)"
+    for severity, message, next_step in rows[:NOTICES_SHOWN_MAX]:
+        yield Finding("notices", "fail" if severity == "critical" else "warn", message + as_of, next_step)
+    if len(rows) > NOTICES_SHOWN_MAX:
+        more = f"{len(rows) - NOTICES_SHOWN_MAX} more notices are open{as_of}"
+        yield Finding("notices", "warn", more, "GET /api/v1/notices?state=open lists them.")
+    if not rows:
+        yield Finding("notices", "ok", f"none is open{as_of}")
+
+
+def _answers(role: str, listen: str) -> Finding:
+    url = url_of(listen)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=ANSWER_SECONDS_MAX)
+    try:
+        connection.request("GET", "/readyz")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        next_step = f"Is {listen} the address it listens on, and does a firewall let this machine reach it?"
+        return Finding("ports", "fail", f"{role} does not answer at {url} ({error})", next_step)
+    finally:
+        connection.close()
+    if status == 200:
+        return Finding("ports", "ok", f"{role} answers at {url}")
+    next_step = "It is starting, or there is no room to store events: see its last log lines."
+    return Finding("ports", "fail", f"{role} answers at {url} that it is not ready ({status})", next_step)
+
+
+def _is_free(role: str, listen: str) -> Finding:
+    host, port = parse_listen(listen)
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        next_step = f"Stop what uses it, or set {role}.listen to another address."
+        return Finding("ports", "fail", f"{role} could not listen on {listen} ({error.strerror})", next_step)
+    return Finding("ports", "ok", f"{listen} is free for {role}")

@@ -1,0 +1,216 @@
+"""What ``hookline doctor`` finds, part by part."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.cli.checkup import configured, data_folder, machine, running
+from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.here import Here
+from hookline.cli.doctor import examine, shown, written
+from hookline.cli.target import Target
+from hookline.connections.store import Store
+from hookline.control.conditions.finding import Finding as Found
+from hookline.control.notice_log import NoticeLog
+from hookline.control.role_metrics import RoleReport
+from hookline.database.open import ensure, open_deliver
+from hookline.settings import Bytes, Control, Deliver, Notices, Origin, Retention, Seconds, Settings, Urls
+from tests.unit.connections.examples import change, destination, source
+
+
+def here(folder: Path, reports: dict[str, RoleReport] | None = None, **settings: Any) -> Here:
+    """An installation in a folder, with these reports of its roles."""
+    return Here(Settings(data_dir=str(folder), **settings), [], [], None, reports or {}, Target())
+
+
+def report(role: str, fresh: bool = True, **values: Any) -> dict[str, RoleReport]:
+    """What one role reports."""
+    return {role: RoleReport(role, fresh, values)}
+
+
+def found(check: Callable[[Here], Iterator[Finding]], at: Here) -> list[tuple[str, str]]:
+    """Status and sentence of each finding."""
+    return [(each.status, each.message) for each in examine(check, at)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data folder of our own."""
+    path = tmp_path / "data"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def test_little_disk_is_wrong_and_too_little_for_retention_worth_a_look(folder: Path) -> None:
+    """With a number for retention.bytes that would fit."""
+    ((status, message),) = found(data_folder.check_disk, here(folder, notices=Notices(disk_free=Bytes(2**80))))
+    assert (status, "nearly full" in message) == ("fail", True)
+    (finding,) = examine(data_folder.check_disk, here(folder, retention=Retention(bytes=Bytes(2**70))))
+    assert (finding.status, "set retention.bytes to at most" in str(finding.next_step)) == ("warn", True)
+    tiny = here(folder, retention=Retention(bytes=Bytes(1)), notices=Notices(disk_free=Bytes(0)))
+    assert found(data_folder.check_disk, tiny)[0][0] in ("ok", "warn")
+
+
+def test_files_that_others_can_read_are_named_with_the_command(folder: Path) -> None:
+    """The token, and the folder itself; what is not there is not missed."""
+    token = folder / "admin-token"
+    token.write_text("x")
+    token.chmod(0o644)
+    findings = examine(data_folder.check_permissions, here(folder))
+    assert [each.next_step for each in findings] == [f"chmod 600 {token}"]
+    token.chmod(0o600)
+    assert found(data_folder.check_permissions, here(folder))[0][0] == "ok"
+
+
+def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
+    """A reference to a secret is none."""
+    config = folder / "hookline.yaml"
+    config.write_text("x")
+    config.chmod(0o644)
+    for value, status in (("a-secret", "fail"), ("env:HOOKLINE_SECRET_OPS", "ok")):
+        origins = [Origin("notices.secret", value, f"file {config}")]
+        at = here(folder)._replace(origins=origins)
+        assert [each for each, _ in found(data_folder.check_permissions, at)] == [status]
+
+
+def test_a_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:
+    """One that is only not there yet is not; a file in its place is."""
+    assert found(data_folder.check_folder, here(tmp_path / "new" / "data"))[0][0] == "warn"
+    (tmp_path / "file").touch()
+    assert found(data_folder.check_folder, here(tmp_path / "file"))[0][0] == "fail"
+
+
+def test_an_old_engine_is_wrong() -> None:
+    """3.51.2 still has the fault, 3.51.3 has not."""
+    assert machine.sqlite_finding((3, 51, 3)) is None
+    old = machine.sqlite_finding((3, 51, 2))
+    assert old is not None
+    assert (old.status, "3.51.2 can corrupt" in old.message) == ("fail", True)
+
+
+def test_a_clock_that_was_set_is_told_by_role(folder: Path) -> None:
+    """From what the roles measured themselves."""
+    messages = [
+        message
+        for _, message in found(
+            machine.check_clock, here(folder, report("deliver", process_clock_shift_seconds=-3600.0))
+        )
+    ]
+    assert "the clock was set back by 3600 s since deliver started" in messages
+
+
+def test_roles_that_are_away_are_named(folder: Path) -> None:
+    """A role that never reported, and one that stopped; none at all is only worth a look."""
+    some = report("collect") | report("deliver", fresh=False)
+    assert found(running.check_roles, here(folder, some))[0] == (
+        "fail",
+        "deliver, control do not run (no report for more than 5 s)",
+    )
+    assert found(running.check_roles, here(folder))[0][0] == "warn"
+
+
+def test_a_port_in_use_by_another_is_wrong(folder: Path) -> None:
+    """Nothing of ours runs, and yet somebody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        at = here(folder, control=Control(listen=f"127.0.0.1:{other.getsockname()[1]}"))
+        messages = [message for status, message in found(running.check_ports, at) if status == "fail"]
+        assert any(message.startswith("control could not listen on") for message in messages)
+
+
+def test_a_role_that_reports_and_does_not_answer_is_wrong(folder: Path) -> None:
+    """Its port is closed although it runs."""
+    at = here(folder, report("control"), control=Control(listen="127.0.0.1:9"))
+    assert any("control does not answer" in message for _, message in found(running.check_ports, at))
+
+
+def test_open_notices_are_repeated_with_what_to_do(folder: Path) -> None:
+    """A critical one is wrong, a warning is worth a look, a resolved one is over."""
+    ensure(folder / "control.db", "control")
+    log = NoticeLog(folder / "control.db")
+    kinds = ("source_silent", "role_down", "disk_nearly_full")
+    log.settle([(Found(kind, "x", "y"), 0) for kind in kinds], [], [3], 0, [])
+    log.close()
+    findings = examine(running.check_notices, here(folder))
+    assert [each.status for each in findings] == ["fail", "warn"]
+    assert all(each.next_step for each in findings)
+
+
+def test_destinations_that_cannot_work_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret that is not there, and an address that is refused; a disabled destination does not matter."""
+    monkeypatch.delenv("HOOKLINE_SECRET_CRM", raising=False)
+    store = Store(folder / "control.db")
+    made = [
+        destination("crm", secret="env:HOOKLINE_SECRET_CRM"),
+        destination("inside", url="http://10.0.0.1/"),
+        destination("off", url="http://10.0.0.1/", enabled=False),
+        destination("fine"),
+    ]
+    change(store, source(), *made)
+    store.close()
+    messages = [message.partition(":")[0] for _, message in found(configured.check_destinations, here(folder))]
+    assert messages == ["crm", "inside"]
+    opened = here(folder, report("collect"), deliver=Deliver())
+    assert "crm" not in str(found(configured.check_destinations, opened))
+
+
+def test_open_breakers_are_known_from_the_report_or_the_last_checkpoint(folder: Path) -> None:
+    """Whether deliver runs or not."""
+    store = Store(folder / "control.db")
+    change(store, source(), destination("crm"), destination("erp"))
+    store.close()
+    connection = open_deliver(folder / "deliver.db")
+    connection.execute("INSERT INTO lanes VALUES (1, 0, 0, 'open', x'00')")
+    connection.close()
+    assert found(configured.check_destinations, here(folder)) == [("fail", "crm: its breaker is open; events wait")]
+    says = report("deliver", hookline_deliver_breaker_open={"destination": {"erp": 1, "crm": 0}})
+    assert found(configured.check_destinations, here(folder, says)) == [
+        ("fail", "erp: its breaker is open; events wait")
+    ]
+
+
+def test_notices_that_cannot_be_sent_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsigned, unusable, or without the secret that they are to be signed with."""
+    monkeypatch.delenv("HOOKLINE_SECRET_OPS", raising=False)
+    urls = Urls(("https://ops.example.com/",))
+    for notices, status, word in (
+        (Notices(webhooks=urls), "warn", "unsigned"),
+        (Notices(webhooks=Urls(("ftp://x",)), secret="x"), "fail", "notices.webhooks"),
+        (Notices(webhooks=urls, secret="env:HOOKLINE_SECRET_OPS"), "fail", "HOOKLINE_SECRET_OPS"),
+    ):
+        ((got, message),) = found(configured.check_settings, here(folder, notices=notices))
+        assert (got, word in message) == (status, True)
+
+
+def test_what_cannot_be_looked_at_is_a_finding(folder: Path) -> None:
+    """A damaged file does not end the visit."""
+    (folder / "control.db").write_bytes(os.urandom(4096))
+    ((status, message),) = found(configured.check_destinations, here(folder))
+    assert (status, "cannot be looked at" in message) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("deliver.timeout", Seconds(5.0), "5s"),
+        ("deliver.retry_first", Seconds(0.25), "0.25s"),
+        ("retention.events", Seconds(2_592_000.0), "30d"),
+        ("retention.bytes", Bytes(20 * 1024**3), "20GB"),
+        ("notices.disk_free", Bytes(0), "0B"),
+        ("deliver.allow_networks", ("10.0.0.0/8", "::1/128"), "10.0.0.0/8, ::1/128"),
+        ("control.admin_token", "hk_admin_long-enough-0123", "…0123"),
+        ("notices.secret", "env:HOOKLINE_SECRET_OPS", "env:HOOKLINE_SECRET_OPS"),
+        ("database.url", "postgresql://me:geheim@db/hookline", "postgresql://me:…@db/hookline"),
+        ("plan.grandfathered", False, "false"),
+        ("secrets.dir", None, "none"),
+    ],
+)
+def test_settings_are_written_as_in_a_file_and_secrets_masked(key: str, value: object, text: str) -> None:
+    """So that a line can be copied; a secret shows its last four characters."""
+    assert written(Origin(key, value, "default")) == text
+    assert "geheim" not in str(shown(Origin(key, value, "default")))

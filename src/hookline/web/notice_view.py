@@ -21,6 +21,7 @@ class NoticeView(NamedTuple):
     opened_at: str
     acknowledged: bool
     webhook_error: str
+    rank: int
 
 
 def notice_view(notice: Notice) -> NoticeView:
@@ -37,4 +38,5 @@ def notice_view(notice: Notice) -> NoticeView:
         opened_at=notice.opened_at,
         acknowledged=acknowledged,
         webhook_error=notice.webhook_error or "",
+        rank=list(MARKS).index(notice.severity),
     )

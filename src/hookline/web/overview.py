@@ -77,7 +77,7 @@ async def overview(services: Services) -> Overview:
     stations, asides = the_way(reports)
     notices = services.notices.newest(NOTICES_SHOWN, is_open=True)
     return Overview(
-        notices=[notice_view(each) for each in notices],
+        notices=sorted(map(notice_view, notices), key=lambda each: (each.acknowledged, each.rank)),
         notices_more=max(0, sum(services.own_metrics.notices_open.values()) - NOTICES_SHOWN),
         stations=stations,
         asides=asides,

@@ -100,7 +100,7 @@ class NoticeWatch:
     def _settle(self, notices: Mapping[Key, OpenNotice], found: Mapping[Key, tuple[Finding, int]], m: Moment) -> None:
         opened = [(finding, others) for key, (finding, others) in found.items() if key not in notices]
         resolved = [key for key in notices if key not in found]
-        opened += [(each, 0) for each in recoveries(resolved, found, m)]
+        opened += [(each, 0) for each in recoveries(resolved, m)]
         seen = [
             (notices[key].id, finding, others)
             for key, (finding, others) in found.items()
@@ -145,15 +145,13 @@ def bounded(found: Iterable[Finding], notices: Mapping[Key, object]) -> dict[Key
     return kept
 
 
-def recoveries(resolved: Iterable[Key], found: Mapping[Key, object], moment: Moment) -> list[Finding]:
-    """What is worth telling of notices just resolved: their subject is still wanted, and is well again."""
+def recoveries(resolved: Iterable[Key], moment: Moment) -> list[Finding]:
+    """What is worth telling of notices just resolved: their destination is still wanted, and is well again."""
     well: dict[Key, Finding] = {}
     for kind, subject in resolved:
-        told = KINDS[kind].recovers
-        still = any((other, subject) in found for other in KINDS if KINDS[other].recovers == told)
-        if told is None or still or subject not in moment.enabled or subject in (moment.open_breakers or ()):
-            continue
-        well[told, subject] = Finding(told, subject, "its breaker is closed")
+        told = KINDS[kind].followed_by
+        if told is not None and moment.is_well(subject):
+            well[told, subject] = Finding(told, subject, "")
     return list(well.values())
 
 

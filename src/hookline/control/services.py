@@ -10,6 +10,7 @@ from hookline.control.conditions.breakers import Breakers
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
+from hookline.control.conditions.pauses import Pauses
 from hookline.control.conditions.retention import Retention
 from hookline.control.conditions.roles import Roles
 from hookline.control.conditions.sources import Sources
@@ -82,6 +83,7 @@ def conditions_of(settings: Settings, store: Store) -> list[Condition]:
     """Everything that is looked at for notices."""
     data, thresholds = settings.data_path, settings.notices
     return [
+        Pauses(),
         Breakers(data, thresholds.breaker_open),
         DeadLetters(data, thresholds.dead_letters),
         Retention(data, settings.retention, thresholds.retention_ahead),

@@ -16,36 +16,46 @@ DETAIL_CHARACTERS_MAX = 500
 
 
 class Kind(NamedTuple):
-    """One kind. ``passing`` notices tell of a moment and are resolved at once; ``recovers`` names the kind that is
-    told when a notice of this one is resolved because its subject is well again."""
+    """One kind. ``passing`` notices tell of a moment and are resolved at once; ``followed_by`` names the one that is
+    told when a notice of this kind is resolved and its destination is well again."""
 
     severity: Severity
     noun: str
     sentence: str
     next_step: str
     passing: bool = False
-    recovers: str | None = None
+    followed_by: str | None = None
 
 
 KINDS: dict[str, Kind] = {
     "destination_paused": Kind(
+        "info",
+        "destination",
+        "{who} is paused {detail}. Its events wait; nothing is lost while retention lasts.",
+        "Resume it (hookline resume) when its receiver can take events again.",
+        followed_by="destination_resumed",
+    ),
+    "destination_gone": Kind(
         "critical",
         "destination",
-        "{who} is paused: {detail}. Its events wait.",
-        "Correct its URLs, or disable it; one waiting event is tried from time to time, and a success resumes it.",
-        recovers="destination_recovered",
+        "{who} was paused by Hookline {detail}. Its events wait; nothing is lost while retention lasts.",
+        "Correct its URLs and resume it (hookline resume), or disable it.",
+        followed_by="destination_resumed",
+    ),
+    "destination_resumed": Kind(
+        "info", "destination", "{who} is no longer paused.", "Nothing to do; what waited is being sent.", passing=True
     ),
     "destination_breaker_open": Kind(
         "warning",
         "destination",
         "{who} keeps failing: {detail}. Its events wait; nothing is lost while retention lasts.",
         "Look at the last attempts (hookline why, or the destination on the first page) and repair the receiver.",
-        recovers="destination_recovered",
+        followed_by="destination_recovered",
     ),
     "destination_recovered": Kind(
         "info",
         "destination",
-        "{who} takes events again: {detail}.",
+        "{who} takes events again: its breaker is closed.",
         "Nothing to do; what waited is being sent.",
         passing=True,
     ),

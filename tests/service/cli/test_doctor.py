@@ -75,7 +75,7 @@ def test_a_receiver_that_is_gone_is_named(receiver: Receiver, new_hookline: Call
     receiver.reply_with(410)
     with new_hookline(webhook("crm", receiver.url()), settings={"notices.disk_free": "0"}) as hookline:
         hookline.track()
-        wait_until(lambda: hookline.metric("hookline_deliver_breaker_open") == 1)
+        wait_until(lambda: hookline.api("GET", "destinations/crm/metrics").json["paused"])
         document = json.loads((hookline.folder / "connections.yaml").read_text())
         document["destinations"][0]["name"] = "Another name"
         (hookline.folder / "connections.yaml").write_text(json.dumps(document))

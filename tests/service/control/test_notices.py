@@ -45,15 +45,16 @@ def test_a_notice_is_logged_listed_counted_and_sent_once(
         assert len(receiver.requests) == 1
 
 
-def test_410_from_every_url_until_it_recovers(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
-    """The destination is named as paused; when an event is accepted again that is told, and the notice resolved."""
+def test_410_from_every_url_until_it_is_resumed(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
+    """The destination is named as paused by Hookline; when it is resumed that is told, and the notice resolved."""
     with new_hookline(webhook("crm", receiver.url())) as hookline:
         receiver.reply_with(410)
         message_id = hookline.track()
-        assert wait_for(hookline, "destination_paused")["subject"] == "crm"
+        assert "410" in wait_for(hookline, "destination_gone")["message"]
         receiver.reply_with(200)
-        assert wait_for(hookline, "destination_recovered", "resolved")["subject"] == "crm"
-        assert notices(hookline, "destination_paused") == []
+        assert hookline.api("POST", "destinations/crm/resume").status == 200
+        assert wait_for(hookline, "destination_resumed", "resolved")["subject"] == "crm"
+        assert notices(hookline, "destination_gone") == []
         hookline.wait_fate(message_id, "crm", "delivered")
 
 

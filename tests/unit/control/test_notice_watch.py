@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.connections.model import Pause
 from hookline.connections.store import Store
 from hookline.control import notice_log
 from hookline.control.conditions.finding import Finding, Moment
@@ -23,7 +24,7 @@ OPEN = "destination_breaker_open"
 class Told:
     """A condition that finds what it is told to find."""
 
-    kinds = (OPEN, "destination_paused")
+    kinds = (OPEN, "destination_paused", "destination_gone")
 
     def __init__(self) -> None:
         self.found: Sequence[Finding] | None = ()
@@ -138,11 +139,22 @@ def test_recovery_is_told_of_a_destination_that_is_well(rig: Rig) -> None:
     """When the breaker closes there is one notice of that, resolved from the start."""
     change(rig.store, source(), destination())
     publish(rig.folder / "run", "deliver", {"hookline_deliver_breaker_open": {"destination": {}}})
-    rig.look(Finding(OPEN, "crm", "timed out"), Finding("destination_paused", "crm", "gone"))
+    rig.look(Finding(OPEN, "crm", "timed out"))
     newest, *_ = rig.look()
     assert (newest.kind, newest.subject, newest.severity) == ("destination_recovered", "crm", "info")
     assert newest.resolved_at == newest.opened_at
     assert [each.kind for each in rig.look()].count("destination_recovered") == 1
+
+
+def test_a_resume_is_told_once(rig: Rig) -> None:
+    """Also when it was paused by both a person and Hookline; not while it is paused."""
+    change(rig.store, source(), destination())
+    rig.store.pause("crm", Pause(since=0), "me", lambda: {0: 0})
+    rig.look(Finding("destination_paused", "crm", "x"), Finding("destination_gone", "crm", "x"))
+    found = rig.look(Finding("destination_gone", "crm", "x"))
+    assert "destination_resumed" not in {each.kind for each in found}
+    rig.store.resume("crm", None, "me", lambda: {0: 0})
+    assert [each.kind for each in rig.look()].count("destination_resumed") == 1
 
 
 def test_no_recovery_of_what_is_disabled_or_still_open(rig: Rig) -> None:

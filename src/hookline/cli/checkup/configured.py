@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.checkup.finding import Finding
+from hookline.cli.checkup.finding import Finding, Status
 from hookline.cli.checkup.here import Here
 from hookline.cli.failure import CommandFailed
 from hookline.connections.feed import Feed
@@ -19,6 +19,8 @@ from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
 from hookline.control.read_only import ReadOnly
 from hookline.deliver.guard import Guard
 
+PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
+"""Hookline pauses only what cannot go on: every URL answered 410."""
 SHOWN_MAX = 10
 """Of one kind of finding; the rest is counted."""
 
@@ -84,7 +86,7 @@ def check_connections(here: Here) -> Iterator[Finding]:
 
 
 def check_destinations(here: Here) -> Iterator[Finding]:
-    """Enabled destinations whose breaker is open or whose settings cannot be used."""
+    """Enabled destinations that are paused, whose breaker is open or whose settings cannot be used."""
     feed = Feed(here.settings.data_path / "control.db")
     try:
         snapshot = feed.load()
@@ -92,20 +94,24 @@ def check_destinations(here: Here) -> Iterator[Finding]:
         feed.close()
     enabled = [each for each in snapshot.destinations if each.id in snapshot.lanes]
     lanes = {snapshot.lanes[each.id].number: each.id for each in enabled}
-    failing = _open_breakers(here, lanes)
+    failing = _open_breakers(here, lanes) - {id for id, lane in snapshot.lanes.items() if lane.paused is not None}
     unusable = [sentence for each in enabled for sentence in _unusable(here, each, each.id in failing)]
     yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
     known = [f"{id}: its breaker is open; events wait" for id in sorted(failing)]
     yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
-    if not unusable and not failing:
+    held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
+    for by, status in PAUSED_BY.items():
+        paused = [f"{id}: paused, {pause.reason or 'events wait'}" for id, pause in held if pause.by == by]
+        yield from _bounded(paused, "hookline resume ID, when its receiver can take events again.", status)
+    if not (unusable or failing or held):
         yield Finding("destinations", "ok", f"{len(enabled)} enabled, no breaker open")
 
 
-def _bounded(sentences: Sequence[str], next_step: str) -> Iterator[Finding]:
+def _bounded(sentences: Sequence[str], next_step: str, status: Status = "fail") -> Iterator[Finding]:
     for sentence in sentences[:SHOWN_MAX]:
-        yield Finding("destinations", "fail", sentence, next_step)
+        yield Finding("destinations", status, sentence, next_step)
     if len(sentences) > SHOWN_MAX:
-        yield Finding("destinations", "fail", f"{len(sentences) - SHOWN_MAX} more like these", next_step)
+        yield Finding("destinations", status, f"{len(sentences) - SHOWN_MAX} more like these", next_step)
 
 
 def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:

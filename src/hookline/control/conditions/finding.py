@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from hookline.connections.model import Destination, Source
+from hookline.connections.model import Destination, Pause, Source
 from hookline.connections.state import Stored
 from hookline.control.role_metrics import RoleReport
 
@@ -63,6 +63,17 @@ class Moment:
     def enabled(self) -> frozenset[str]:
         """The ids of the enabled destinations."""
         return frozenset(self.lanes.values())
+
+    @cached_property
+    def pauses(self) -> dict[str, Pause]:
+        """The paused destinations."""
+        lanes = {stored.object.id: stored.lane for stored in self._destinations if stored.lane is not None}
+        return {id: lane.paused for id, lane in lanes.items() if lane.paused is not None}
+
+    def is_well(self, destination: str) -> bool:
+        """Whether it is enabled, not paused, and its breaker is closed."""
+        held = destination in self.pauses or destination in (self.open_breakers or ())
+        return destination in self.enabled and not held
 
     @cached_property
     def open_breakers(self) -> frozenset[str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hookline.connections.model import Destination, Lane, Source, Webhook, WebhookSettings
+from hookline.connections.model import Destination, Lane, Pause, Source, Webhook, WebhookSettings
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import Finding, Moment, OpenNotice
 from hookline.control.role_metrics import RoleReport
@@ -28,10 +28,12 @@ def moment(
     now_ms: int = NOW_MS,
     notices: dict[tuple[str, str], OpenNotice] | None = None,
     sources: Sequence[str] = (),
+    paused: Pause | None = None,
 ) -> Moment:
     """A moment with these destinations enabled: the first has lane 1, and so on."""
     destinations = [
-        Stored(_destination(id), 1, None, Lane(number=number, sources={})) for number, id in enumerate(ids, 1)
+        Stored(_destination(id), 1, None, Lane(number=number, sources={}, paused=paused))
+        for number, id in enumerate(ids, 1)
     ]
     known = [Stored(Source(id=id, name=id), 1) for id in sources]
     return Moment(now_ms, reports or {}, destinations, known, notices)

@@ -1,10 +1,12 @@
-"""Open breakers, and receivers that are gone."""
+"""Open breakers, and pauses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from hookline.connections.model import Pause
 from hookline.control.conditions.breakers import Breakers
+from hookline.control.conditions.pauses import Pauses
 from tests.unit.control.conditions.moments import NOW_MS, deliver_db, moment, notice, report, strong
 
 
@@ -13,13 +15,13 @@ def opened(*ids: str) -> dict[str, object]:
     return {"hookline_deliver_breaker_open": {"destination": dict.fromkeys(ids, 1)}}
 
 
-def attempt(data: Path, offset: int, status: int | None, outcome: str = "rejected", lane: int = 1) -> None:
+def attempt(data: Path, offset: int, status: int | None, outcome: str) -> None:
     """Write a failed attempt as deliver does."""
     connection = deliver_db(data)
     connection.execute(
         'INSERT INTO attempts (partition, "offset", lane, destination, number, at, outcome, status)'
-        " VALUES (0, ?, ?, 'crm', 1, 0, ?, ?)",
-        (offset, lane, outcome, status),
+        " VALUES (0, ?, 1, 'crm', 1, 0, ?, ?)",
+        (offset, outcome, status),
     )
     connection.close()
 
@@ -28,7 +30,7 @@ def test_a_breaker_is_told_of_when_it_stays_open(tmp_path: Path) -> None:
     """Before the threshold nothing is found; after it the destination with its last failure."""
     attempt(tmp_path, 5, 503, "server_error")
     breakers = Breakers(tmp_path, 300)
-    assert breakers.findings(moment(report("deliver", **opened("crm")), "crm")) == []
+    assert breakers.findings(moment(report("deliver", **opened("crm")), "crm")) == ()
     later = moment(report("deliver", **opened("crm")), "crm", now_ms=NOW_MS + 300_000)
     (finding,) = breakers.findings(later) or ()
     assert (finding.kind, finding.subject) == ("destination_breaker_open", "crm")
@@ -44,23 +46,20 @@ def test_a_breaker_that_closes_counts_anew(tmp_path: Path) -> None:
     assert strong(found) == []
 
 
-def test_410_from_every_url_pauses_at_once(tmp_path: Path) -> None:
-    """The kind is another, there is no threshold, and what probes meet later does not change it."""
-    attempt(tmp_path, 5, 410)
-    attempt(tmp_path, 5, 410)
-    breakers = Breakers(tmp_path, 300)
-    found = breakers.findings(moment(report("deliver", **opened("crm")), "crm"))
-    assert strong(found) == [("destination_paused", "crm")]
-    attempt(tmp_path, 6, None, "timed_out")
-    found = breakers.findings(moment(report("deliver", **opened("crm")), "crm"))
-    assert strong(found) == [("destination_paused", "crm")]
+def test_a_pause_is_told_otherwise(tmp_path: Path) -> None:
+    """One notice about one destination is enough."""
+    later = moment(report("deliver", **opened("crm")), "crm", paused=Pause(since=NOW_MS), now_ms=NOW_MS + 900_000)
+    assert Breakers(tmp_path, 0.001).findings(later) == ()
 
 
-def test_410_from_one_of_two_urls_does_not(tmp_path: Path) -> None:
-    """The other URL only failed: that is an ordinary outage."""
-    attempt(tmp_path, 5, 410)
-    attempt(tmp_path, 5, 503, "server_error")
-    assert Breakers(tmp_path, 300).findings(moment(report("deliver", **opened("crm")), "crm")) == []
+def test_who_paused_it_makes_the_kind() -> None:
+    """A person's pause is no alarm; Hookline's own is, with its reason."""
+    by_person = moment(None, "crm", paused=Pause(since=NOW_MS, reason="moving house"))
+    by_hookline = moment(None, "crm", paused=Pause(since=NOW_MS, reason="410 Gone", by="hookline"))
+    found = [Pauses().findings(each)[0] for each in (by_person, by_hookline)]
+    assert [each.kind for each in found] == ["destination_paused", "destination_gone"]
+    assert [each.detail.partition("Z: ")[2] for each in found] == ["moving house", "410 Gone"]
+    assert Pauses().findings(moment(None, "crm")) == []
 
 
 def test_a_restart_keeps_what_was_open(tmp_path: Path) -> None:

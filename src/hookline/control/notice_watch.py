@@ -61,6 +61,8 @@ class NoticeWatch:
                 await asyncio.to_thread(self.run_once)
             except (sqlite.Error, OSError) as error:  # the disk is full: it is looked again
                 logger().warning("notices_not_written", error=str(error))
+            except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notices
+                logger().error("notice_watch_failed", exc_info=True)
             await asyncio.sleep(LOOK_SECONDS)
 
     def run_once(self) -> None:

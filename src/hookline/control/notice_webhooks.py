@@ -79,6 +79,8 @@ class NoticeWebhooks:
                 await self.send_due()
             except sqlite.Error as error:  # the disk is full: what was sent may be sent again
                 logger().warning("notices_not_written", error=str(error))
+            except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all sending
+                logger().error("notice_webhooks_failed", exc_info=True)
             try:
                 await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
             except TimeoutError:

@@ -8,14 +8,13 @@ from typing import NamedTuple
 from hookline.connections.model import Destination, SecretSetting, Source
 from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
+from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.destination_health import Failure, Health
 from hookline.control.services import Services
 from hookline.web.snippets import Snippet, host_of, of_source
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
 """What people know the ways of signing by."""
-
-BREAKER_OPEN = "hookline_deliver_breaker_open"
 
 
 class SourceView(NamedTuple):

@@ -15,6 +15,7 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.cli.doctor import examine, shown, written
 from hookline.cli.target import Target
+from hookline.connections.model import Pause
 from hookline.connections.store import Store
 from hookline.control.conditions.finding import Finding as Found
 from hookline.control.notice_log import NoticeLog
@@ -171,6 +172,19 @@ def test_open_breakers_are_known_from_the_report_or_the_last_checkpoint(folder: 
     says = report("deliver", hookline_deliver_breaker_open={"destination": {"erp": 1, "crm": 0}})
     assert found(configured.check_destinations, here(folder, says)) == [
         ("fail", "erp: its breaker is open; events wait")
+    ]
+
+
+def test_who_paused_a_destination_makes_the_difference(folder: Path) -> None:
+    """What a person holds back is not wrong; what Hookline had to pause is."""
+    store = Store(folder / "control.db")
+    change(store, source(), destination("crm"), destination("erp"))
+    store.pause("crm", Pause(since=0), "me", lambda: {0: 0})
+    store.pause("erp", Pause(since=0, reason="410 Gone", by="hookline"), "hookline", lambda: {0: 0})
+    store.close()
+    assert found(configured.check_destinations, here(folder)) == [
+        ("warn", "crm: paused, events wait"),
+        ("fail", "erp: paused, 410 Gone"),
     ]
 
 

@@ -197,7 +197,7 @@ class Intake:
             exchange.respond(BY_CODE[self._note_failure(error)])
             return
         self._counters.accepted += accepted
-        if exchange.source is not None:
+        if accepted and exchange.source is not None:
             self._counters.heard.add(exchange.source.id)
         for code in rejected:
             self._counters.rejected[code] += 1

@@ -163,7 +163,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "get",
         "/api/v1/events/stream",
         "streamEvents",
-        "Server-sent events: `event` (a new event), `fate` (its fate changed), `skipped` (how many were left out).",
+        "Server-sent events: `event` (a new event), `fate` (its fate changed), `skipped` (how many were left out). "
+        "With `Last-Event-ID` it goes on where a lost stream was.",
         str,
         answer_type="text/event-stream",
         problems=(503,),

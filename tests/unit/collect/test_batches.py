@@ -37,6 +37,14 @@ def test_a_batch_of_nothing_but_bad_events_is_200(edge: Running) -> None:
     assert (answer.status, answer.json["accepted"], len(answer.json["rejected"])) == (200, 0, 3)
 
 
+def test_a_source_is_heard_by_its_good_events(edge: Running) -> None:
+    """What is refused does not count: a source whose every event is bad is as good as silent."""
+    _batch(edge, [{"type": "track"}])
+    assert edge.edge.counters.heard == set()
+    _batch(edge, [EVENT])
+    assert edge.edge.counters.heard == {edge.memory.records[-1].source}
+
+
 def test_an_empty_batch_is_200(edge: Running) -> None:
     """No events, nothing stored, no error."""
     assert _batch(edge, []).json == {"success": True, "accepted": 0, "rejected": []}

@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
+from hookline.control.conditions import finding, sources
 from hookline.control.role_metrics import RoleReport
 from hookline.route import decision, selection
 from hookline.telemetry.metrics import METRICS, histogram
-from hookline.web import connection_views, way
+from hookline.web import way
 from hookline.web.reasons import SENTENCES, in_words
 from hookline.web.rendering import number
 from hookline.web.snippets import of_source, url_of
@@ -59,8 +60,8 @@ def test_without_reports_there_are_zeros() -> None:
 
 
 def test_every_metric_that_is_shown_exists() -> None:
-    """The names that the pages read are in the table of metrics: a renamed one is noticed."""
-    for module in (way, connection_views):
+    """The names that the pages and the notices read are in the table of metrics: a renamed one is noticed."""
+    for module in (way, finding, sources):
         tree = ast.parse(inspect.getsource(module))
         names = {
             node.value

@@ -21,7 +21,7 @@ from hookline.control.conditions.finding import Finding as Found
 from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
 from hookline.database.open import ensure, open_deliver
-from hookline.settings import Bytes, Control, Deliver, Notices, Origin, Retention, Seconds, Settings, Urls
+from hookline.settings import Bytes, Control, Deliver, Notices, Origin, Retention, Seconds, Secrets, Settings, Urls
 from tests.unit.connections.examples import change, destination, source
 
 
@@ -78,6 +78,20 @@ def test_a_settings_file_with_a_secret_is_private(folder: Path) -> None:
         origins = [Origin("notices.secret", value, f"file {config}")]
         at = here(folder)._replace(origins=origins)
         assert [each for each, _ in found(data_folder.check_permissions, at)] == [status]
+
+
+def test_secrets_that_anybody_can_read_are_worth_a_look(folder: Path, tmp_path: Path) -> None:
+    """As long as anybody can get into their folder."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir(mode=0o755)
+    (secrets / "crm").write_text("x")
+    (secrets / "crm").chmod(0o644)
+    at = here(folder, secrets=Secrets(dir=str(secrets)))
+    assert [
+        (each.status, str(secrets / "crm") in each.message) for each in examine(data_folder.check_permissions, at)
+    ] == [("warn", True)]
+    secrets.chmod(0o700)
+    assert found(data_folder.check_permissions, at)[0][0] == "ok"
 
 
 def test_a_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hookline.control.notice_webhooks import InvalidNoticeWebhooks, NoticeWebhoo
 from hookline.control.own_metrics import OwnMetrics
 from hookline.database.open import ensure
 from hookline.settings import Deliver, Networks, Notices, Seconds, Settings, Urls
+from tests.service.deliver.certificates import Authority
 from tests.service.receiver import Receiver, Reply
 
 FINDING = Finding("destination_breaker_open", "crm", "timed out")
@@ -42,13 +43,20 @@ def log(tmp_path: Path) -> Iterator[NoticeLog]:
 class Sending:
     """A sender whose clock is set by hand and whose retries come after 10 s and 20 s."""
 
-    def __init__(self, log: NoticeLog, *urls: str, secret: str | None = None, allow: Networks = LOOPBACK) -> None:
+    def __init__(
+        self,
+        log: NoticeLog,
+        *urls: str,
+        secret: str | None = None,
+        allow: Networks = LOOPBACK,
+        ca_file: str | None = None,
+    ) -> None:
         self.log = log
         self.urls = urls
         self.now_ms = 1_760_000_000_000
         self.own_metrics = OwnMetrics()
         settings = Settings(
-            deliver=Deliver(allow_networks=allow, timeout=Seconds(0.5)),
+            deliver=Deliver(allow_networks=allow, timeout=Seconds(0.5), ca_file=ca_file),
             notices=Notices(webhooks=Urls(urls), secret=secret),
         )
         self._webhooks = NoticeWebhooks(
@@ -152,6 +160,17 @@ def test_odd_answers_are_failures(log: NoticeLog, receiver: Receiver, reply: Rep
     sending = Sending(log, receiver.url())
     sending.open()
     assert error in str(sending.send().webhook_error)
+
+
+@pytest.mark.parametrize("self_signed", [True, False])
+def test_certificates_are_verified(log: NoticeLog, tmp_path: Path, self_signed: bool) -> None:
+    """A self-signed one is refused before anything is sent; one of ``deliver.ca_file`` is trusted."""
+    authority = Authority(tmp_path)
+    with Receiver(tls=authority.server(self_signed=self_signed)) as receiver:
+        sending = Sending(log, receiver.url(), ca_file=str(authority.file))
+        sending.open()
+        notice = sending.send()
+        assert ("tls_refused" in str(notice.webhook_error), len(receiver.requests)) == (self_signed, 1 - self_signed)
 
 
 def test_nobody_listening_and_no_such_name(log: NoticeLog) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -42,6 +44,24 @@ def test_the_tables_are_what_the_migrations_make(tmp_path: Path, which: Which) -
 def test_the_head_is_the_last_migration(which: Which) -> None:
     """The number that start-up compares with is the number of the newest migration, and there is one line of them."""
     assert ScriptDirectory.from_config(config(which)).get_heads() == [f"{which}_{HEADS[which]:04}"]
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_every_step_of_the_way_leads_to_the_newest_schema(tmp_path: Path, which: Which) -> None:
+    """A file as any earlier version left it becomes what a new one is."""
+    ensure(tmp_path / "new.db", which)
+    for number in range(1, HEADS[which] + 1):
+        path = tmp_path / f"{number}.db"
+        path.touch(0o600)
+        database = create_engine(
+            "sqlite://", creator=lambda path=path: connect(path), module=engine, poolclass=NullPool
+        )
+        with database.begin() as connection:
+            command.upgrade(config(which, connection), f"{which}_{number:04}")
+        ensure(path, which)
+        with closing(connect(path)) as old, closing(connect(tmp_path / "new.db")) as new:
+            query = "SELECT name FROM sqlite_schema ORDER BY name"
+            assert old.execute(query).fetchall() == new.execute(query).fetchall()
 
 
 def test_migrating_by_hand(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hookline.cli.failure import CommandFailed
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.finding import BREAKER_OPEN
@@ -95,7 +97,8 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     enabled = [each for each in snapshot.destinations if each.id in snapshot.lanes]
     lanes = {snapshot.lanes[each.id].number: each.id for each in enabled}
     failing = _open_breakers(here, lanes) - {id for id, lane in snapshot.lanes.items() if lane.paused is not None}
-    unusable = [sentence for each in enabled for sentence in _unusable(here, each, each.id in failing)]
+    now_ms = time.time_ns() // 1_000_000
+    unusable = [sentence for each in enabled for sentence in _unusable(here, each, now_ms)]
     yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
     known = [f"{id}: its breaker is open; events wait" for id in sorted(failing)]
     yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
@@ -127,12 +130,13 @@ def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:
     return {lanes[lane] for (lane,) in rows if lane in lanes}
 
 
-def _unusable(here: Here, destination: Destination, is_open: bool) -> Iterator[str]:
+def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str]:
     secrets = [value for webhook in destination.settings.webhooks for value in webhook.headers.values()]
-    secrets += [destination.settings.shared_secret] if destination.settings.shared_secret else []
-    if is_open or all(_can_be_told(here, secret) for secret in secrets):
+    secrets += [secret for setting in SECRET_SETTINGS if (secret := secret_of(destination.settings, setting))]
+    secrets += [rotation.previous or "" for rotation in running_rotations(destination, now_ms)]
+    if all(_can_be_told(here, secret) for secret in secrets):
         try:
-            resolve_all(destination, here.settings)
+            resolve_all(destination, here.settings, now_ms)
         except SecretMissing as error:
             yield f"{destination.id}: {error}"
     guard = Guard(here.settings.deliver.allow_networks)

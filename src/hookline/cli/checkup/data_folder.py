@@ -12,6 +12,7 @@ from hookline.cli.checkup.here import Here
 
 PRIVATE_FILES = ("admin-token", "control.db", "deliver.db", "run/launch.json")
 SECRET_KEYS = ("control.admin_token", "notices.secret")
+SECRETS_LOOKED_AT_MAX = 100
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -54,19 +55,23 @@ def check_disk(here: Here) -> Iterator[Finding]:
 
 
 def check_permissions(here: Here) -> Iterator[Finding]:
-    """Files that hold secrets, and the settings file when it does."""
+    """Files that hold secrets: ours, those of ``secrets.dir``, and the settings file when it does."""
     path = here.settings.data_path
     open_to_others = [each for each in (path, *(path / name for name in PRIVATE_FILES)) if _mode(each) & OTHERS]
     for each in open_to_others:
         wanted = "700" if each.is_dir() else "600"
         message = f"{each} can be read or written by others (mode {_mode(each):o})"
         yield Finding("permissions", "fail", message, f"chmod {wanted} {each}")
+    open_secrets = list(_open_secrets(here.settings.secrets.dir))
+    for each in open_secrets:
+        message = f"{each} can be read by every user of this machine (mode {_mode(each):o})"
+        yield Finding("permissions", "warn", message, f"chmod 600 {each}, if nobody else needs it.")
     config = settings_file(here)
     if config is not None and _mode(config) & OTHERS:
         message = f"{config} holds a secret and can be read by others (mode {_mode(config):o})"
         yield Finding("permissions", "fail", message, f"chmod 600 {config}, or give the secret in the environment.")
         return
-    if not open_to_others and path.is_dir():
+    if not (open_to_others or open_secrets) and path.is_dir():
         yield Finding("permissions", "ok", "only this user can read the data folder and the secrets")
 
 
@@ -97,6 +102,16 @@ def in_words(count: int) -> str:
         if count >= 10 * size or (unit == "MB"):
             return f"{count / size:,.0f} {unit}"
     return str(count)
+
+
+def _open_secrets(folder: str | None) -> Iterator[Path]:
+    """Files of ``secrets.dir`` that anybody can read, in a folder that anybody can enter."""
+    path = Path(folder).expanduser() if folder is not None else None
+    if path is None or not _mode(path) & stat.S_IXOTH:
+        return
+    for each in sorted(path.iterdir())[:SECRETS_LOOKED_AT_MAX]:
+        if each.is_file() and _mode(each) & stat.S_IRWXO:
+            yield each
 
 
 def _mode(path: Path) -> int:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from hookline.connections.check import Problem
 from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
+from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
@@ -51,9 +52,15 @@ class VersionConflict(Exception):
 class Store:
     """The connections in ``control.db`` at ``path``; safe to share between threads."""
 
-    def __init__(self, path: Path, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        plan_level: str = PLAN_LEVEL,
+    ) -> None:
         self._connection = open_control(path)
         self._now_ms = now_ms
+        self._plan_level = plan_level
         self._lock = threading.Lock()
         self._state = State()
         self._snapshot: Snapshot | None = None
@@ -120,7 +127,7 @@ class Store:
                 if expected_version is not None and expected_version != self._state.version:
                     raise VersionConflict(self._state.version)
                 restored, problems = restore_secrets(self._state, edits)
-                if problems := problems or check_edits(self._state, restored):
+                if problems := problems or check_edits(self._state, restored, self._plan_level):
                     raise ChangeRefused(problems)
                 changes = [edit for edit in restored if self._changes_something(edit, owner)]
                 if changes:
@@ -163,7 +170,7 @@ class Store:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
             restored, problems = restore_secrets(self._state, edits)
-            return problems or check_edits(self._state, restored)
+            return problems or check_edits(self._state, restored, self._plan_level)
 
     def mark_ready(self, boot_id: str) -> None:
         """Say that control has finished start-up in this boot, the ``--connections`` file included."""

@@ -8,7 +8,7 @@ for the lanes that want it; lanes at the same place share the read. Both work in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
@@ -22,6 +22,7 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
+DAY_MS = 86_400_000
 CURSORS_MAX = 8
 """Open catch-up reads kept from one turn to the next."""
 
@@ -97,6 +98,8 @@ class Feeder:
         self._hungry: deque[Lane] = deque()
         self._waiting: set[Lane] = set()
         self._cursors: dict[tuple[int, int], Iterator[Group]] = {}
+        self.filtering: dict[str, list[Lane]] | None = None
+        """All lanes of each source that some lane filters; None when it is to be made anew."""
         self._log = logger()
         engine.on_room = self.room
         engine.on_open = self.detach
@@ -191,12 +194,15 @@ class Feeder:
         repeated = dict(shared.duplicates.check(group.records, first))
         touched: set[Lane] = set()
         lanes: dict[Lane, int] = {}
+        filtering: list[Lane] | None = None
+        usage = [0, 0]
         source = ""
         for index, record in enumerate(group.records):
             if record.source != source:
                 source = record.source
                 lanes = shared.by_source.get(source, {})
                 touched.update(lanes)
+                usage, filtering = self._usage_of(record)
             if record.rejection is not None or record.erased:
                 continue
             if repeated and index in repeated:
@@ -206,12 +212,17 @@ class Feeder:
             if record.to is not None:
                 self._take_aimed(shared, record.to, Event(base | offset, record), touched)
                 continue
+            usage[0] += 1
+            if filtering and _is_filtered(filtering, record, shared.partition, offset):
+                usage[1] += 1
             if not lanes:
                 continue
             event = Event(base | offset, record)
             selection = record.selection
             for lane, start in lanes.items():
-                if offset >= start and (selection is None or lane.takes(record, shared.partition, offset)):
+                if offset >= start and (
+                    (selection is None and lane.filters is None) or lane.takes(record, shared.partition, offset)
+                ):
                     if lane.skip and event.place in lane.skip:
                         lane.skip.discard(event.place)
                     else:
@@ -224,9 +235,16 @@ class Feeder:
     def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:
         for destination in to:
             lane = shared.by_destination.get(destination)
-            if lane is not None and event.place not in lane.skip:
+            if lane is not None and event.place not in lane.skip and lane.passes(event.record):
                 lane.queue.append(event)
                 touched.add(lane)
+
+    def _usage_of(self, record: Record) -> tuple[list[int], list[Lane] | None]:
+        """Where the events of the record's source and day are counted, and its lanes if some filter them."""
+        if self.filtering is None:
+            self.filtering = _filtering_of(self.engine.lanes.values())
+        key = record.received_at // DAY_MS, record.source
+        return self.engine.batch.usage.setdefault(key, [0, 0]), self.filtering.get(record.source)
 
     def _fed(self, lane: Lane, shared: SharedReader | None) -> None:
         if not lane.queue:
@@ -389,6 +407,27 @@ class Feeder:
         now_ms = self.engine.clock.now_ms()
         row = RangeRow(lane.number, destination, partition, first, until - 1, fate, now_ms, reason)
         self.engine.batch.ranges.append(row)
+
+
+def _filtering_of(lanes: Iterable[Lane]) -> dict[str, list[Lane]]:
+    lanes = list(lanes)
+    found: dict[str, list[Lane]] = {source: [] for lane in lanes if lane.filters is not None for source in lane.starts}
+    for lane in lanes if found else ():
+        for source in lane.starts:
+            if source in found:
+                found[source].append(lane)
+    return found
+
+
+def _is_filtered(lanes: list[Lane], record: Record, partition: int, offset: int) -> bool:
+    """Whether filters keep the event from every destination that would get it, attached or not."""
+    stopped = False
+    for lane in lanes:
+        if lane.routes(record, partition, offset):
+            if lane.filters is None or lane.filters.passes(record):
+                return False
+            stopped = True
+    return stopped
 
 
 def _is_deliverable(record: Record) -> bool:

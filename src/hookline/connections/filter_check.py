@@ -33,7 +33,7 @@ def filter_problems(filter: Filter) -> Iterator[tuple[str, str]]:
             "properties",
             f"properties belong to dropProperties and allowProperties, not to {filter.do}; take them out",
         )
-    for index, path in enumerate(filter.properties or ()):
+    for index, path in enumerate(filter.properties or () if filter.do in _WITH_PROPERTIES else ()):
         sentence = _path_problem(path)
         if sentence is not None:
             yield f"properties[{index}]", sentence

@@ -92,6 +92,16 @@ class Store:
         with self._lock:
             return self._state.sources.get(id)
 
+    def last_source(self, id: str) -> Source | None:
+        """A source as it is, or as it was before it was deleted; None when there never was one of this id."""
+        with self._lock:
+            stored = self._state.sources.get(id)
+            if stored is not None:
+                return stored.object
+            query = "SELECT document FROM objects WHERE kind = 'source' AND id = ? ORDER BY since DESC LIMIT 1"
+            row = self._connection.execute(query, (id,)).fetchone()
+            return msgspec.json.decode(row[0], type=Source) if row else None
+
     def destination(self, id: str) -> Stored[Destination] | None:
         """A destination in force, None when there is none of this id."""
         with self._lock:

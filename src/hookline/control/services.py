@@ -16,6 +16,7 @@ from hookline.control.one_time_link import OneTimeLink
 from hookline.control.own_metrics import OwnMetrics
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.sessions import Sessions
+from hookline.control.usage_log import UsageLog
 from hookline.settings import Settings
 
 
@@ -34,6 +35,7 @@ class Services:
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
         self.gone = GoneWatch(settings, store)
+        self.usage = UsageLog(settings.data_path)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
         self.ready = False
@@ -51,6 +53,7 @@ class Services:
         self.dead_letters.close()
         self.health.close()
         self.gone.close()
+        self.usage.close()
 
 
 FromServices = NamedDependency[Services]

@@ -74,6 +74,12 @@ class Filters:
             self._body_of = record, canonical
         return self._body
 
+    def matching(self, record: Record) -> tuple[int, ...]:
+        """The filters whose condition holds, up to the one that does not send the event."""
+        matching: list[int] = []
+        self._run(record, stop=True, matching=matching)
+        return tuple(matching)
+
     def edited_by(self, record: Record) -> tuple[int, ...]:
         """The filters that take something out of the event when it is sent."""
         return self._run(record, stop=False).edited_by if self.edits else ()
@@ -85,7 +91,7 @@ class Filters:
         what += f" {', '.join(filter.properties)}" if filter.properties else ""
         return f"filters[{index}]: {filter.do}{what} if {filter.condition}"
 
-    def _run(self, record: Record, stop: bool) -> Decision:
+    def _run(self, record: Record, stop: bool, matching: list[int] | None = None) -> Decision:
         if record.type == UNFILTERED_TYPE:
             return NOTHING
         fields: EventView | dict[str, Any] = _view_of(record)
@@ -93,6 +99,8 @@ class Filters:
         for index, rule in enumerate(self._rules):
             if not rule.condition(fields):
                 continue
+            if matching is not None:
+                matching.append(index)
             if rule.edit is None:
                 if stop and not rule.lets_through(record):
                     return Decision(index, ())

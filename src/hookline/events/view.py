@@ -33,6 +33,8 @@ EVENT_FIELDS = (
 EVENT_OBJECTS = ("properties", "traits", "context")
 """The fields that have fields of their own."""
 
+_OWN = {"type": "type", "source": "source", "messageId": "message_id", "timestamp": "timestamp"}
+"""Fields that stand beside the caller's JSON, with their names there."""
 _IN_BODY = {"previousId": "Previous ID"}
 
 
@@ -51,59 +53,51 @@ class Stored(Accepted, Protocol):
 class EventView:
     """The fields of one event as decoded JSON, read when they are asked for; never raises."""
 
-    __slots__ = ("_event", "_fields", "_named", "_whole")
+    __slots__ = ("_event", "_named", "_whole")
 
     def __init__(self, event: Stored) -> None:
         self._event = event
-        self._fields: dict[str, Any] = {
-            "type": event.type,
-            "source": event.source,
-            "messageId": event.message_id,
-            "timestamp": event.timestamp,
-        }
-        self._named = False
-        self._whole = False
+        self._named: _Names | None = None
+        self._whole: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any, /) -> Any:
         """A field's value, or the default when the event has none."""
-        if name in _NAMES:
-            if not self._named:
-                self._read_names()
-        elif name in EVENT_OBJECTS and not self._whole:
-            self._read_all()
-        return self._fields.get(name, default)
+        own = _OWN.get(name)
+        if own is not None:
+            return getattr(self._event, own)
+        if self._whole is None and name in _NAMES:
+            named = self._named or self._read_names()
+            if named is not None:
+                value = getattr(named, name)
+                return default if value is None or value == "" else str(value)
+        return (self._whole or self._read_all()).get(name, default)
 
     def all(self) -> dict[str, Any]:
         """Every field there is, as a new dictionary."""
-        if not self._whole:
-            self._read_all()
-        return dict(self._fields)
+        return dict(self._whole or self._read_all())
 
-    def _read_names(self) -> None:
+    def _read_names(self) -> _Names | None:
         """Read the ids and names alone: most conditions ask for nothing else."""
-        self._named = True
         try:
-            named = _decode_names(self._event.body)
+            self._named = _decode_names(self._event.body)
         except (ValueError, RecursionError):  # a field of another type: the body knows what becomes of it
-            self._read_all()
-            return
-        for name in _NAMES:
-            value = getattr(named, name)
-            if value is not None and value != "":
-                self._fields[name] = str(value)
+            return None
+        return self._named
 
-    def _read_all(self) -> None:
-        self._named = self._whole = True
+    def _read_all(self) -> dict[str, Any]:
         try:
             body = _decode(render_plain(self._event))
         except (ValueError, RecursionError):  # not an event at all: it has no fields
             body = {}
+        whole = {name: getattr(self._event, own) for name, own in _OWN.items()}
         for name in (*_NAMES, *EVENT_OBJECTS):
             written = _IN_BODY.get(name, name)
             if written in body:
-                self._fields[name] = body[written]
+                whole[name] = body[written]
         if "User ID" in body:
-            self._fields["userId"] = body["User ID"]
+            whole["userId"] = body["User ID"]
+        self._whole = whole
+        return whole
 
 
 class _Names(msgspec.Struct, gc=False):
@@ -116,7 +110,7 @@ class _Names(msgspec.Struct, gc=False):
     previousId: str | int | None = None
 
 
-_NAMES = _Names.__struct_fields__
+_NAMES = frozenset(_Names.__struct_fields__)
 _decode_names = msgspec.json.Decoder(_Names).decode
 _decode_any = msgspec.json.Decoder().decode
 

@@ -55,7 +55,7 @@ _TOKEN = re.compile(
 ).match
 _PART = re.compile(r"(?:[^.\\]|\\.)+", re.DOTALL).findall
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _SURROGATES = range(0xD800, 0xE000)
 

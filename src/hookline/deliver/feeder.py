@@ -195,38 +195,41 @@ class Feeder:
         touched: set[Lane] = set()
         lanes: dict[Lane, int] = {}
         filtering: list[Lane] | None = None
-        usage = [0, 0]
+        usage, run = [0, 0], 0
         source = ""
         for index, record in enumerate(group.records):
             if record.source != source:
+                usage[0] += index - run
+                run = index
                 source = record.source
                 lanes = shared.by_source.get(source, {})
                 touched.update(lanes)
                 usage, filtering = self._usage_of(record)
             if record.rejection is not None or record.erased:
+                usage[0] -= 1
                 continue
             if repeated and index in repeated:
+                usage[0] -= 1
                 self._note_duplicate(base | repeated[index], base | (first + index))
                 continue
             offset = first + index
             if record.to is not None:
+                usage[0] -= 1
                 self._take_aimed(shared, record.to, Event(base | offset, record), touched)
                 continue
-            usage[0] += 1
             if filtering and _is_filtered(filtering, record, shared.partition, offset):
                 usage[1] += 1
             if not lanes:
                 continue
             event = Event(base | offset, record)
-            selection = record.selection
+            everyone = record.selection is None and not filtering
             for lane, start in lanes.items():
-                if offset >= start and (
-                    (selection is None and lane.filters is None) or lane.takes(record, shared.partition, offset)
-                ):
+                if offset >= start and (everyone or lane.takes(record, shared.partition, offset)):
                     if lane.skip and event.place in lane.skip:
                         lane.skip.discard(event.place)
                     else:
                         lane.queue.append(event)
+        usage[0] += len(group.records) - run
         shared.next_offset = group.next_offset
         engine.counters.read += len(group.records)
         for lane in touched:
@@ -240,7 +243,8 @@ class Feeder:
                 touched.add(lane)
 
     def _usage_of(self, record: Record) -> tuple[list[int], list[Lane] | None]:
-        """Where the events of the record's source and day are counted, and its lanes if some filter them."""
+        """Where the events of the record's source and day are counted (in runs, so that an event costs nothing), and
+        the source's lanes if one of them has filters."""
         if self.filtering is None:
             self.filtering = _filtering_of(self.engine.lanes.values())
         key = record.received_at // DAY_MS, record.source

@@ -23,6 +23,8 @@ from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
 DAY_MS = 86_400_000
+PROBE_RECORDS_MAX = 4_096
+"""Records looked at in one go for the event of a probe, rounded up to a group."""
 CURSORS_MAX = 8
 """Open catch-up reads kept from one turn to the next."""
 
@@ -130,12 +132,15 @@ class Feeder:
         self._give_back(lane)
 
     def take_one(self, lane: Lane) -> Event | None:
-        """The next event of a detached lane alone, for a probe."""
+        """The next event of a detached lane alone, for a probe; None also when only events of others, or that its
+        filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up everybody."""
+        left = PROBE_RECORDS_MAX
         for intake in lane.detached:
-            for _ in range(1 + QUEUE_HIGH):
+            while left > 0:
                 group = self._read(intake)
                 if group is None:
                     break
+                left -= len(group.records)
                 repeated = self._repeated(group, intake.partition)
                 for index, record in enumerate(group.records):
                     offset = group.first_offset + index
@@ -154,6 +159,14 @@ class Feeder:
                     return Event(place, record)
                 self._after_catch_up(lane, intake)
         return None
+
+    def is_behind(self, lane: Lane) -> bool:
+        """Whether a detached lane has not come to everything that was read."""
+        return any(
+            intake.next_offset < min(intake.end or each.next_offset, each.next_offset)
+            for intake in lane.detached
+            for each in [self.shared[intake.partition]]
+        )
 
     # one turn
 

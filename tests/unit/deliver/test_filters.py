@@ -7,12 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hookline.connections.model import Filter
 from hookline.deliver import feeder
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import TAKEN_OUT
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_signing import OLD, WHSEC_OLD, hex_by, parts, standard, standard_by
 
 HEARTBEATS = Filter(condition='event = "Heartbeat"', do="drop")
 NO_CARD = Filter(condition="true", do="dropProperties", properties=("properties.card",))
@@ -111,6 +113,19 @@ def test_what_is_taken_out_is_not_sent(rig: Rig, secret: str | None) -> None:
     assert (fates["crm"].fate, fates["crm"].reason) == ("delivered", TAKEN_OUT)
     assert fates["crm"].rule == "filters[0]: dropProperties properties.card if true (connections version 1)"
     assert (fates["mail"].reason, fates["mail"].rule) == (None, None)
+
+
+@pytest.mark.parametrize("shared", [None, OLD])
+def test_what_is_signed_is_what_is_left(rig: Rig, shared: str | None) -> None:
+    """With Standard Webhooks too nothing taken out is sent, and the signatures are over the bytes that are."""
+    rig.change(source(), replace(standard(shared=shared), filters=(NO_CARD,)))
+    rig.start()
+    rig.append(event(rig, "m", properties={"card": "4242", "total": 1}))
+    rig.turn()
+    headers, body = parts(rig.network.sent[0])
+    assert json.loads(body)["properties"] == {"total": 1}
+    assert headers["webhook-signature"] == standard_by(WHSEC_OLD, headers, body)
+    assert headers.get("x-signature") == (None if shared is None else hex_by(shared, body))
 
 
 def test_a_retry_sends_the_same(rig: Rig) -> None:

@@ -66,8 +66,8 @@ for _name in SUMMARIES:
 
 
 @app.command(group=CONNECTIONS)
-def check(file: Path, /, *, as_json: Json = False) -> int:
-    """Check a connections file without a server.
+def check(file: Path, /, *, as_json: Json = False, server: Target = HERE) -> int:
+    """Check a connections file without a server, and try its filters on recent events where there are any.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def check(file: Path, /, *, as_json: Json = False) -> int:
     """
     from hookline.cli.connections import check_file
 
-    return check_file(file, as_json)
+    return check_file(file, server.settings(), as_json)
 
 
 @app.command(group=CONNECTIONS)

@@ -10,21 +10,25 @@ import msgspec
 
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.failure import CommandFailed
+from hookline.cli.filters import tried_filters
+from hookline.settings import Settings
 
 SIGNS = {"create": "+", "change": "~", "delete": "-"}
 
 
-def check_file(file: Path, as_json: bool) -> int:
-    """Print the file's problems; 0 when it has none."""
+def check_file(file: Path, settings: Settings, as_json: bool) -> int:
+    """Print the file's problems, or what its filters do with recent events; 0 when it has no problems."""
     from hookline.connections.file import check
 
-    problems = check(file)
+    problems = check(file, settings.plan.level)
     if as_json:
         print(msgspec.json.encode(problems).decode())
     for problem in [] if as_json else problems:
         print(_sentence(file, msgspec.to_builtins(problem)))
     if not problems and not as_json:
         print(f"{file}: fine")
+        for line in tried_filters(file, settings.data_path):
+            print(line)
     return 1 if problems else 0
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from hookline.connections.filter_check import PLAN_LEVEL, filter_problems
 from hookline.connections.headers import STANDARD_WEBHOOKS, check_static_headers
 from hookline.connections.model import Destination, Source
 from hookline.connections.receiver_url import parse_receiver_url
@@ -34,6 +35,8 @@ ProblemCode = Literal[
     "invalid_url",
     "invalid_headers",
     "invalid_secret",
+    "invalid_filter",
+    "plan_level",
     "nothing_to_keep",
     "rotated_out",
     "made_elsewhere",
@@ -58,7 +61,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         return ": ".join([", ".join(filter(None, place)), self.message]).removeprefix(": ")
 
 
-def check_all(sources: Iterable[tuple[str, Source]], destinations: Iterable[tuple[str, Destination]]) -> list[Problem]:
+def check_all(
+    sources: Iterable[tuple[str, Source]], destinations: Iterable[tuple[str, Destination]], plan_level: str = PLAN_LEVEL
+) -> list[Problem]:
     """The problems of a whole configuration; each object comes with its path."""
     problems: list[Problem] = []
     known: dict[str, Source] = {}
@@ -75,6 +80,7 @@ def check_all(sources: Iterable[tuple[str, Source]], destinations: Iterable[tupl
             problems.append(_duplicate_id(path, destination.id, "destination"))
         seen.add(destination.id)
         problems += check_destination(path, destination)
+        problems += check_plan(path, destination, plan_level)
         problems += check_sources(path, destination, known)
     return problems + check_counts(len(known), len(seen))
 
@@ -91,7 +97,7 @@ def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> li
 
 
 def check_destination(path: str, destination: Destination) -> list[Problem]:
-    """The problems of a destination by itself: URLs, headers, secrets."""
+    """The problems of a destination by itself: URLs, headers, secrets, filters."""
     problems: list[Problem] = []
     for index, webhook in enumerate(destination.settings.webhooks):
         place = join(path, f"settings.webhooks[{index}]")
@@ -108,7 +114,18 @@ def check_destination(path: str, destination: Destination) -> list[Problem]:
     secret = destination.settings.shared_secret
     if secret is not None:
         problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, secret)
+    for index, filter in enumerate(destination.filters):
+        place = join(path, f"filters[{index}]")
+        problems += [Problem("invalid_filter", join(place, key), text) for key, text in filter_problems(filter)]
     return problems
+
+
+def check_plan(path: str, destination: Destination, plan_level: str) -> list[Problem]:
+    """Filters need the plan level business (SPEC 4.2 rule 10)."""
+    if not destination.filters or plan_level == PLAN_LEVEL:
+        return []
+    message = f"filters need the plan level {PLAN_LEVEL} and this installation has {plan_level}; take them out"
+    return [Problem("plan_level", join(path, "filters"), f"{message}, or set plan.level to {PLAN_LEVEL}")]
 
 
 def _check_standard_headers(path: str, destination: Destination) -> Iterable[Problem]:

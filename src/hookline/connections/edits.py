@@ -11,10 +11,12 @@ from hookline.connections.check import (
     Problem,
     check_counts,
     check_destination,
+    check_plan,
     check_sources,
     check_write_keys,
     join,
 )
+from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import NothingToKeep, restore
@@ -77,7 +79,7 @@ def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], li
     return restored, problems
 
 
-def check_edits(state: State, edits: Sequence[Edit]) -> list[Problem]:
+def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVEL) -> list[Problem]:
     """The problems that the objects would have after the edits, each at the edit that brings it."""
     gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
     put = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Put)}
@@ -93,6 +95,9 @@ def check_edits(state: State, edits: Sequence[Edit]) -> list[Problem]:
         if isinstance(edit.object, Destination):
             problems += check_destination(edit.path, edit.object)
             problems += check_sources(edit.path, edit.object, known)
+            stored = state.destinations.get(edit.id)
+            if stored is None or stored.object.filters != edit.object.filters:
+                problems += check_plan(edit.path, edit.object, plan_level)
     return problems + check_counts(len(sources), len(destinations))
 
 

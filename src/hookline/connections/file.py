@@ -17,6 +17,7 @@ from hookline.connections.changes import Change, compare
 from hookline.connections.check import Problem, check_all
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
+from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.model import DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
 from hookline.connections.redaction import NothingToKeep, redact, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
@@ -61,17 +62,17 @@ def read(text: str) -> tuple[Configuration, list[Problem]]:
     return configuration, sorted([*tree.problems, *problems], key=lambda problem: problem.line or 0)
 
 
-def check(path: Path) -> list[Problem]:
+def check(path: Path, plan_level: str = PLAN_LEVEL) -> list[Problem]:
     """Everything wrong with the file by itself: a destination's sources must be in it too."""
     text, problems = load(path)
-    return problems or check_text(text)
+    return problems or check_text(text, plan_level)
 
 
-def check_text(text: str) -> list[Problem]:
+def check_text(text: str, plan_level: str = PLAN_LEVEL) -> list[Problem]:
     """As ``check``, for text that is already at hand."""
     configuration, problems = read(text)
     if not problems:
-        problems = configuration.placed(check_all(configuration.sources, configuration.destinations))
+        problems = configuration.placed(check_all(configuration.sources, configuration.destinations, plan_level))
     return problems
 
 
@@ -194,6 +195,8 @@ def _document(object: Object) -> dict[str, Any]:
     for webhook in built.get("settings", {}).get("webhooks", ()):
         if not webhook["headers"]:
             del webhook["headers"]
+    if not built.get("filters", True):
+        del built["filters"]
     built.pop("rotations", None)  # nobody's to write; they go on where they are
     for name in ("sharedSecret", "standardWebhooks"):
         if "settings" in built and built["settings"][name] is None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.check import Problem, join
-from hookline.connections.model import Destination, Source
+from hookline.connections.model import Destination, Filter, Source
 from hookline.connections.state import Object
 from hookline.connections.yaml_tree import YamlTree
 
@@ -20,10 +20,13 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 SECTIONS = ("sources", "destinations")
 LATER_SECTIONS = ("audiences", "computedTraits")
-LATER_KEYS: dict[type[msgspec.Struct], tuple[str, ...]] = {Destination: ("filters",)}
 MADE_KEYS: dict[type[msgspec.Struct], dict[str, str]] = {Destination: {"rotations": "hookline secrets rotate"}}
 """Keys that the API shows and nobody writes, with the command that makes them."""
-CHOICES = {"type": get_args(get_type_hints(Source)["type"]), "kind": get_args(get_type_hints(Destination)["kind"])}
+CHOICES = {
+    "type": get_args(get_type_hints(Source)["type"]),
+    "kind": get_args(get_type_hints(Destination)["kind"]),
+    "do": get_args(get_type_hints(Filter)["do"]),
+}
 
 
 class Configuration:
@@ -103,8 +106,6 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
             problems += _made(join(path, name), inner_value, MADE_KEYS[type][name])
         elif name in known:
             kept[name] = _without_unknown(inner_value, known[name], join(path, name), problems)
-        elif name in LATER_KEYS.get(type, ()):
-            problems += _later(join(path, name), inner_value)
         else:
             problems.append(_unknown(join(path, name), name, tuple(known)))
     return kept

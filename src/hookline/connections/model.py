@@ -11,6 +11,10 @@ import msgspec
 
 WEBHOOKS_MAX = 5
 """Receiver URLs per destination (SPEC 2.1 and 8)."""
+FILTERS_MAX = 50
+"""Filters per destination."""
+FILTER_PROPERTIES_MAX = 200
+"""Paths per filter."""
 
 Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -89,6 +93,19 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     set_aside_after: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
 
 
+class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """What is done with the events of a destination for which a condition holds (SPEC 4.2 rule 10, DESIGN 6.5).
+
+    ``drop`` does not send them, ``sample`` sends only ``percent`` of them, ``dropProperties`` and ``allowProperties``
+    send them without the paths in ``properties``, or with only those.
+    """
+
+    condition: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="if")
+    do: Literal["drop", "sample", "dropProperties", "allowProperties"]
+    percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
+    properties: Annotated[tuple[str, ...], msgspec.Meta(max_length=FILTER_PROPERTIES_MAX)] | None = None
+
+
 class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Where events go: a kind from the catalog, its settings, and the sources that feed it.
 
@@ -102,6 +119,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     enabled: bool = True
     settings: WebhookSettings
     delivery: DeliveryOptions = DeliveryOptions()
+    filters: Annotated[tuple[Filter, ...], msgspec.Meta(max_length=FILTERS_MAX)] = ()
     rotations: tuple[Rotation, ...] = ()
 
 

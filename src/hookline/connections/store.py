@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from hookline.connections.check import Problem
 from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
+from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
@@ -51,9 +52,15 @@ class VersionConflict(Exception):
 class Store:
     """The connections in ``control.db`` at ``path``; safe to share between threads."""
 
-    def __init__(self, path: Path, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        plan_level: str = PLAN_LEVEL,
+    ) -> None:
         self._connection = open_control(path)
         self._now_ms = now_ms
+        self._plan_level = plan_level
         self._lock = threading.Lock()
         self._state = State()
         self._snapshot: Snapshot | None = None
@@ -86,6 +93,16 @@ class Store:
         """A source in force, None when there is none of this id."""
         with self._lock:
             return self._state.sources.get(id)
+
+    def last_source(self, id: str) -> Source | None:
+        """A source as it is, or as it was before it was deleted; None when there never was one of this id."""
+        with self._lock:
+            stored = self._state.sources.get(id)
+            if stored is not None:
+                return stored.object
+            query = "SELECT document FROM objects WHERE kind = 'source' AND id = ? ORDER BY since DESC LIMIT 1"
+            row = self._connection.execute(query, (id,)).fetchone()
+            return msgspec.json.decode(row[0], type=Source) if row else None
 
     def destination(self, id: str) -> Stored[Destination] | None:
         """A destination in force, None when there is none of this id."""
@@ -122,7 +139,7 @@ class Store:
                 if expected_version is not None and expected_version != self._state.version:
                     raise VersionConflict(self._state.version)
                 restored, problems = restore_secrets(self._state, edits)
-                if problems := problems or check_edits(self._state, restored):
+                if problems := problems or check_edits(self._state, restored, self._plan_level):
                     raise ChangeRefused(problems)
                 changes = [edit for edit in restored if self._changes_something(edit, owner)]
                 if changes:
@@ -165,7 +182,7 @@ class Store:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
             restored, problems = restore_secrets(self._state, edits)
-            return problems or check_edits(self._state, restored)
+            return problems or check_edits(self._state, restored, self._plan_level)
 
     def mark_ready(self, boot_id: str) -> None:
         """Say that control has finished start-up in this boot, the ``--connections`` file included."""

@@ -15,6 +15,7 @@ from hookline.control.apply import Connections
 from hookline.control.catalog import list_catalog
 from hookline.control.dead_letters import DeadLetters
 from hookline.control.events import Events
+from hookline.control.filter_tests import FilterTests
 from hookline.control.host_gate import HostGate
 from hookline.control.notices import Notices
 from hookline.control.objects import Destinations, Sources
@@ -26,6 +27,7 @@ from hookline.control.problem import respond
 from hookline.control.secret_rotation import SecretRotation
 from hookline.control.security_headers import SecurityHeaders
 from hookline.control.services import Services
+from hookline.control.usage import Usage
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
@@ -58,10 +60,12 @@ def api() -> Router:
             Destinations,
             Pausing,
             SecretRotation,
+            FilterTests,
             DeadLetters,
             Events,
             Connections,
             Notices,
+            Usage,
             list_catalog,
         ],
         guards=[require_access],

@@ -7,7 +7,6 @@ a search that found little so far returns where to go on.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import msgspec
 
 from hookline.control.problem import Problem
 from hookline.journal.local.reader import LocalReader
+from hookline.journal.newest import newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.fate import EventFate, Fates
 
@@ -110,6 +110,10 @@ class EventLog:
         """The events at these places with their fates as they are now; those no longer kept are missing."""
         return await self._run(lambda: self._fates_at(places))
 
+    async def over_newest(self, work: Callable[[Iterator[Record]], T]) -> T:
+        """What ``work`` makes of the newest records, of which it gets as many as can be read in the time there is."""
+        return await self._run(lambda: work(self._newest_records()))
+
     def close(self) -> None:
         """Stop reading; idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -137,7 +141,7 @@ class EventLog:
         matches = _matcher(wanted)
         deadline = self._clock() + SEARCH_SECONDS_MAX
         found: list[LoggedEvent] = []
-        for _, partition, offset, record in self._backwards(positions):
+        for partition, offset, record in newest_first(self._journal(), dict(positions)):
             positions[partition] = offset
             if matches(record):
                 logged = LoggedEvent(
@@ -149,17 +153,12 @@ class EventLog:
                 return Page(found, self._cursor(positions))
         return Page(found, None)
 
-    def _backwards(self, positions: dict[int, int]) -> Iterator[tuple[int, int, int, Record]]:
-        streams = [self._partition_backwards(partition, before) for partition, before in positions.items()]
-        # Newest first over all partitions; the first element of the key is the negated time.
-        return heapq.merge(*streams, key=lambda item: item[0]) if len(streams) > 1 else iter(_chain(streams))
-
-    def _partition_backwards(self, partition: int, before: int) -> Iterator[tuple[int, int, int, Record]]:
-        for group in self._journal().read_backwards(partition, before):
-            for index in range(len(group.records) - 1, -1, -1):
-                offset = group.first_offset + index
-                if offset < before:
-                    yield -group.records[index].received_at, partition, offset, group.records[index]
+    def _newest_records(self) -> Iterator[Record]:
+        deadline = self._clock() + SEARCH_SECONDS_MAX
+        for place in newest_first(self._journal(), self._ends()):
+            yield place.record
+            if self._clock() > deadline:
+                return
 
     def _cursor(self, positions: dict[int, int]) -> str | None:
         journal = self._journal()
@@ -242,8 +241,3 @@ def _matcher(wanted: EventFilter) -> Callable[[Record], bool]:
         )
 
     return matches
-
-
-def _chain(streams: list[Iterator[tuple[int, int, int, Record]]]) -> Iterator[tuple[int, int, int, Record]]:
-    for stream in streams:
-        yield from stream

@@ -19,13 +19,16 @@ from hookline.control.catalog import CatalogKind
 from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.destination_standing import DestinationStanding
 from hookline.control.event_log import FATES
+from hookline.control.filter_tests import FilterTest
 from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
 from hookline.control.notice_log import Notice
 from hookline.control.notices import STATES
 from hookline.control.pausing import PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
+from hookline.control.usage import UsageReport
 from hookline.outcomes.fate import EventFate
+from hookline.route.filter_trial import FilterTrial
 from hookline.telemetry.notices import KINDS
 
 PATH = "/api/openapi.json"
@@ -122,6 +125,15 @@ OPERATIONS: tuple[Operation, ...] = (
         body=EndOverlapRequest,
         problems=(404, *_WRITE),
     ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/filters/test",
+        "testFilters",
+        "Try filters, saved or not yet, on recent events: how many match, and samples before and after.",
+        FilterTrial,
+        body=FilterTest,
+        problems=(404, 413, 422),
+    ),
     Operation("get", "/api/v1/catalog", "listCatalog", "List the kinds of destination.", Listing[CatalogKind]),
     Operation(
         "get",
@@ -179,6 +191,14 @@ OPERATIONS: tuple[Operation, ...] = (
         problems=(404,),
     ),
     Operation(
+        "get",
+        "/api/v1/usage",
+        "getUsage",
+        "Return events per source and day or month, and how many of them count as usage.",
+        UsageReport,
+        query=(*_PAGE, "by", "from", "to", "source"),
+    ),
+    Operation(
         "post",
         "/api/v1/connections/apply",
         "applyConnections",
@@ -211,6 +231,9 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
     "messageId": ("Only this message id.", {"type": "string"}),
+    "by": ("Sum up by day or by month (UTC).", {"type": "string", "enum": ["day", "month"], "default": "month"}),
+    "from": ("First day; by default the first of the last day's month.", {"type": "string", "format": "date"}),
+    "to": ("Last day; by default today.", {"type": "string", "format": "date"}),
     "fate": ("Only events that have this fate at some destination.", {"type": "string", "enum": list(FATES)}),
 }
 

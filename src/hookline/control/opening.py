@@ -29,7 +29,7 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     """
     settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
-    store = Store(settings.data_path / "control.db")
+    store = Store(settings.data_path / "control.db", plan_level=settings.plan.level)
     if connections_file is not None:
         _apply(store, settings, connections_file)
     store.mark_ready(boot_id or uuid4().hex)

@@ -28,6 +28,7 @@ from hookline.control.own_metrics import OwnMetrics
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.sessions import Sessions
 from hookline.control.source_activity import SourceActivity
+from hookline.control.usage_log import UsageLog
 from hookline.settings import Settings
 
 
@@ -46,6 +47,7 @@ class Services:
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
         self.gone = GoneWatch(settings, store)
+        self.usage = UsageLog(settings.data_path)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
         control = settings.data_path / "control.db"
@@ -75,6 +77,7 @@ class Services:
         self.dead_letters.close()
         self.health.close()
         self.gone.close()
+        self.usage.close()
         self.notice_watch.close()
         self.notices.close()
 

@@ -116,6 +116,27 @@ ranges = Table(
 )
 Index("ranges_offset", ranges.c.partition, ranges.c.first_offset)
 
+lane_filters = Table(
+    "lane_filters",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("lane", BigInteger, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+Index("lane_filters_lane", lane_filters.c.lane, lane_filters.c.partition)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("source", Text, primary_key=True),
+    Column("events", BigInteger, nullable=False),
+    Column("filtered", BigInteger, nullable=False),
+)
+
 versions_in_force = Table(
     "versions_in_force",
     metadata,

@@ -94,4 +94,21 @@ CREATE TABLE versions_in_force (
 	"offset" BIGINT NOT NULL, 
 	PRIMARY KEY (partition, version)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0001');
+CREATE TABLE lane_filters (
+	id INTEGER NOT NULL, 
+	lane BIGINT NOT NULL, 
+	partition INTEGER NOT NULL, 
+	"offset" BIGINT NOT NULL, 
+	version BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (id)
+);
+CREATE INDEX lane_filters_lane ON lane_filters (lane, partition);
+CREATE TABLE usage (
+	day INTEGER NOT NULL, 
+	source TEXT NOT NULL, 
+	events BIGINT NOT NULL, 
+	filtered BIGINT NOT NULL, 
+	PRIMARY KEY (day, source)
+);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0002');

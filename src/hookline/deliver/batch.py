@@ -78,6 +78,19 @@ class LaneRow(NamedTuple):
     blob: bytes
 
 
+class FilterRow(NamedTuple):
+    """Which filters decide about a lane's events: those of a connections version, from an offset and a time on.
+
+    ``version`` 0 closes a lane: what lies behind was never decided about.
+    """
+
+    lane: int
+    partition: int
+    offset: int
+    version: int
+    at_ms: int
+
+
 class CheckpointRow(NamedTuple):
     """Where a partition's shared reader stands, and what is open in the lanes attached to it."""
 
@@ -120,6 +133,9 @@ class Batch:
         self.lanes_ended: set[int] = set()
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
+        self.filters: list[FilterRow] = []
+        self.usage: dict[tuple[int, str], list[int]] = {}
+        """Events read, and how many of them filters kept from every destination, by (day since the epoch, source)."""
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""
 

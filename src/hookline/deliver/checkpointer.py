@@ -136,6 +136,9 @@ class Checkpointer:
         engine = self._engine
         engine.ring.checkpointed = self._ring_position
         engine.counters.checkpoints += 1
+        for (_, source), (events, filtered) in batch.usage.items():
+            engine.counters.events[source] += events
+            engine.counters.filtered[source] += filtered
         for number, partition, offset in [*batch.retries, *batch.settled]:
             key = (number, partition, offset)
             lane = engine.lanes.get(number)

@@ -39,6 +39,10 @@ class Counters:
         self.detached = 0
         self.attached_again = 0
         self.checkpoints = 0
+        self.events: Counter[str] = Counter()
+        """Events that count as usage, by source."""
+        self.filtered: Counter[str] = Counter()
+        """Those of them that filters kept from every destination."""
         self.failures: dict[str, int] = {outcome.value: 0 for outcome in Outcome if outcome is not Outcome.SUCCESS}
         self.durations = Times()
         """Of successful requests."""

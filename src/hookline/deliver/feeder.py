@@ -8,7 +8,7 @@ for the lanes that want it; lanes at the same place share the read. Both work in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
@@ -22,6 +22,9 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
+DAY_MS = 86_400_000
+PROBE_RECORDS_MAX = 4_096
+"""Records looked at in one go for the event of a probe, rounded up to a group."""
 CURSORS_MAX = 8
 """Open catch-up reads kept from one turn to the next."""
 
@@ -97,6 +100,8 @@ class Feeder:
         self._hungry: deque[Lane] = deque()
         self._waiting: set[Lane] = set()
         self._cursors: dict[tuple[int, int], Iterator[Group]] = {}
+        self.filtering: dict[str, list[Lane]] | None = None
+        """All lanes of each source that some lane filters; None when it is to be made anew."""
         self._log = logger()
         engine.on_room = self.room
         engine.on_open = self.detach
@@ -127,12 +132,15 @@ class Feeder:
         self._give_back(lane)
 
     def take_one(self, lane: Lane) -> Event | None:
-        """The next event of a detached lane alone, for a probe."""
+        """The next event of a detached lane alone, for a probe; None also when only events of others, or that its
+        filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up everybody."""
+        left = PROBE_RECORDS_MAX
         for intake in lane.detached:
-            for _ in range(1 + QUEUE_HIGH):
+            while left > 0:
                 group = self._read(intake)
                 if group is None:
                     break
+                left -= len(group.records)
                 repeated = self._repeated(group, intake.partition)
                 for index, record in enumerate(group.records):
                     offset = group.first_offset + index
@@ -151,6 +159,14 @@ class Feeder:
                     return Event(place, record)
                 self._after_catch_up(lane, intake)
         return None
+
+    def is_behind(self, lane: Lane) -> bool:
+        """Whether a detached lane has not come to everything that was read."""
+        return any(
+            intake.next_offset < min(intake.end or each.next_offset, each.next_offset)
+            for intake in lane.detached
+            for each in [self.shared[intake.partition]]
+        )
 
     # one turn
 
@@ -191,31 +207,42 @@ class Feeder:
         repeated = dict(shared.duplicates.check(group.records, first))
         touched: set[Lane] = set()
         lanes: dict[Lane, int] = {}
+        filtering: list[Lane] | None = None
+        usage, run = [0, 0], 0
         source = ""
         for index, record in enumerate(group.records):
             if record.source != source:
+                usage[0] += index - run
+                run = index
                 source = record.source
                 lanes = shared.by_source.get(source, {})
                 touched.update(lanes)
+                usage, filtering = self._usage_of(record)
             if record.rejection is not None or record.erased:
+                usage[0] -= 1
                 continue
             if repeated and index in repeated:
+                usage[0] -= 1
                 self._note_duplicate(base | repeated[index], base | (first + index))
                 continue
             offset = first + index
             if record.to is not None:
+                usage[0] -= 1
                 self._take_aimed(shared, record.to, Event(base | offset, record), touched)
                 continue
+            if filtering and _is_filtered(filtering, record, shared.partition, offset):
+                usage[1] += 1
             if not lanes:
                 continue
             event = Event(base | offset, record)
-            selection = record.selection
+            everyone = record.selection is None and not filtering
             for lane, start in lanes.items():
-                if offset >= start and (selection is None or lane.takes(record, shared.partition, offset)):
+                if offset >= start and (everyone or lane.takes(record, shared.partition, offset)):
                     if lane.skip and event.place in lane.skip:
                         lane.skip.discard(event.place)
                     else:
                         lane.queue.append(event)
+        usage[0] += len(group.records) - run
         shared.next_offset = group.next_offset
         engine.counters.read += len(group.records)
         for lane in touched:
@@ -224,9 +251,17 @@ class Feeder:
     def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:
         for destination in to:
             lane = shared.by_destination.get(destination)
-            if lane is not None and event.place not in lane.skip:
+            if lane is not None and event.place not in lane.skip and lane.passes(event.record):
                 lane.queue.append(event)
                 touched.add(lane)
+
+    def _usage_of(self, record: Record) -> tuple[list[int], list[Lane] | None]:
+        """Where the events of the record's source and day are counted (in runs, so that an event costs nothing), and
+        the source's lanes if one of them has filters."""
+        if self.filtering is None:
+            self.filtering = _filtering_of(self.engine.lanes.values())
+        key = record.received_at // DAY_MS, record.source
+        return self.engine.batch.usage.setdefault(key, [0, 0]), self.filtering.get(record.source)
 
     def _fed(self, lane: Lane, shared: SharedReader | None) -> None:
         if not lane.queue:
@@ -389,6 +424,27 @@ class Feeder:
         now_ms = self.engine.clock.now_ms()
         row = RangeRow(lane.number, destination, partition, first, until - 1, fate, now_ms, reason)
         self.engine.batch.ranges.append(row)
+
+
+def _filtering_of(lanes: Iterable[Lane]) -> dict[str, list[Lane]]:
+    lanes = list(lanes)
+    found: dict[str, list[Lane]] = {source: [] for lane in lanes if lane.filters is not None for source in lane.starts}
+    for lane in lanes if found else ():
+        for source in lane.starts:
+            if source in found:
+                found[source].append(lane)
+    return found
+
+
+def _is_filtered(lanes: list[Lane], record: Record, partition: int, offset: int) -> bool:
+    """Whether filters keep the event from every destination that would get it, attached or not."""
+    stopped = False
+    for lane in lanes:
+        if lane.routes(record, partition, offset):
+            if lane.filters is None or lane.filters.passes(record):
+                return False
+            stopped = True
+    return stopped
 
 
 def _is_deliverable(record: Record) -> bool:

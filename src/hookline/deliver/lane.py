@@ -20,6 +20,7 @@ from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.route.filters import Filters
 from hookline.route.selection import refusal
 
 QUEUE_LOW = 512
@@ -57,6 +58,8 @@ class Lane:
         "catch_up_rate",
         "closed",
         "destination",
+        "filtered",
+        "filters",
         "full",
         "gone",
         "in_flight",
@@ -89,7 +92,9 @@ class Lane:
         "to_all",
     )
 
-    def __init__(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
+    def __init__(
+        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+    ) -> None:
         self.number = start.number
         self.breaker = Breaker(destination.delivery.max_concurrency)
         self.rate: Rate | None = None
@@ -123,9 +128,13 @@ class Lane:
         self.run_started_ms = 0
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
-        self.configure(destination, start, targets)
+        self.filtered = 0
+        """Events that were not taken because of a filter."""
+        self.configure(destination, start, targets, filters)
 
-    def configure(self, destination: Destination, start: LaneStart, targets: tuple[Target, ...]) -> None:
+    def configure(
+        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+    ) -> None:
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
         self.name = PUBLISHED_NAMES[destination.kind]
@@ -134,6 +143,8 @@ class Lane:
         self.paused = start.paused is not None
         self.catch_up_rate = start.catch_up_rate
         self.targets = targets
+        self.filters = filters if filters is not None and filters.stops else None
+        """None when no filter keeps events from being sent, so that such a lane pays one look."""
         self.options = options = destination.delivery
         if options.order == "none":
             self.order = None
@@ -152,6 +163,19 @@ class Lane:
             self.rate = Rate(min(rates))
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
+        """Whether the record is part of this stream and no filter stops it."""
+        if not self.routes(record, partition, offset):
+            return False
+        return self.filters is None or self.passes(record)
+
+    def passes(self, record: Record) -> bool:
+        """Whether no filter stops the record; one that is stopped is counted."""
+        if self.filters is None or self.filters.passes(record):
+            return True
+        self.filtered += 1
+        return False
+
+    def routes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""
         if record.to is not None:
             chosen = self.destination.id in record.to

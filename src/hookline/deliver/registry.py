@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
-from hookline.deliver.batch import RangeRow
+from hookline.deliver.batch import FilterRow, RangeRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.pool import Pools
 from hookline.deliver.target import Target, targets_of
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
+from hookline.route.filters import Filters
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -32,6 +33,7 @@ class Registry:
         self._pools = pools
         self._settings = settings
         self._log = logger()
+        self._version = 0
         self.delivered: dict[int, dict[int, bytes]] = {}
         """By lane and place: ring entries of what an earlier process delivered, for lanes and sources that were new
         after its last checkpoint."""
@@ -39,6 +41,7 @@ class Registry:
     def apply(self, snapshot: Snapshot) -> None:
         """Bring the lanes in line with a version of the connections."""
         engine = self._engine
+        self._version = snapshot.version
         wanted = {
             snapshot.lanes[d.id].number: (d, snapshot.lanes[d.id])
             for d in snapshot.destinations
@@ -49,7 +52,9 @@ class Registry:
         for number, (destination, start) in wanted.items():
             lane = engine.lanes.get(number)
             if lane is None:
-                self.open(destination, start)
+                lane = self.open(destination, start)
+                if destination.filters:
+                    self._note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
             elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
                 self._change(lane, destination, start)
         self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
@@ -59,7 +64,8 @@ class Registry:
 
     def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
         """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
-        lane = Lane(destination, start, self._targets(destination, start))
+        lane = Lane(destination, start, *self._usable(destination, start))
+        self._feeder.filtering = None
         known = {intake.partition: intake for intake in intakes}
         for partition, shared in self._feeder.shared.items():
             first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
@@ -83,7 +89,20 @@ class Registry:
         elif lane.detached:
             self._feeder.room(lane)
 
+    def _note_filters(
+        self, lane: Lane, offsets: dict[int, int], version: int | None = None, at_ms: int | None = None
+    ) -> None:
+        """Put on the record from where and when on which filters decide, so that an event's fate can name the one."""
+        version = self._version if version is None else version
+        at_ms = self._engine.clock.now_ms() if at_ms is None else at_ms
+        for partition, offset in offsets.items():
+            self._engine.batch.filters.append(FilterRow(lane.number, partition, offset, version, at_ms))
+
     def _change(self, lane: Lane, destination: Destination, start: LaneStart) -> None:
+        if destination.filters != lane.destination.filters:
+            # What is queued is given back, so that every event from the lane's place on meets the new filters.
+            self._feeder.detach(lane)
+            self._note_filters(lane, {p: intake.next_offset for p, intake in lane.intakes.items()})
         if start.sources.keys() - lane.starts.keys():
             # What is queued may be given back later and read once more, then with the new source's events: not
             # twice, so the place before which they come from a side intake must be settled now.
@@ -103,7 +122,8 @@ class Registry:
             self._change_order(lane)
         was_unusable = not lane.targets
         pause = lane.start.paused
-        lane.configure(destination, start, self._targets(destination, start))
+        lane.configure(destination, start, *self._usable(destination, start))
+        self._feeder.filtering = None
         if pause is not None and start.paused is None:
             self._resume(lane, pause)
         self._join(lane)
@@ -145,8 +165,11 @@ class Registry:
             intake = lane.intakes[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
             end = max(shared.end, shared.next_offset)
+            place = shared.next_offset if intake.attached else intake.next_offset
+            if lane.destination.filters:
+                self._note_filters(lane, {partition: place}, version=0)
             waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
-            waiting.append(shared.next_offset if intake.attached else intake.next_offset)
+            waiting.append(place)
             waiting += [side.next_offset for side in lane.sides if side.partition == partition]
             if intake.attached:
                 shared.leave(lane)
@@ -165,6 +188,7 @@ class Registry:
                     )
                 )
         lane.closed = True
+        self._feeder.filtering = None
         lane.queue.clear()
         engine.lanes.pop(lane.number)
         engine.probing.discard(lane)
@@ -172,12 +196,14 @@ class Registry:
         engine.batch.lanes_ended.add(lane.number)
         self._log.info("destination_ended", destination=lane.destination.id)
 
-    def _targets(self, destination: Destination, start: LaneStart) -> tuple[Target, ...]:
+    def _usable(self, destination: Destination, start: LaneStart) -> tuple[tuple[Target, ...], Filters | None]:
+        """The targets and filters; no targets, so that events wait, when something of them cannot be used."""
         try:
-            clock = self._engine.clock
+            filters = Filters(destination.filters) if destination.filters else None
+            clock, name = self._engine.clock, self._settings.service_name
             resolved = resolve_all(destination, self._settings, clock.now_ms())
             secret = resolved.settings.shared_secret
-            return targets_of(resolved, start.number, secret, self._settings.service_name, self._pools, clock)
+            return targets_of(resolved, start.number, secret, name, self._pools, clock, filters), filters
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
-            return ()
+            return (), None

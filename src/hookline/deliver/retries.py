@@ -150,7 +150,10 @@ class Retries:
         if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
             return
         event = self._feeder.take_one(lane)
-        if event is not None and self._is_its_turn(lane, event):
+        if event is None and self._feeder.is_behind(lane):
+            lane.probes -= 1  # nothing was tried: go on looking at the next beat
+            lane.probe_at_seconds = now
+        elif event is not None and self._is_its_turn(lane, event):
             engine.start(lane, event, 1, now_ms, ALL_URLS, False)
 
     def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:

@@ -252,6 +252,11 @@ class DeliverRole:
             "hookline_deliver_breaker_open": {
                 "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
             },
+            "hookline_deliver_filtered_total": {
+                "destination": {lane.destination.id: lane.filtered for lane in lanes if lane.filters is not None}
+            },
+            "hookline_usage_events_total": {"source": counters.events},
+            "hookline_usage_filtered_total": {"source": counters.filtered},
             "hookline_dedup_window_seconds": min(
                 (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
             ),

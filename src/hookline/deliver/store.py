@@ -18,6 +18,8 @@ DEAD_LETTERS_MAX = 100_000
 """Dead letter rows per destination; past that the oldest go, their fate stays in the attempts."""
 
 
+USAGE_DAYS_KEPT = 400
+"""More than a year, so that a month can be compared with the same one a year before."""
 SMALL_BLOCK_BYTES = 8 * 1024
 
 
@@ -142,9 +144,21 @@ class DeliverStore:
         many("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", batch.checkpoints)
         for block in batch.blocks:
             self._add_block(cursor, block)
+        many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
+        if batch.usage:
+            self._add_usage(cursor, batch.usage)
         many('INSERT OR REPLACE INTO versions_in_force (partition, version, "offset") VALUES (?, ?, ?)', batch.versions)
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _add_usage(self, cursor: object, usage: dict[tuple[int, str], list[int]]) -> None:
+        cursor.executemany(  # type: ignore[attr-defined]
+            "INSERT INTO usage (day, source, events, filtered) VALUES (?, ?, ?, ?) ON CONFLICT (day, source)"
+            " DO UPDATE SET events = events + excluded.events, filtered = filtered + excluded.filtered",
+            [(day, source, events, filtered) for (day, source), (events, filtered) in usage.items() if events],
+        )
+        oldest = min(day for day, _ in usage) - USAGE_DAYS_KEPT
+        cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 
     def _add_block(self, cursor: object, block: BlockRow) -> None:
         """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
@@ -201,6 +215,11 @@ class DeliverStore:
         for statement in (
             "DELETE FROM outcome_blocks WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2",
             'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
+            # Filters that later ones replaced before what is kept begins; then lanes that ended there.
+            "DELETE FROM lane_filters WHERE partition = ?1 AND EXISTS (SELECT 1 FROM lane_filters AS later"
+            " WHERE later.lane = lane_filters.lane AND later.partition = ?1 AND later.id > lane_filters.id"
+            ' AND later."offset" <= ?2)',
+            'DELETE FROM lane_filters WHERE partition = ? AND "offset" < ? AND version = 0',
         ):
             cursor.execute(statement, (partition, offset))
 

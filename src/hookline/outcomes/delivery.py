@@ -14,6 +14,7 @@ import msgspec
 from hookline.connections.model import Destination
 from hookline.database.sqlite import Connection, connect
 from hookline.outcomes import places
+from hookline.outcomes.filter_rules import EventRules
 from hookline.outcomes.outcome import Outcome, from_number
 from hookline.outcomes.progress import (
     BUCKET_SHIFT,
@@ -26,6 +27,7 @@ from hookline.outcomes.progress import (
 
 RING_KEPT_SECONDS = 0.05
 """A copy of the ring serves the look-ups of one list."""
+TAKEN_OUT = "sent without what its filters take out"
 SICK_STATES = frozenset({"open", "suspect", "paused", "gone"})
 PAUSED = "paused"
 
@@ -74,27 +76,43 @@ class Deliveries:
         self._ring_copy = b""
         self._ring_copied = 0.0
 
-    def fate(self, destination: Destination, lane: int, partition: int, offset: int) -> DestinationFate | None:
+    def fate(
+        self, destination: Destination, lane: int, partition: int, offset: int, rules: EventRules
+    ) -> DestinationFate | None:
         """The fate of the routed event at this place; None when nothing is known although the lane has passed it."""
         connection = self._open()
         if connection is None:
             return DestinationFate(destination.id, "waiting")
         connection.execute("BEGIN")  # one moment: between two look-ups a checkpoint may move the event
         try:
-            return self._fate(connection, destination, lane, partition, offset)
+            return self._fate(connection, destination, lane, partition, offset, rules)
         finally:
             connection.execute("COMMIT")
 
     def _fate(
-        self, connection: Connection, destination: Destination, lane: int, partition: int, offset: int
+        self,
+        connection: Connection,
+        destination: Destination,
+        lane: int,
+        partition: int,
+        offset: int,
+        rules: EventRules,
     ) -> DestinationFate | None:
         results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
         failed = _failed_attempts(connection, lane, partition, offset)
         attempts = tuple(_merge(failed, results, destination))
+        sent_at_ms = [entry.at_ms for entry in results] + [_ms(attempt.at) for attempt in failed]
+        rule = _editing(connection, lane, partition, max(sent_at_ms), rules) if sent_at_ms else None
         if any(200 <= entry.result < 300 for entry in results):
-            return DestinationFate(destination.id, "delivered", None, None, attempts)
-        fate, reason = self._open_fate(connection, lane, partition, offset, failed)
-        return DestinationFate(destination.id, fate, reason, None, attempts) if fate else None
+            return DestinationFate(destination.id, "delivered", TAKEN_OUT if rule else None, rule, attempts)
+        fate, reason, stopping = self._open_fate(connection, lane, partition, offset, failed, rules)
+        return DestinationFate(destination.id, fate, reason, stopping or rule, attempts) if fate else None
+
+    def filter_versions(self, lane: int, partition: int) -> list[int]:
+        """Every connections version whose filters decided about some event of the lane."""
+        connection = self._open()
+        query = "SELECT version FROM lane_filters WHERE lane = ? AND partition = ? GROUP BY version"
+        return [] if connection is None else [row[0] for row in connection.execute(query, (lane, partition))]
 
     def duplicates(self, partition: int, offset: int) -> int:
         """How many repeats of the event at this place were dropped."""
@@ -141,40 +159,51 @@ class Deliveries:
             self._ring = None
 
     def _open_fate(
-        self, connection: Connection, lane: int, partition: int, offset: int, failed: list[Attempt]
-    ) -> tuple[str | None, str | None]:
+        self,
+        connection: Connection,
+        lane: int,
+        partition: int,
+        offset: int,
+        failed: list[Attempt],
+        rules: EventRules,
+    ) -> tuple[str | None, str | None, str | None]:
+        """Fate, reason, and the filter that stopped the event."""
         where = 'lane = ? AND partition = ? AND "offset" = ?'
         key = (lane, partition, offset)
         dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
         if dead is not None:
-            return dead[0], None
+            return dead[0], None, None
         standing = _standing(connection, lane, partition)
         retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
         if retry is not None:
             parked = standing.state in SICK_STATES
             if retry[0] == 0:
-                return "parked" if parked else "waiting", None
+                return "parked" if parked else "waiting", None, None
             if standing.state == PAUSED:
-                return "parked", IS_PAUSED
-            return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None
+                return "parked", IS_PAUSED, None
+            return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None, None
+        taken = offset < standing.next_offset and offset not in set(places.to_offsets(standing.undone))
+        rule = _stopping(connection, lane, partition, offset, rules) if taken else None
+        if rule is not None:
+            return "filtered", None, rule
         dropped = connection.execute(
             "SELECT fate, reason FROM ranges"
             " WHERE lane = ? AND partition = ? AND first_offset <= ? AND last_offset >= ?",
             (*key, offset),
         ).fetchone()
         if dropped is not None:
-            return dropped[0], dropped[1]
+            return dropped[0], dropped[1], None
         if offset >= standing.next_offset:
             if standing.state in SICK_STATES:
                 kept_failing = "the receiver keeps failing; the event is sent when it is back"
-                return "parked", IS_PAUSED if standing.state == PAUSED else kept_failing
-            return "waiting", None
-        if offset in set(places.to_offsets(standing.undone)):
-            return "waiting", None
+                return "parked", IS_PAUSED if standing.state == PAUSED else kept_failing, None
+            return "waiting", None, None
+        if not taken:
+            return "waiting", None, None
         if failed:  # the dead letter was trimmed; its last attempt tells which it was
             final = failed[-1].outcome in (Outcome.REJECTED, Outcome.BLOCKED_ADDRESS)
-            return "failed" if final else "expired", None
-        return None, None
+            return "failed" if final else "expired", None, None
+        return None, None, None
 
     def _entries(self, partition: int, offset: int) -> list[Entry]:
         found = self._raw_entries(partition, offset)
@@ -233,6 +262,24 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
     return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))
 
 
+def _stopping(connection: Connection, lane: int, partition: int, offset: int, rules: EventRules) -> str | None:
+    """The filter that stopped the event when the lane came to it: of the version that decided from there on."""
+    row = connection.execute(
+        'SELECT version FROM lane_filters WHERE lane = ? AND partition = ? AND "offset" <= ? ORDER BY id DESC LIMIT 1',
+        (lane, partition, offset),
+    ).fetchone()
+    return rules.stopping(row[0]) if row else None
+
+
+def _editing(connection: Connection, lane: int, partition: int, at_ms: int, rules: EventRules) -> str | None:
+    """The filters that took something out of what was sent: of the version in force at that moment."""
+    row = connection.execute(
+        "SELECT version FROM lane_filters WHERE lane = ? AND partition = ? AND at <= ? ORDER BY id DESC LIMIT 1",
+        (lane, partition, at_ms),
+    ).fetchone()
+    return rules.editing(row[0]) if row else None
+
+
 def _failed_attempts(connection: Connection, lane: int, partition: int, offset: int) -> list[Attempt]:
     rows = connection.execute(
         "SELECT number, url, at, outcome, status, error, milliseconds, next_at FROM attempts"
@@ -254,6 +301,10 @@ def _merge(failed: list[Attempt], results: list[Entry], destination: Destination
         outcome, status = from_number(entry.result)
         url = webhooks[entry.url_index].url if entry.url_index < len(webhooks) else ""
         yield Attempt(number, url, _iso(entry.at_ms), outcome, status, None, entry.milliseconds, None)
+
+
+def _ms(iso: str) -> int:
+    return round(datetime.fromisoformat(iso).timestamp() * 1000)
 
 
 def _iso(ms: int) -> str:

@@ -22,6 +22,7 @@ from hookline.index import lookup
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
+from hookline.outcomes.filter_rules import EventRules, FilterRules
 from hookline.route.decision import not_routed_reason
 
 SNAPSHOTS_KEPT = 8
@@ -67,6 +68,7 @@ class Fates:
         self._feed = Feed(data_path / "control.db")
         self._control: Connection | None = None
         self._deliveries = Deliveries(data_path)
+        self._rules = FilterRules(self._query)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
     def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
@@ -129,31 +131,45 @@ class Fates:
             if reason is not None or lane is None:
                 found.append(DestinationFate(destination.id, "not_routed", reason))
                 continue
-            fate = self._deliveries.fate(destination, lane.number, partition, offset)
-            if fate is None:
-                # Routed, behind the lane's place, and nothing is known of it: that is how a duplicate looks.
+            rules = self._rules.of(destination.id, record)
+            fate = self._deliveries.fate(destination, lane.number, partition, offset, rules)
+            if fate is None or fate.fate == "filtered":
+                # Routed, behind the lane's place, and nothing was done with it: that is how a duplicate looks.
                 repeats = self._repeats(partition, offset, record) if repeats is None else repeats
-                fate = self._passed(destination, partition, offset, record, snapshot.version, repeats)
+                if repeats:
+                    fate = DestinationFate(destination.id, "duplicate", repeats)
+            if fate is None:
+                fate = self._passed(destination, lane, partition, offset, record, snapshot.version, rules)
             found.append(fate)
         return found
 
     def _passed(
-        self, destination: Destination, partition: int, offset: int, record: Record, version: int, repeats: str
+        self,
+        destination: Destination,
+        lane: Lane,
+        partition: int,
+        offset: int,
+        record: Record,
+        version: int,
+        rules: EventRules,
     ) -> DestinationFate:
-        if repeats:
-            return DestinationFate(destination.id, "duplicate", repeats)
         rows = self._query(
             "SELECT document, lane, until FROM objects WHERE kind = 'destination' AND id = ? AND"
             " (until IS NULL OR until > ?) ORDER BY since",
             (destination.id, version),
         )
-        for document, lane, _ in rows:
+        for document, lane_then, _ in rows:
             changed = msgspec.json.decode(document, type=Destination)
-            then = msgspec.json.decode(lane, type=Lane) if lane else None
+            then = msgspec.json.decode(lane_then, type=Lane) if lane_then else None
             if not_routed_reason(record, changed, then, partition, offset) is not None:
                 return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
             return DestinationFate(destination.id, "discarded", "the destination was deleted before it was sent")
+        # A source connected while the filters changed: its first events met the new ones at smaller offsets.
+        for decided_by in self._deliveries.filter_versions(lane.number, partition):
+            rule = rules.stopping(decided_by)
+            if rule is not None:
+                return DestinationFate(destination.id, "filtered", None, rule)
         if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
             return DestinationFate(destination.id, "waiting")
         return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")

@@ -68,6 +68,13 @@ METRICS: dict[str, Metric] = {
         "gauge", "deliveries", "Failed deliveries waiting for another try.", "deliver", "destination"
     ),
     "hookline_deliver_breaker_open": Metric("gauge", "", "1 while the breaker is open.", "deliver", "destination"),
+    "hookline_deliver_filtered_total": Metric(
+        "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
+    ),
+    "hookline_usage_events_total": Metric("counter", "events", "Events that sources sent.", "deliver", "source"),
+    "hookline_usage_filtered_total": Metric(
+        "counter", "events", "Events that filters kept from every destination.", "deliver", "source"
+    ),
     "hookline_dedup_window_seconds": Metric(
         "gauge", "seconds", "How far back duplicates are recognised now.", "deliver"
     ),

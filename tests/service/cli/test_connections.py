@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from tests.service.cli.conftest import Run
-from tests.service.harness import Hookline
+from tests.service.harness import Hookline, Receiver, webhook
 
 FILE = {
     "sources": [{"id": "app", "name": "App", "type": "mobile", "writeKeys": ["wk_app"]}],
@@ -19,6 +19,9 @@ FILE = {
         }
     ],
 }
+
+
+DROP = {"if": 'event = "Heartbeat"', "do": "drop"}
 
 
 def test_a_file_is_compared_applied_and_exported(new_hookline: Callable[..., Hookline], run: Run) -> None:
@@ -59,3 +62,24 @@ def test_a_bad_file_is_refused_with_its_place(new_hookline: Callable[..., Hookli
             assert done.returncode == 1
             assert "'typ'" in done.stderr
         assert hookline.api("GET", "sources/app").status == 404
+
+
+def test_check_tries_the_filters_on_what_is_there(
+    new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run
+) -> None:
+    """The command and the API count alike, with the service running; without events check is as quiet as before."""
+    with new_hookline(webhook("crm", receiver.url())) as hookline:
+        file = hookline.folder / "more.yaml"
+        destination = {**webhook("crm", receiver.url()), "filters": [DROP]}
+        file.write_text(json.dumps({"sources": hookline.sources, "destinations": [destination]}))
+        assert run(hookline, "check", str(file)).stdout.splitlines()[1:] == [
+            "crm: no events of its sources are kept to try the filters on"
+        ]
+        for name in ("Heartbeat", "Order", "Order"):
+            receiver.wait_for(hookline.track(name))
+        lines = run(hookline, "check", str(file)).stdout.splitlines()
+        assert lines[1] == "crm: matched 1 of 3 recent events; 1 would not be sent, 0 not as they came"
+        assert lines[2] == f"  filters[0]: drop if {DROP['if']}: matched 1 of 3"
+        answer = hookline.api("POST", "destinations/crm/filters/test", {"filters": [DROP]}).json
+        assert (answer["total"], answer["matched"], answer["samples"][0]["after"]) == (3, 1, None)
+        assert run(hookline, "check", str(file), "--json").stdout == "[]\n"

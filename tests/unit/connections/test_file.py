@@ -63,7 +63,7 @@ def test_the_example_of_the_design_is_right() -> None:
         ("id: crm", "id: a b", ("invalid_value", "destinations[0].id", 5), "letters, digits"),
         ("    name: CRM\n", "", ("invalid_value", "destinations[0]", 5), "`name`; add it"),
         ("    enabled: true\n", "    name: B\n", ("duplicate_key", "destinations[0].name", 9), "given twice"),
-        ("kind: webhook", "filters: [x]", ("not_supported", "destinations[0].filters", 7), "not supported"),
+        ("kind: webhook", "filters: [x]", ("invalid_value", "destinations[0].filters[0]", 7), "Expected `object`"),
         ("sources: [website]", "sources: [w]", ("unknown_source", "destinations[0].sources[0]", 8), "no source 'w'"),
         ('"https://', '"ftp://', ("invalid_url", "destinations[0].settings.webhooks[0].url", 12), "https://"),
         ("Authorization", "Host", ("invalid_headers", "destinations[0].settings.webhooks[0].headers", 12), "'Host'"),

@@ -17,7 +17,7 @@ from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
-from hookline.settings import Control, Settings
+from hookline.settings import Control, Plan, Settings
 from hookline.web.pages import routes
 
 WAIT_SECONDS = 30.0
@@ -48,9 +48,11 @@ class Answer:
 class Running:
     """Control in a thread; ``call`` speaks HTTP to it."""
 
-    def __init__(self, folder: Path, **control: Any) -> None:
+    def __init__(self, folder: Path, plan: Plan | None = None, **control: Any) -> None:
         settings = Settings(
-            data_dir=str(folder), control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control})
+            data_dir=str(folder),
+            control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control}),
+            plan=plan or Plan(),
         )
         self.data_path = folder
         self.services, self._listening = start(settings, open_connections(settings, None, None))

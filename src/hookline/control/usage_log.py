@@ -1,0 +1,62 @@
+"""How many events each source sent per day, as deliver counted them; read-only, deliver is their one writer."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hookline.database.sqlite import Connection, OperationalError, connect
+
+By = Literal["day", "month"]
+EPOCH = date(1970, 1, 1)
+
+
+class UsageCount(NamedTuple):
+    """The events of one source in one period, and how many of them filters kept from every destination."""
+
+    period: str
+    source: str
+    events: int
+    filtered: int
+
+
+class UsageLog:
+    """Reads the table; before deliver's first start there is none, which is the same as empty."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._path = data_path / "deliver.db"
+        self._connection: Connection | None = None
+
+    def counts(self, first: date, last: date, by: By, source: str | None) -> list[UsageCount]:
+        """The counts of these days by period and source, newest period first."""
+        connection = self._open()
+        if connection is None:
+            return []
+        rows = connection.execute(
+            "SELECT day, source, events, filtered FROM usage"
+            " WHERE day >= ?1 AND day <= ?2 AND (?3 IS NULL OR source = ?3)",
+            ((first - EPOCH).days, (last - EPOCH).days, source),
+        )
+        sums: dict[tuple[str, str], list[int]] = {}
+        for day, name, events, filtered in rows:
+            period = (EPOCH + timedelta(days=day)).isoformat()
+            found = sums.setdefault((period if by == "day" else period[:7], name), [0, 0])
+            found[0] += events
+            found[1] += filtered
+        ordered = sorted(sorted(sums), key=lambda key: key[0], reverse=True)
+        return [UsageCount(*key, *sums[key]) for key in ordered]
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection | None:
+        if self._connection is None:
+            try:
+                self._connection = connect(self._path, read_only=True)
+            except OperationalError:
+                return None
+        return self._connection

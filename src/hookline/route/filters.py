@@ -1,0 +1,149 @@
+"""The filters of one destination, compiled: which events it gets, and what is taken out of their bodies.
+
+A filter sees the event as the filters before it left it. Decisions follow from the event and the filters alone
+(``sample`` hashes the messageId), so a second read decides alike. Delete messages are never filtered: a receiver must
+learn of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from hookline.connections.model import Filter
+from hookline.events.property_edit import PropertyEdit, edit_body, edit_fields
+from hookline.events.view import EVENT_FIELDS, EventView
+from hookline.expressions.compile import Condition, compile_condition
+from hookline.expressions.parse import parse
+from hookline.expressions.path import parse_path
+from hookline.journal.record import Record
+
+UNFILTERED_TYPE = "delete"
+_HASH_BITS = 64
+
+
+class Decision(NamedTuple):
+    """What the filters do with one event: the one that does not send it, and those that take something out."""
+
+    stopped_by: int | None
+    edited_by: tuple[int, ...]
+
+
+NOTHING = Decision(None, ())
+
+
+class Filters:
+    """The compiled filters; raise ExpressionError when they were never checked."""
+
+    __slots__ = ("_body", "_body_of", "_decided", "_decided_of", "_rules", "edits", "filters", "stops")
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self.filters = tuple(filters)
+        self._rules = [_Rule.of(filter) for filter in self.filters]
+        self.stops = any(rule.edit is None for rule in self._rules)
+        """Whether some filter keeps events from being sent."""
+        self.edits = any(rule.edit is not None for rule in self._rules)
+        """Whether some filter takes something out."""
+        # The lanes of a source, and the URLs of a destination, ask about the same event one after the other.
+        self._decided_of: Record | None = None
+        self._decided = NOTHING
+        self._body_of: tuple[Record | None, bool] = (None, False)
+        self._body = b""
+
+    def passes(self, record: Record) -> bool:
+        """Whether the event is sent."""
+        return self.decide(record).stopped_by is None
+
+    def decide(self, record: Record) -> Decision:
+        """What the filters do with the event."""
+        if record is not self._decided_of:
+            self._decided = self._run(record, stop=True)
+            self._decided_of = record
+        return self._decided
+
+    def body(self, record: Record, rendered: bytes, canonical: bool) -> bytes:
+        """The body to send: ``rendered`` without what the filters take out.
+
+        Filters that stop events do not count: what is being sent passed them when its lane took it.
+        """
+        found, form = self._body_of
+        if found is not record or form is not canonical:
+            edits = [edit for index in self.edited_by(record) if (edit := self._rules[index].edit) is not None]
+            self._body = edit_body(rendered, edits, canonical) if edits else rendered
+            self._body_of = record, canonical
+        return self._body
+
+    def matching(self, record: Record) -> tuple[int, ...]:
+        """The filters whose condition holds, up to the one that does not send the event."""
+        matching: list[int] = []
+        self._run(record, stop=True, matching=matching)
+        return tuple(matching)
+
+    def edited_by(self, record: Record) -> tuple[int, ...]:
+        """The filters that take something out of the event when it is sent."""
+        return self._run(record, stop=False).edited_by if self.edits else ()
+
+    def rule(self, index: int) -> str:
+        """A filter as ``why`` names it: its place and what it says."""
+        filter = self.filters[index]
+        what = f" {filter.percent:g} %" if filter.percent is not None else ""
+        what += f" {', '.join(filter.properties)}" if filter.properties else ""
+        return f"filters[{index}]: {filter.do}{what} if {filter.condition}"
+
+    def _run(self, record: Record, stop: bool, matching: list[int] | None = None) -> Decision:
+        if record.type == UNFILTERED_TYPE:
+            return NOTHING
+        fields: EventView | dict[str, Any] = _view_of(record)
+        edited_by: list[int] = []
+        for index, rule in enumerate(self._rules):
+            if not rule.condition(fields):
+                continue
+            if matching is not None:
+                matching.append(index)
+            if rule.edit is None:
+                if stop and not rule.lets_through(record):
+                    return Decision(index, ())
+            else:
+                edited_by.append(index)
+                if index < len(self._rules) - 1:
+                    whole = fields.all() if isinstance(fields, EventView) else fields
+                    fields = edit_fields(whole, rule.edit)
+        return Decision(None, tuple(edited_by)) if edited_by else NOTHING
+
+
+class _Rule(NamedTuple):
+    condition: Condition
+    sent_below: int
+    """Of 2^64 hashes, those below are sent; 0 for ``drop``."""
+    edit: PropertyEdit | None
+
+    @classmethod
+    def of(cls, filter: Filter) -> _Rule:
+        condition = compile_condition(parse(filter.condition, EVENT_FIELDS))
+        if filter.do == "sample":
+            return cls(condition, int((filter.percent or 0) / 100 * 2**_HASH_BITS), None)
+        if filter.do == "drop":
+            return cls(condition, 0, None)
+        paths = [parse_path(path) for path in filter.properties or ()]
+        return cls(condition, 0, PropertyEdit.of(paths, keep=filter.do == "allowProperties"))
+
+    def lets_through(self, record: Record) -> bool:
+        if not self.sent_below:
+            return False
+        hashed = blake2b(record.message_id.encode("utf-8", "surrogatepass"), digest_size=_HASH_BITS // 8).digest()
+        return int.from_bytes(hashed, "big") < self.sent_below
+
+
+_last: tuple[Record, EventView] | None = None
+
+
+def _view_of(record: Record) -> EventView:
+    """The event's view, shared by the destinations that look at it in turn."""
+    global _last
+    last = _last
+    if last is not None and last[0] is record:
+        return last[1]
+    view = EventView(record)
+    _last = record, view
+    return view

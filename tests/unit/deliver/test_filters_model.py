@@ -1,0 +1,99 @@
+"""The model of the whole role, with filters that come, change and go while everything else happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from hookline.connections.model import Filter
+from hookline.deliver import breaker, checkpointer, engine, feeder
+from hookline.outcomes.fate import EventFate
+from hookline.route.filters import Filters
+from hookline.settings import Deliver, Seconds
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Delete, Request, destination, source
+from tests.unit.deliver.test_checkpoint_model import DESTINATIONS, SOURCES, STEPS, Killed, Place, World, finish
+
+SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "12"))
+CHOICES: tuple[tuple[Filter, ...], ...] = (
+    (),
+    (Filter(condition='match(messageId, "*3") or match(messageId, "*7")', do="drop"),),
+    (Filter(condition='contains(messageId, "1")', do="sample", percent=50),),
+    (Filter(condition='source = "app"', do="drop"), Filter(condition="true", do="sample", percent=80)),
+    (Filter(condition="true", do="dropProperties", properties=("properties.card",)),),
+)
+
+
+class FilteredWorld(World):
+    """A world in which a change of a destination may bring it other filters."""
+
+    def reconfigure(self) -> None:
+        if self.rng.random() < 0.1 and any(each.id == "one" for each in self.rig.store.snapshot().destinations):
+            self.change(Delete("destination", "one"))
+            return
+        sources = tuple(self.rng.sample(SOURCES, self.rng.randint(1, 2)))
+        enabled, filters = self.rng.random() < 0.85, self.rng.choice(CHOICES)
+        self.change(destination(self.rng.choice(DESTINATIONS), sources=sources, enabled=enabled, filters=filters))
+
+    def stopped(self, place: Place, id: str, version: int) -> bool:
+        """Whether the filters of a version stop the event."""
+        record = self.rig.role.journal.get(*place)
+        assert record is not None
+        snapshot = next(snapshot for _, snapshot in self.versions if snapshot.version == version)
+        found = next(each for each in snapshot.destinations if each.id == id)
+        return not Filters(found.filters).passes(record)
+
+    def check_send(self, request: Request) -> None:
+        """What is sent passed the filters of some version of its lane."""
+        super().check_send(request)
+        place = request.partition, request.offset
+        versions = [
+            snapshot.version
+            for _, snapshot in self.versions
+            if (lane := snapshot.lanes.get(request.destination)) is not None and lane.number == request.lane
+        ]
+        if all(self.stopped(place, request.destination, version) for version in versions):
+            self.wrong.append(f"{self.events[place][1]} is sent although every version's filters stop it")
+
+    def check_fate(self, place: Place, found: EventFate) -> None:
+        """A filter that is named stops the event; whatever is neither filtered nor sent is known as before."""
+        for each in found.destinations:
+            if each.fate == "filtered":
+                named = re.search(r"\(connections version (\d+)\)$", each.rule or "")
+                assert named, each
+                assert self.stopped(place, each.id, int(named[1])), (found.message_id, each)
+        settled = tuple(
+            replace(each, fate="failed") if each.fate == "filtered" else each for each in found.destinations
+        )
+        super().check_fate(place, replace(found, destinations=settled))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_event_is_sent_or_filtered_and_why_knows(
+    seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
+) -> None:
+    """Through kills, detaching and changes of filters no event is lost, sent twice, or explained wrongly."""
+    monkeypatch.setattr(breaker, "OPEN_FAILURES", 6)
+    monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
+    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
+    world = FilteredWorld(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), random.Random(seed))
+    for module in (checkpointer, engine, feeder):
+        monkeypatch.setattr(module, "crash_point", world.crash_point)
+    world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES, filters=CHOICES[1]))
+    world.rig.start()
+    for _ in range(STEPS):
+        try:
+            world.step()
+        except Killed:
+            world.restart()
+        assert not world.wrong
+    world.armed = ""
+    world.follow()
+    finish(world)
+    assert not world.wrong
+    world.check_end()

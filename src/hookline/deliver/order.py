@@ -50,6 +50,11 @@ class UserOrder:
         user = self._user_of.get(place)
         return user is None or self._pending[user][0] == place
 
+    @property
+    def waiting(self) -> int:
+        """How many pending events are not the first of their user."""
+        return len(self._user_of) - len(self._pending)
+
     def holds_up(self, place: int) -> bool:
         """Whether the event is pending: others of its user wait for it, or would."""
         return place in self._user_of

@@ -13,7 +13,7 @@ from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
-from hookline.deliver.order import UserOrder
+from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import Reader
@@ -64,7 +64,8 @@ class Retries:
                 order.called.append(place)
                 continue
             row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
-            if row is not None:
+            if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
+                # One that was tried before, and asked to wait, comes at its own time.
                 self._start(lane, row, now_ms)
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
@@ -72,6 +73,9 @@ class Retries:
         if room <= 0:
             return
         unsettled = len(lane.settling) + len(lane.in_flight)
+        if lane.order is not None:
+            # Rows that wait for their user's turn may be due as well, and before the one whose turn it is.
+            unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
         rows = self._store.due(lane.number, now_ms, room + unsettled)
         started = 0
         for row in rows:

@@ -123,5 +123,6 @@ class Connected:
                 fan_out=rng.choice(("any", "any", "fallback")),
                 max_concurrency=rng.choice((None, None, None, 1, 3)),
                 max_rate=rng.choice((None, None, None, 30.0)),
+                order=random.Random(f"{self._seed}/order/{id}/{urls}").choice(("none", "none", "user")),
             ),
         )

@@ -64,6 +64,12 @@ class Standing(NamedTuple):
     next_offset: int
     state: str
     undone: places.Ranges
+    sides: tuple[places.SavedSide, ...] = ()
+
+    def has_passed(self, offset: int, source: str | None) -> bool:
+        """Whether the lane has come to the event of this source (None: one aimed at it), as its intakes tell."""
+        behind = (side for side in self.sides if side.source == source)
+        return offset < self.next_offset and not any(side.next_offset <= offset < side.end for side in behind)
 
 
 class Deliveries:
@@ -182,7 +188,8 @@ class Deliveries:
             if standing.state == PAUSED:
                 return "parked", IS_PAUSED, None
             return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None, None
-        taken = offset < standing.next_offset and offset not in set(places.to_offsets(standing.undone))
+        passed = standing.has_passed(offset, rules.source)
+        taken = passed and offset not in set(places.to_offsets(standing.undone))
         rule = _stopping(connection, lane, partition, offset, rules) if taken else None
         if rule is not None:
             return "filtered", None, rule
@@ -193,7 +200,7 @@ class Deliveries:
         ).fetchone()
         if dropped is not None:
             return dropped[0], dropped[1], None
-        if offset >= standing.next_offset:
+        if not passed:
             if standing.state in SICK_STATES:
                 kept_failing = "the receiver keeps failing; the event is sent when it is back"
                 return "parked", IS_PAUSED if standing.state == PAUSED else kept_failing, None
@@ -256,7 +263,7 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
     if own is not None:
         intake = places.decode_intake(own[2])
         next_offset = shared[0] if intake.attached and shared else own[0]
-        return Standing(next_offset, own[1], intake.undone)
+        return Standing(next_offset, own[1], intake.undone, intake.sides)
     if shared is None:
         return Standing(0, "closed", ())
     return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))

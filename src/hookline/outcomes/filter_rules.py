@@ -59,6 +59,11 @@ class EventRules:
         self._filters_at = filters_at
         self._record = record
 
+    @property
+    def source(self) -> str | None:
+        """The source that routes the event; None for one that is aimed at its destinations."""
+        return self._record.source if self._record.to is None else None
+
     def stopping(self, version: int) -> str | None:
         """The filter that does not send the event, None when it is sent."""
         filters = self._filters_at(version)

@@ -57,9 +57,8 @@ class Failures:
         gone = not delivery.accepted and bool(failures) and all(failed.failure.status == GONE for failed in failures)
         urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
         due_ms = None
+        wait_ms = _wait_asked_for(failures, now_ms)
         if urls:
-            asked = [retry_after_ms(f.failure.retry_after) for f in failures if f.failure.retry_after is not None]
-            wait_ms = max((ms for ms in asked if ms is not None), default=None)
             due_ms = self._engine.schedule.next_due(now_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
         self._record_attempts(delivery, failures, due_ms)
         last = failures[-1].failure if failures else None
@@ -74,6 +73,10 @@ class Failures:
             self._retry_later(delivery, urls, due_ms)
         if last is not None and not delivery.accepted:
             self._count_against(lane, failures, last, gone, now_ms)
+        if wait_ms is not None and lane.breaker.allowance == 0:
+            # The receiver's wish holds for the probes too, as for a retry never past a window.
+            wait_seconds = min(wait_ms, self._engine.schedule.window_ms) / 1000
+            lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
 
     def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """The breaker learns of it."""
@@ -212,6 +215,11 @@ class Failures:
 
 def _is_too_much(failure: Failure) -> bool:
     return failure.outcome is Outcome.TIMED_OUT or failure.status in TOO_MUCH
+
+
+def _wait_asked_for(failures: list[FailedTry], now_ms: int) -> int | None:
+    asked = [retry_after_ms(f.failure.retry_after, now_ms) for f in failures if f.failure.retry_after is not None]
+    return max((ms for ms in asked if ms is not None), default=None)
 
 
 def _mask(failures: list[FailedTry]) -> int:

@@ -251,9 +251,13 @@ class Feeder:
     def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:
         for destination in to:
             lane = shared.by_destination.get(destination)
-            if lane is not None and event.place not in lane.skip and lane.passes(event.record):
-                lane.queue.append(event)
-                touched.add(lane)
+            if lane is None or not lane.takes(event.record, shared.partition, event.place & OFFSET_MASK):
+                continue
+            if event.place in lane.skip:
+                lane.skip.discard(event.place)
+                continue
+            lane.queue.append(event)
+            touched.add(lane)
 
     def _usage_of(self, record: Record) -> tuple[list[int], list[Lane] | None]:
         """Where the events of the record's source and day are counted (in runs, so that an event costs nothing), and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from email.utils import parsedate_to_datetime
 
 from hookline.settings import Deliver
@@ -45,7 +44,7 @@ class RetrySchedule:
         return now_ms > first_at_ms + self.window_ms + min(LATE_MS_MAX, self.window_ms)
 
 
-def retry_after_ms(value: bytes) -> int | None:
+def retry_after_ms(value: bytes, now_ms: int) -> int | None:
     """A ``Retry-After`` header's wait in milliseconds: seconds or an HTTP date; None for anything else."""
     text = value.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
@@ -54,4 +53,4 @@ def retry_after_ms(value: bytes) -> int | None:
         at = parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-    return max(0, int((at - time.time()) * 1000))
+    return max(0, int(at * 1000) - now_ms)

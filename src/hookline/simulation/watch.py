@@ -111,7 +111,7 @@ class Watch:
             tries.not_before_ms = 0
             return
         tries.final |= outcome in FINAL
-        wait_ms = retry_after_ms(retry_after) if retry_after is not None else None
+        wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))

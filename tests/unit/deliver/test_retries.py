@@ -168,3 +168,19 @@ def test_a_busy_lane_still_tries_what_is_due(rig: Rig) -> None:
     rig.pass_time(2.0)
     assert rig.offsets("crm").count(0) == 2
     assert len(lane.in_flight) <= lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE)
+
+
+def test_an_open_lane_waits_as_long_as_the_receiver_asks(rig: Rig) -> None:
+    """Retry-After holds for probes too."""
+    begin(rig, 60)
+    while rig.lane("crm").breaker.state != "open":
+        for request in list(rig.network.waiting):
+            rig.answer(request, 429, retry_after=b"30")
+        rig.pass_time(31)
+        rig.checkpoint()
+    for request in list(rig.network.waiting):
+        rig.answer(request, 429, retry_after=b"30")
+    rig.pass_time(29)
+    assert rig.network.waiting == []
+    rig.pass_time(2)
+    assert len(rig.network.waiting) == 1

@@ -93,12 +93,12 @@ def test_an_event_expires_when_the_service_was_down_over_the_windows_end() -> No
 )
 def test_a_retry_after_header_is_seconds_or_nothing(value: bytes, wait_ms: int | None) -> None:
     """Whole seconds are read, absurd ones capped, everything else is as if it were not there."""
-    assert retry_after_ms(value) == wait_ms
+    assert retry_after_ms(value, 0) == wait_ms
 
 
 def test_a_retry_after_header_may_be_a_date() -> None:
     """A date is the wait until then; one that has passed is no wait."""
-    in_an_hour = retry_after_ms(format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True).encode())
-    assert in_an_hour is not None
-    assert 3_500_000 < in_an_hour <= 3_600_000
-    assert retry_after_ms(b"Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    now = datetime(2026, 11, 20, 7, tzinfo=UTC)
+    now_ms = int(now.timestamp() * 1000)
+    assert retry_after_ms(format_datetime(now + timedelta(hours=1), usegmt=True).encode(), now_ms) == 3_600_000
+    assert retry_after_ms(b"Wed, 21 Oct 2015 07:28:00 GMT", now_ms) == 0

@@ -14,6 +14,7 @@ import pytest
 
 from tests.service.cli.conftest import Run, command, environment
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.waiting import WAIT_SECONDS
 
 
 class Tail:
@@ -38,12 +39,12 @@ class Tail:
 
     def wait_for(self, text: str) -> str:
         """Wait for a line with a text."""
-        return wait_until(lambda: next((line for line in self.lines if text in line), ""), 20, f"{text} in the tail")
+        return wait_until(lambda: next((line for line in self.lines if text in line), ""), what=f"{text} in the tail")
 
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(10)
+        return self.process.wait(WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def follow(tmp_path: Path) -> Iterator[Callable[..., Tail]]:
     for tail in made:
         if tail.process.poll() is None:
             tail.process.kill()
-            tail.process.wait(10)
+            tail.process.wait(WAIT_SECONDS)
         assert "Traceback" not in tail.errors, tail.errors
 
 
@@ -72,7 +73,7 @@ def test_events_are_shown_with_their_fate(
         tail = follow(hookline)
         assert "● delivered" in tail.wait_for("Before")
         hookline.wait_fate(hookline.track("After", userId="u2"), "crm", "delivered")
-        wait_until(lambda: any("● delivered" in line for line in tail.lines if "After" in line), 10)
+        wait_until(lambda: any("● delivered" in line for line in tail.lines if "After" in line))
         assert [line for line in tail.lines if "Before" in line] == [tail.wait_for("Before")]
         assert "u2  site" in tail.wait_for("After")
         assert (tail.end(), tail.errors) == (0, "")

@@ -52,7 +52,7 @@ def test_a_filtered_destination_and_its_neighbour(new_hookline: Callable[..., Ho
 
 def test_a_sample_survives_kills(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
     """Every event is sent or filtered, and after kill -9 and a backlog the very same ones are."""
-    hookline = new_hookline(webhook("crm", receiver.url(), filters=[HALF]))
+    hookline = new_hookline(webhook("crm", receiver.url(), filters=[HALF]), settings={"deliver.retry_max": "1s"})
     hookline.start()
     receiver.reply_with(503)
     ids = [hookline.track("Tick") for _ in range(40)]
@@ -61,7 +61,7 @@ def test_a_sample_survives_kills(new_hookline: Callable[..., Hookline], receiver
     hookline.start()
     last = hookline.track("Last")
     receiver.wait_for(last)
-    wait_until(lambda: all(hookline.fate_at(id, "crm").get("fate") in ("delivered", "filtered") for id in ids), 30)
+    wait_until(lambda: all(hookline.fate_at(id, "crm").get("fate") in ("delivered", "filtered") for id in ids), 60)
     fates = {id: hookline.fate_at(id, "crm")["fate"] for id in ids}
     assert {id for id in ids if receiver.of(id)} == {id for id, fate in fates.items() if fate == "delivered"}
     assert 5 < list(fates.values()).count("filtered") < 35
@@ -86,5 +86,5 @@ def test_below_the_plan_level_the_file_is_refused(new_hookline: Callable[..., Ho
     """The service does not start with filters it may not use, and says what to do."""
     hookline = new_hookline(webhook("crm", receiver.url(), filters=[DROP]), settings={"plan.level": "team"})
     process = hookline.launch()
-    assert process.wait(15) == 2
+    assert process.wait(60) == 2
     assert "set plan.level to business" in hookline.log

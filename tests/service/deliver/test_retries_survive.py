@@ -41,8 +41,7 @@ def test_the_window_is_wall_clock_from_the_first_attempt(
     hookline.kill9()
     wait_until(lambda: time.time() > instant(first["at"]) + 3, what="the window's end")
     hookline.start()
-    part = hookline.wait_fate(message_id, "crm", "expired")
-    assert part["attempts"][-1]["nextAt"] is None
+    hookline.wait_fate(message_id, "crm", "expired")
     count = len(receiver.of(message_id))
     holds_for(lambda: len(receiver.of(message_id)) == count, 1.0, "not tried after expiry")
 

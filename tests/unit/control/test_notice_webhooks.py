@@ -19,6 +19,7 @@ from hookline.database.open import ensure
 from hookline.settings import Deliver, Networks, Notices, Seconds, Settings, Urls
 from tests.service.deliver.certificates import Authority
 from tests.service.receiver import Receiver, Reply
+from tests.service.waiting import wait_until
 
 FINDING = Finding("destination_breaker_open", "crm", "timed out")
 LOOPBACK = Networks(("127.0.0.0/8",))
@@ -50,13 +51,14 @@ class Sending:
         secret: str | None = None,
         allow: Networks = LOOPBACK,
         ca_file: str | None = None,
+        timeout_seconds: float = 30.0,
     ) -> None:
         self.log = log
         self.urls = urls
         self.now_ms = 1_760_000_000_000
         self.own_metrics = OwnMetrics()
         settings = Settings(
-            deliver=Deliver(allow_networks=allow, timeout=Seconds(0.5), ca_file=ca_file),
+            deliver=Deliver(allow_networks=allow, timeout=Seconds(timeout_seconds), ca_file=ca_file),
             notices=Notices(webhooks=Urls(urls), secret=secret),
         )
         self._webhooks = NoticeWebhooks(
@@ -119,13 +121,14 @@ def test_a_failure_is_tried_again_at_that_url_alone(log: NoticeLog, receiver: Re
 
 def test_it_is_given_up_with_the_reason(log: NoticeLog, receiver: Receiver) -> None:
     """After the last try nothing is due any more, and the notice says why."""
-    receiver.reply_with(200, delay_seconds=5)
-    sending = Sending(log, receiver.url())
+    receiver.reply_with(200, delay_seconds=60)
+    sending = Sending(log, receiver.url(), timeout_seconds=0.5)
     sending.open()
     for pause in (0, 10, 20):
         notice = sending.send(pause)
     assert (notice.webhooks_waiting, notice.webhook_error) == (0, "127.0.0.1: timed_out, no answer within 0.5 s")
     sending.send(3600)
+    wait_until(lambda: len(receiver.requests) >= 3, what="three requests")
     assert len(receiver.requests) == 3
 
 
@@ -221,7 +224,7 @@ def test_a_change_wakes_the_sender(log: NoticeLog, receiver: Receiver) -> None:
         await asyncio.sleep(0)
         await asyncio.to_thread(sending.open)
         sending._webhooks.wake()
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             while not wait():  # noqa: ASYNC110 - the receiver is in another thread
                 await asyncio.sleep(0.01)
         task.cancel()

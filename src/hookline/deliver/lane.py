@@ -132,6 +132,13 @@ class Lane:
         """Events that were not taken because of a filter."""
         self.configure(destination, start, targets, filters)
 
+    def __hash__(self) -> int:
+        """The number, so that sets of lanes are walked in an order that does not change from run to run."""
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
     def configure(
         self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
     ) -> None:

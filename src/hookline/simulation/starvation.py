@@ -71,6 +71,7 @@ class Starvation:
                 self._released.get(lane, 0.0),
                 min(due.values()),
                 self._watch.last_sent.get(lane, 0.0),
+                self._watch.asked_until.get(lane, 0.0),
             )
             if now - waits_since > self._patience_seconds + self.back_seconds:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"

@@ -68,6 +68,8 @@ class Watch:
         self._receiver_of = receiver_of
         self._lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
+        self.asked_until: dict[int, float] = {}
+        """By lane: until when its receiver asked to be left alone; an open breaker's probes wait that long too."""
         self._probes: dict[int, float] = {}
         """By lane: when the last probe of an open breaker was sent."""
         self.lost: set[LanePlace] = set()
@@ -115,6 +117,8 @@ class Watch:
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
+            until = self._clock.seconds + min(wait_ms, self._window_ms) / 1000
+            self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
         if not self._is_under_way(request):  # the last of its URLs decides
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
             tries.asked_at = self._clock.seconds

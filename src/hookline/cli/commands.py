@@ -15,7 +15,9 @@ from cyclopts import App, CycloptsError, Parameter, validators
 
 from hookline import __version__
 from hookline.cli.failure import CommandFailed
+from hookline.cli.letter_commands import letters_app
 from hookline.cli.options import SUMMARIES
+from hookline.cli.replay_commands import replay_app
 from hookline.cli.target import Target
 
 USAGE = 2
@@ -162,6 +164,10 @@ def resume(destination: str, /, *, rate: float | None = None, as_json: Json = Fa
     from hookline.cli.pausing import resume_destination
 
     return resume_destination(server.admin(), destination, rate, as_json)
+
+
+app.command(replay_app)
+app.command(letters_app)
 
 
 @app.command(group=DELIVERY)

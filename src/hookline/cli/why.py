@@ -60,11 +60,20 @@ def _destination(destination: dict[str, Any]) -> Iterator[str]:
     because = f": {destination['reason']}" if destination.get("reason") else ""
     rule = f" (rule {destination['rule']})" if destination.get("rule") else ""
     yield f"  {MARKS.get(destination['fate'], '○')} {destination['id']}  {destination['fate']}{because}{rule}"
-    for attempt in destination.get("attempts") or []:
-        yield f"      {_attempt(attempt)}"
+    attempts = destination.get("attempts") or []
+    for attempt in attempts:
+        if not attempt.get("replay"):
+            yield f"      {attempt_line(attempt)}"
+    for replay in destination.get("replays") or []:
+        because = f": {replay['reason']}" if replay.get("reason") else ""
+        yield f"    {MARKS.get(replay['fate'], '○')} replay {replay['id']}  {replay['fate']}{because}"
+        for attempt in attempts:
+            if attempt.get("replay") == replay["id"]:
+                yield f"      {attempt_line(attempt)}"
 
 
-def _attempt(attempt: dict[str, Any]) -> str:
+def attempt_line(attempt: dict[str, Any]) -> str:
+    """One attempt as text."""
     parts = [f"{attempt['at']}  attempt {attempt['number']}  {attempt['outcome']}"]
     if attempt.get("status"):
         parts.append(f"status {attempt['status']}")

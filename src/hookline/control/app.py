@@ -24,6 +24,7 @@ from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
+from hookline.control.replays import Replays
 from hookline.control.secret_rotation import SecretRotation
 from hookline.control.security_headers import SecurityHeaders
 from hookline.control.services import Services
@@ -61,6 +62,7 @@ def api() -> Router:
             Pausing,
             SecretRotation,
             FilterTests,
+            Replays,
             DeadLetters,
             Events,
             Connections,

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.replays.letters import LETTERS_MAX, LetterFilter
+from hookline.replays.model import replay_id
+
+PAGE_ROWS = 5_000
+"""Rows per statement of a long read, so that no read holds back the write-ahead log."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One event that one destination did not get, and why."""
+    """One event that one destination did not get, and why; ``replay`` is set when a replay could not deliver it."""
 
     id: int
     destination: str
     source: str
     type: str
+    event: str | None
     message_id: str
     partition: int
     offset: int
@@ -26,10 +34,30 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outcome: str | None = None
     status: int | None = None
     error: str | None = None
+    replay: str | None = None
 
 
-_COLUMNS = ", ".join(f'"{name}"' for name in DeadLetter.__struct_fields__)
+class FinalAttempt(NamedTuple):
+    """The attempt after which a lane gave an event up."""
+
+    lane: int
+    partition: int
+    offset: int
+
+
+class LostRange(NamedTuple):
+    """Events of a lane that were discarded together."""
+
+    lane: int
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
+_FIELDS = DeadLetter.__struct_fields__[:-1]
+_COLUMNS = ", ".join(f'd."{name}"' for name in _FIELDS)
 """The columns are named, and ordered, as the fields."""
+_SELECT = f"SELECT {_COLUMNS}, r.lane FROM dead_letters AS d LEFT JOIN replays AS r ON r.lane = d.lane"
 
 
 class DeadLetterLog:
@@ -39,25 +67,85 @@ class DeadLetterLog:
         self._path = data_path / "deliver.db"
         self._connection: Connection | None = None
 
-    def newest(self, limit: int, before_id: int | None, destination: str | None) -> list[DeadLetter]:
-        """At most ``limit`` dead letters older than ``before_id``, of one destination or of all."""
-        connection = self._open()
-        if connection is None:
-            return []
-        rows = connection.execute(
-            f"SELECT {_COLUMNS} FROM dead_letters WHERE id < ? AND (? IS NULL OR destination = ?) "
-            "ORDER BY id DESC LIMIT ?",
-            (before_id or 2**62, destination, destination, limit),
-        ).fetchall()
-        return [_letter(row) for row in rows]
+    def newest(self, limit: int, before_id: int | None, wanted: LetterFilter) -> list[DeadLetter]:
+        """At most ``limit`` dead letters older than ``before_id`` that the filter asks for."""
+        where, values = wanted.where()
+        ids = [
+            id
+            for (id,) in self._rows(
+                f"SELECT id FROM dead_letters WHERE {where} AND id < ? ORDER BY id DESC LIMIT ?",
+                (*values, before_id or 2**62, limit),
+            )
+        ]
+        marks = ",".join("?" * len(ids))
+        return [_letter(row) for row in self._rows(f"{_SELECT} WHERE d.id IN ({marks}) ORDER BY d.id DESC", ids)]
 
     def get(self, letter_id: int) -> DeadLetter | None:
         """The dead letter with this id, None when there is none."""
-        connection = self._open()
-        if connection is None:
-            return None
-        row = connection.execute(f"SELECT {_COLUMNS} FROM dead_letters WHERE id = ?", (letter_id,)).fetchone()
-        return _letter(row) if row else None
+        rows = self._rows(f"{_SELECT} WHERE d.id = ?", (letter_id,))
+        return _letter(rows[0]) if rows else None
+
+    def count(self, wanted: LetterFilter) -> dict[str, int]:
+        """How many the filter asks for, by destination."""
+        where, values = wanted.where()
+        return dict(self._rows(f"SELECT destination, count(*) FROM dead_letters WHERE {where} GROUP BY 1", values))
+
+    def last_id(self) -> int:
+        """The newest letter's id."""
+        rows = self._rows("SELECT coalesce(max(id), 0) FROM dead_letters")
+        return int(rows[0][0]) if rows else 0
+
+    def places(self, wanted: LetterFilter, limit: int) -> Iterator[tuple[int, int]]:
+        """Partition and offset of the events that the filter asks for, oldest letters first."""
+        where, values = wanted.where()
+        after = 0
+        while limit > 0:
+            rows = self._rows(
+                f'SELECT id, partition, "offset" FROM dead_letters WHERE {where} AND id > ? ORDER BY id LIMIT ?',
+                (*values, after, min(limit, PAGE_ROWS)),
+            )
+            if not rows:
+                return
+            for after, partition, offset in rows:  # noqa: B007 - the last id is where the next page begins
+                yield partition, offset
+            limit -= len(rows)
+
+    def is_full(self, destination: str) -> bool:
+        """Whether older letters of a destination may have made room for newer ones."""
+        rows = self._rows("SELECT count(*) FROM dead_letters WHERE destination = ?", (destination,))
+        return bool(rows) and rows[0][0] >= LETTERS_MAX
+
+    def final_attempts(self, destination: str, since_ms: int) -> Iterator[FinalAttempt]:
+        """Attempts after which a destination's event was given up, or that were the last of several URLs'."""
+        after = 0
+        while rows := self._rows(
+            'SELECT id, lane, partition, "offset", destination, at, next_at FROM attempts WHERE id > ? ORDER BY id'
+            " LIMIT ?",
+            (after, PAGE_ROWS),
+        ):
+            after = rows[-1][0]
+            for _, lane, partition, offset, its, at, next_at in rows:
+                if its == destination and at >= since_ms and next_at is None:
+                    yield FinalAttempt(lane, partition, offset)
+
+    def is_retried(self, attempt: FinalAttempt) -> bool:
+        """Whether the event waits for another try after all."""
+        query = 'SELECT 1 FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?'
+        return bool(self._rows(query, attempt))
+
+    def discarded_ranges(self, destination: str, since_ms: int) -> list[LostRange]:
+        """What was discarded when the destination was disabled; what a person took out of a replay is not meant."""
+        rows = self._rows(
+            "SELECT lane, partition, first_offset, last_offset FROM ranges WHERE destination = ? AND at >= ?"
+            " AND fate = 'discarded' AND lane NOT IN (SELECT lane FROM replays)",
+            (destination, since_ms),
+        )
+        return [LostRange(*row) for row in rows]
+
+    def discarded(self, action: int) -> int | None:
+        """How many letters deliver has discarded for this action; None until it has, or when newer ones followed."""
+        rows = self._rows("SELECT discarded FROM letter_actions WHERE last = ?", (action,))
+        return int(rows[0][0]) if rows else None
 
     def close(self) -> None:
         """Close the file; idempotent."""
@@ -65,13 +153,13 @@ class DeadLetterLog:
             self._connection.close()
             self._connection = None
 
-    def _open(self) -> Connection | None:
+    def _rows(self, query: str, values: Any = ()) -> list[Any]:
         if self._connection is None:
             try:
                 self._connection = connect(self._path, read_only=True)
             except OperationalError:
-                return None
-        return self._connection
+                return []
+        return self._connection.execute(query, values).fetchall()
 
 
 def iso(milliseconds: int) -> str:
@@ -80,7 +168,7 @@ def iso(milliseconds: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
 
 
-def _letter(row: tuple[object, ...]) -> DeadLetter:
-    values = dict(zip(DeadLetter.__struct_fields__, row, strict=True))
-    values["at"] = iso(int(str(values["at"])))
-    return DeadLetter(**values)  # type: ignore[arg-type]
+def _letter(row: tuple[Any, ...]) -> DeadLetter:
+    values = dict(zip(_FIELDS, row[:-1], strict=True))
+    values["at"] = iso(values["at"])
+    return DeadLetter(**values, replay=None if row[-1] is None else replay_id(row[-1]))

@@ -1,20 +1,66 @@
-"""``/api/v1/dead-letters``: the events that a destination did not get."""
+"""``/api/v1/dead-letters``: the events that a destination did not get; look at them, retry or discard them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from datetime import datetime
+from typing import Annotated, Any
 
-from litestar import Controller, get
-from litestar.params import FromPath, QueryParameter
+import msgspec
+from litestar import Controller, get, post
+from litestar.params import FromPath, QueryParameter, RawBody
 
 from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.listing import After, Limit, Listing
+from hookline.control.objects import AUTHOR, decode_body
 from hookline.control.problem import Problem, not_found
-from hookline.control.services import FromServices
+from hookline.control.replay_view import ReplayView, view_of
+from hookline.control.replays import begin
+from hookline.control.services import FromServices, Services
+from hookline.outcomes.delivery import Attempt
+from hookline.replays.letters import Ids, LetterFilter, Text
+from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
+
+DISCARD_SECONDS = 2.0
+"""How long the answer to a discard waits for deliver to carry it out."""
+LOOK_SECONDS = 0.05
+RETRIED_DESTINATIONS_MAX = 50
+
+Word = Annotated[str | None, QueryParameter(max_length=1_000)]
+Time = Annotated[str | None, QueryParameter(max_length=64, description="ISO 8601 with an offset or Z.")]
+
+
+class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are meant; what is not given does not restrict. ``from`` and ``to`` are when they were given
+    up. ``rate`` (events per second) counts for a retry."""
+
+    destination: Text | None = None
+    source: Text | None = None
+    type: Text | None = None
+    event: Text | None = None
+    outcome: Text | None = None
+    since: Moment | None = msgspec.field(default=None, name="from")
+    until: Moment | None = msgspec.field(default=None, name="to")
+    ids: Ids | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+
+
+class DeadLetterDetail(DeadLetter, frozen=True, kw_only=True, rename="camel"):
+    """A dead letter with the event as it was received (null when it is no longer kept) and every attempt."""
+
+    payload: Any = None
+    history: tuple[Attempt, ...] = ()
+
+
+class Discarded(msgspec.Struct, frozen=True):
+    """``discarded`` is null when deliver has yet to do it, because it is not running right now."""
+
+    matched: int
+    discarded: int | None
 
 
 class DeadLetters(Controller):
-    """Reading only in this version."""
+    """Deliver writes them; a retry is a replay of their events."""
 
     path = "/dead-letters"
 
@@ -24,19 +70,121 @@ class DeadLetters(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        destination: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        destination: Word = None,
+        source: Word = None,
+        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
+        event: Word = None,
+        outcome: Word = None,
+        fate: Word = None,
+        since: Annotated[str | None, QueryParameter(name="from", max_length=64)] = None,
+        until: Annotated[str | None, QueryParameter(name="to", max_length=64)] = None,
     ) -> Listing[DeadLetter]:
-        """Return the newest dead letters, of one destination or of all."""
+        """Return the newest dead letters that match; discarded ones only when that fate is asked for."""
         if after is not None and not (after.isdecimal() and len(after) < 19):
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
-        letters = services.dead_letters.newest(limit + 1, int(after) if after else None, destination)
+        wanted = LetterFilter(
+            destination=destination,
+            source=source,
+            type=type_,
+            event=event,
+            outcome=outcome,
+            fate=fate,
+            since_ms=_ms("from", since),
+            until_ms=_ms("to", until),
+        )
+        letters = services.dead_letters.newest(limit + 1, int(after) if after else None, wanted)
         page = letters[:limit]
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
     @get("/{letter_id:str}")
-    async def get_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> DeadLetter:
-        """Return one dead letter."""
-        letter = services.dead_letters.get(int(letter_id)) if letter_id.isdecimal() and len(letter_id) < 19 else None
-        if letter is None:
-            raise not_found("dead letter", letter_id)
-        return letter
+    async def get_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> DeadLetterDetail:
+        """Return one dead letter with its event, every attempt and the receiver's last answer."""
+        letter = _letter(services, letter_id)
+        found = await services.events.fates_at([(letter.partition, letter.offset)])
+        fates = found[0].fate.destinations if found else ()
+        return DeadLetterDetail(
+            **msgspec.structs.asdict(letter),
+            payload=found[0].fate.event if found else None,
+            history=next((each.attempts for each in fates if each.id == letter.destination), ()),
+        )
+
+    @post("/{letter_id:str}/retry", status_code=201)
+    async def retry_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> ReplayView:
+        """Send one again: a replay of one event."""
+        letter = _letter(services, letter_id)
+        wanted = LetterFilter(destination=letter.destination, ids=(letter.id,), fate=letter.fate)
+        made = await begin(services, ReplayRequest(destination=letter.destination, letters=wanted))
+        return view_of(services, made)
+
+    @post("/{letter_id:str}/discard", status_code=200)
+    async def discard_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> Discarded:
+        """Give one up for good: its fate becomes `discarded`."""
+        letter = _letter(services, letter_id)
+        return await _discard(services, LetterFilter(ids=(letter.id,)))
+
+    @post("/retry", status_code=200)
+    async def retry_dead_letters(self, services: FromServices, body: RawBody) -> Listing[ReplayView]:
+        """Send all that match again: one replay for each destination."""
+        selection = decode_body(body, LetterSelection)
+        wanted = _filter(services, selection)
+        destinations = sorted(services.dead_letters.count(wanted))
+        if len(destinations) > RETRIED_DESTINATIONS_MAX:
+            detail = f"They are of {len(destinations)} destinations; name one of them."
+            raise Problem(409, "too_many_replays", detail)
+        made: list[ReplayView] = []
+        for destination in destinations:
+            letters = msgspec.structs.replace(wanted, destination=destination)
+            request = ReplayRequest(destination=destination, rate=selection.rate, letters=letters)
+            made.append(view_of(services, await begin(services, request)))
+        return Listing(made)
+
+    @post("/discard", status_code=200)
+    async def discard_dead_letters(self, services: FromServices, body: RawBody) -> Discarded:
+        """Give all that match up for good."""
+        return await _discard(services, _filter(services, decode_body(body, LetterSelection)))
+
+
+async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
+    matched = sum(services.dead_letters.count(wanted).values())
+    if not matched:
+        return Discarded(0, 0)
+    action = services.replays.discard(wanted, AUTHOR)
+    for _ in range(int(DISCARD_SECONDS / LOOK_SECONDS)):
+        done = services.dead_letters.discarded(action)
+        if done is not None:
+            return Discarded(matched, done)
+        await asyncio.sleep(LOOK_SECONDS)
+    return Discarded(matched, None)
+
+
+def _filter(services: Services, selection: LetterSelection) -> LetterFilter:
+    """The selection among the letters that are there now, not those that come while it is carried out."""
+    return LetterFilter(
+        destination=selection.destination,
+        source=selection.source,
+        type=selection.type,
+        event=selection.event,
+        outcome=selection.outcome,
+        since_ms=None if selection.since is None else int(selection.since.timestamp() * 1000),
+        until_ms=None if selection.until is None else int(selection.until.timestamp() * 1000),
+        ids=selection.ids,
+        last_id=services.dead_letters.last_id(),
+    )
+
+
+def _letter(services: Services, letter_id: str) -> DeadLetter:
+    letter = services.dead_letters.get(int(letter_id)) if letter_id.isdecimal() and len(letter_id) < 19 else None
+    if letter is None:
+        raise not_found("dead letter", letter_id)
+    return letter
+
+
+def _ms(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment: datetime = msgspec.convert(text, Moment)
+    except msgspec.ValidationError:
+        detail = f"Write {name} as ISO 8601 with an offset, such as 2026-11-20T07:00:00Z."
+        raise Problem(400, "invalid_parameter", detail) from None
+    return int(moment.timestamp() * 1000)

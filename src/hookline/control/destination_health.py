@@ -48,7 +48,11 @@ class DestinationHealth:
             destination: Health(
                 detached=lane in detached,
                 retrying=_count(connection, "SELECT count(*) FROM retries WHERE lane = ?", lane),
-                dead_letters=_count(connection, "SELECT count(*) FROM dead_letters WHERE destination = ?", destination),
+                dead_letters=_count(
+                    connection,
+                    "SELECT count(*) FROM dead_letters WHERE destination = ? AND fate <> 'discarded'",
+                    destination,
+                ),
                 failure=failures.get(lane),
             )
             for destination, lane in lanes.items()

@@ -17,6 +17,7 @@ from hookline.connections.model import Destination, Source
 from hookline.control.apply import ApplyRequest, ApplyResult
 from hookline.control.catalog import CatalogKind
 from hookline.control.dead_letter_log import DeadLetter
+from hookline.control.dead_letters import DeadLetterDetail, Discarded, LetterSelection
 from hookline.control.destination_standing import DestinationStanding
 from hookline.control.event_log import FATES
 from hookline.control.filter_tests import FilterTest
@@ -25,9 +26,12 @@ from hookline.control.notice_log import Notice
 from hookline.control.notices import STATES
 from hookline.control.pausing import PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
+from hookline.control.replay_view import ReplayView
+from hookline.control.replays import ReplayChange
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
 from hookline.control.usage import UsageReport
 from hookline.outcomes.fate import EventFate
+from hookline.replays.model import ReplayRequest
 from hookline.route.filter_trial import FilterTrial
 from hookline.telemetry.notices import KINDS
 
@@ -77,6 +81,42 @@ def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, 
         Operation("delete", one, f"delete{title}", f"Delete a {noun}.", None, 204, problems=(404, 409)),
     )
 
+
+_REPLAY = "/api/v1/replays/{id}"
+_REPLAYS: tuple[Operation, ...] = (
+    Operation(
+        "get", "/api/v1/replays", "listReplays", "List the replays, newest first.", Listing[ReplayView], query=_PAGE
+    ),
+    Operation(
+        "post",
+        "/api/v1/replays",
+        "createReplay",
+        "Send stored events again; with `dryRun` only count them (answered 200).",
+        ReplayView,
+        201,
+        ReplayRequest,
+        problems=(409, 422),
+    ),
+    Operation("get", _REPLAY, "getReplay", "Return one replay with its progress.", ReplayView, problems=(404,)),
+    Operation(
+        "patch",
+        _REPLAY,
+        "patchReplay",
+        "Pause, resume or cancel a replay, or change its rate.",
+        ReplayView,
+        body=ReplayChange,
+        problems=(404, 409, 422),
+    ),
+    Operation("delete", _REPLAY, "deleteReplay", "Forget an ended replay.", None, 204, problems=(404, 409)),
+    *(
+        Operation("post", f"{_REPLAY}/{verb}", f"{verb}Replay", summary, ReplayView, problems=(404, 409))
+        for verb, summary in (
+            ("pause", "Hold a replay until it is resumed; what is in flight still ends."),
+            ("resume", "Go on with a paused replay."),
+            ("cancel", "End a replay: what it has not sent is not sent, on the record."),
+        )
+    ),
+)
 
 OPERATIONS: tuple[Operation, ...] = (
     *_objects("/api/v1/sources", "source", Source, Listing[Source]),
@@ -141,11 +181,52 @@ OPERATIONS: tuple[Operation, ...] = (
         "listDeadLetters",
         "List the newest dead letters.",
         Listing[DeadLetter],
-        query=(*_PAGE, "destination"),
+        query=(*_PAGE, "destination", "source", "type", "event", "outcome", "letterFate", "givenUpFrom", "givenUpTo"),
     ),
     Operation(
-        "get", "/api/v1/dead-letters/{id}", "getDeadLetter", "Return one dead letter.", DeadLetter, problems=(404,)
+        "get",
+        "/api/v1/dead-letters/{id}",
+        "getDeadLetter",
+        "Return one dead letter with its event, every attempt and the receiver's last answer.",
+        DeadLetterDetail,
+        problems=(404,),
     ),
+    Operation(
+        "post",
+        "/api/v1/dead-letters/{id}/retry",
+        "retryDeadLetter",
+        "Send one again: a replay of one event.",
+        ReplayView,
+        201,
+        problems=(404, 409, 422),
+    ),
+    Operation(
+        "post",
+        "/api/v1/dead-letters/{id}/discard",
+        "discardDeadLetter",
+        "Give one up for good: its fate becomes `discarded`.",
+        Discarded,
+        problems=(404,),
+    ),
+    Operation(
+        "post",
+        "/api/v1/dead-letters/retry",
+        "retryDeadLetters",
+        "Send all that match again: one replay for each destination.",
+        Listing[ReplayView],
+        body=LetterSelection,
+        problems=(409, 422),
+    ),
+    Operation(
+        "post",
+        "/api/v1/dead-letters/discard",
+        "discardDeadLetters",
+        "Give all that match up for good.",
+        Discarded,
+        body=LetterSelection,
+        problems=(422,),
+    ),
+    *_REPLAYS,
     Operation(
         "get",
         "/api/v1/notices",
@@ -227,6 +308,10 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "destination": ("Only this destination (its id).", {"type": "string"}),
     "state": ("Only notices that are open, or only resolved ones.", {"type": "string", "enum": list(STATES)}),
     "kind": ("Only notices of this kind.", {"type": "string", "enum": list(KINDS)}),
+    "outcome": ("Only those whose last attempt ended so.", {"type": "string"}),
+    "letterFate": ("`failed`, `expired` or `discarded`.", {"type": "string"}),
+    "givenUpFrom": ("Only those given up at or after this time.", {"type": "string", "format": "date-time"}),
+    "givenUpTo": ("Only those given up before this time.", {"type": "string", "format": "date-time"}),
     "type": ("Only this message type.", {"type": "string"}),
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
@@ -236,6 +321,10 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "to": ("Last day; by default today.", {"type": "string", "format": "date"}),
     "fate": ("Only events that have this fate at some destination.", {"type": "string", "enum": list(FATES)}),
 }
+
+
+_NAMES = {"letterFate": "fate", "givenUpFrom": "from", "givenUpTo": "to"}
+"""Parameters that are called the same at different addresses and mean something else."""
 
 
 @get(PATH, opt={"open": True}, sync_to_thread=False)
@@ -277,7 +366,7 @@ def _operation(operation: Operation, reference: dict[str, Any]) -> dict[str, Any
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
     for name in operation.query:
         text, schema = _PARAMETERS[name]
-        parameters.append({"name": name, "in": "query", "description": text, "schema": schema})
+        parameters.append({"name": _NAMES.get(name, name), "in": "query", "description": text, "schema": schema})
     made: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.summary,

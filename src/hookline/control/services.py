@@ -25,10 +25,14 @@ from hookline.control.notice_watch import NoticeWatch
 from hookline.control.notice_webhooks import NoticeWebhooks
 from hookline.control.one_time_link import OneTimeLink
 from hookline.control.own_metrics import OwnMetrics
+from hookline.control.replay_planner import Planner
+from hookline.control.replay_progress import ReplayProgress
+from hookline.control.replay_watch import ReplayWatch
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.sessions import Sessions
 from hookline.control.source_activity import SourceActivity
 from hookline.control.usage_log import UsageLog
+from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
 
@@ -48,6 +52,10 @@ class Services:
         self.health = DestinationHealth(settings.data_path)
         self.gone = GoneWatch(settings, store)
         self.usage = UsageLog(settings.data_path)
+        self.replays = ReplayStore(settings.data_path / "control.db")
+        self.planner = Planner(settings, self.replays)
+        self.replay_progress = ReplayProgress(settings.data_path)
+        self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
         control = settings.data_path / "control.db"
@@ -80,6 +88,9 @@ class Services:
         self.usage.close()
         self.notice_watch.close()
         self.notices.close()
+        self.planner.close()
+        self.replay_progress.close()
+        self.replays.close()
 
 
 def conditions_of(settings: Settings, store: Store) -> list[Condition]:

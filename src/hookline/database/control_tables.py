@@ -1,4 +1,4 @@
-"""The tables of ``control.db``: the configured objects with their whole history, and notices. Written by control only.
+"""The tables of ``control.db``: configured objects with their whole history, notices, replays. Written by control only.
 
 An object's row is valid for the versions ``[since, until)``; the row in force has no ``until``. So a change costs one
 row per changed object, and what was in force at any version can be read back. Times are milliseconds since the epoch.
@@ -7,7 +7,7 @@ Read by migrations and their tests; the roles write plain SQL and never import t
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 metadata = MetaData()
 
@@ -105,4 +105,39 @@ source_activity = Table(
     metadata,
     Column("source", Text, primary_key=True),
     Column("last_event_at", BigInteger, nullable=False),
+)
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("lane", big_key, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("starts", Text, nullable=False),
+    Column("ends", Text, nullable=False),
+    Column("places", LargeBinary),
+    Column("state", Text, nullable=False),
+    Column("rate", Float),
+    Column("total", BigInteger),
+    Column("paused_at", BigInteger),
+    Column("ended_at", BigInteger),
+)
+
+replay_changes = Table(
+    "replay_changes",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("next", BigInteger, nullable=False),
+)
+
+letter_actions = Table(
+    "letter_actions",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("letters", Text, nullable=False),
+    sqlite_autoincrement=True,
 )

@@ -64,6 +64,7 @@ dead_letters = Table(
     Column("outcome", Text),
     Column("status", Integer),
     Column("error", Text),
+    Column("event", Text),
     # ids are in people's hands (links, cursors), so the id of a row that left is never given again
     sqlite_autoincrement=True,
 )
@@ -143,4 +144,25 @@ versions_in_force = Table(
     Column("partition", Integer, primary_key=True),
     Column("version", BigInteger, primary_key=True),
     Column("offset", BigInteger, nullable=False),
+)
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("lane", big_key, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("reason", Text),
+)
+
+letter_actions = Table(
+    "letter_actions",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+    Column("discarded", BigInteger, nullable=False),
 )

@@ -17,7 +17,7 @@ from hookline.database.sqlite import Connection, connect, engine
 
 Which = Literal["control", "deliver"]
 
-HEADS: dict[Which, int] = {"control": 2, "deliver": 2}
+HEADS: dict[Which, int] = {"control": 3, "deliver": 3}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600

@@ -42,7 +42,7 @@ CREATE TABLE dead_letters (
 	outcome TEXT, 
 	status INTEGER, 
 	error TEXT
-);
+, event TEXT);
 CREATE INDEX dead_letters_destination ON dead_letters (destination, id);
 CREATE INDEX dead_letters_offset ON dead_letters (partition, "offset");
 CREATE TABLE lanes (
@@ -111,4 +111,21 @@ CREATE TABLE usage (
 	filtered BIGINT NOT NULL, 
 	PRIMARY KEY (day, source)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0002');
+CREATE TABLE replays (
+	lane INTEGER NOT NULL, 
+	state TEXT NOT NULL, 
+	delivered BIGINT NOT NULL, 
+	failed BIGINT NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, 
+	ended_at BIGINT, 
+	reason TEXT, 
+	PRIMARY KEY (lane)
+);
+CREATE TABLE letter_actions (
+	id INTEGER NOT NULL, 
+	last BIGINT NOT NULL, 
+	discarded BIGINT NOT NULL, 
+	PRIMARY KEY (id)
+);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0003');

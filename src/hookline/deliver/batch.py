@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hookline.deliver.order import NEVER_MS
+from hookline.replays.letters import LetterAction
 
 
 class RetryRow(NamedTuple):
@@ -53,6 +54,8 @@ class DeadLetterRow(NamedTuple):
     outcome: str | None
     status: int | None
     error: str | None
+    event: str | None = None
+    """The event's name, as people look for it."""
 
 
 class RangeRow(NamedTuple):
@@ -110,6 +113,17 @@ class BlockRow(NamedTuple):
     entries: bytes
 
 
+class ReplayRow(NamedTuple):
+    """What has come of a replay since the last checkpoint."""
+
+    lane: int
+    state: str
+    at_ms: int
+    delivered: int = 0
+    ended_ms: int | None = None
+    reason: str | None = None
+
+
 class Batch:
     """Everything the next checkpoint writes."""
 
@@ -136,6 +150,10 @@ class Batch:
         self.filters: list[FilterRow] = []
         self.usage: dict[tuple[int, str], list[int]] = {}
         """Events read, and how many of them filters kept from every destination, by (day since the epoch, source)."""
+        self.replays: dict[int, ReplayRow] = {}
+        self.replayed: list[tuple[int, int, str]] = []
+        """(partition, offset, destination) that a replay delivered: no dead letter any more."""
+        self.discards: list[LetterAction] = []
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""
 

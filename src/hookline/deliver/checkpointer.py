@@ -15,6 +15,7 @@ from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder, SharedReader
 from hookline.deliver.lane import Lane
+from hookline.deliver.replays import Replays
 from hookline.deliver.store import DeliverStore
 from hookline.outcomes import places
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
@@ -25,15 +26,17 @@ from hookline.telemetry.log import logger
 class Checkpointer:
     """Gathers and commits checkpoints."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, store: DeliverStore) -> None:
+    def __init__(self, engine: Engine, feeder: Feeder, replays: Replays, store: DeliverStore) -> None:
         self.version = 0
         """The connections version in force."""
         self._engine = engine
         self._feeder = feeder
+        self._replays = replays
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._saved: dict[int, int] = {}
-        self._committing: Batch | None = None
+        self.committing: Batch | None = None
+        """What is being saved, until it is."""
         self._commit_done: asyncio.Future[None] | None = None
         self._ring_position = 0
         self._log = logger()
@@ -41,11 +44,11 @@ class Checkpointer:
 
     async def tick(self) -> None:
         """Save if anything changed; return when it is saved or has failed."""
-        if self._committing is None:
+        if self.committing is None:
             if not self._is_dirty():
                 return
-            self._committing = self._gather()
-        batch = self._committing
+            self.committing = self._gather()
+        batch = self.committing
         if self._commit_done is None:
             self._commit_done = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, batch)
         try:
@@ -58,7 +61,7 @@ class Checkpointer:
             self._failing = True
             return
         self._failing = False
-        self._committing = self._commit_done = None
+        self.committing = self._commit_done = None
         self._committed(batch)
 
     async def forget_below(self, partition: int, offset: int) -> None:
@@ -68,6 +71,19 @@ class Checkpointer:
             await loop.run_in_executor(self._thread, self._store.forget_below, partition, offset)
         except sqlite.Error as error:
             self._log.warning("outcomes_not_dropped", error=str(error))
+
+    async def forget_replays(self) -> None:
+        """Drop the counts of replays that control no longer keeps."""
+        forgotten = self._replays.forgotten
+        if not forgotten:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._store.forget_replays, forgotten)
+        except sqlite.Error as error:
+            self._log.warning("replays_not_dropped", error=str(error))
+        else:
+            self._replays.forget(forgotten)
 
     def close(self) -> None:
         """Stop the thread."""
@@ -91,7 +107,9 @@ class Checkpointer:
         engine = self._engine
         batch, engine.batch = engine.batch, Batch()
         self._ring_position = engine.ring.position
-        self._add_blocks(batch, engine.ring.since_checkpoint(), engine.clock.now_ms())
+        results = engine.ring.since_checkpoint()
+        self._add_blocks(batch, results, engine.clock.now_ms())
+        self._replays.gather(batch, results)
         for shared in self._feeder.shared.values():
             self._add_places(batch, shared)
         engine.open_lanes = {lane for lane in engine.open_lanes if lane.busy and not lane.closed}

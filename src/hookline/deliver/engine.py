@@ -131,8 +131,12 @@ class Engine:
         if self.ring.full or self.stopping or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
-        if lane.breaker.state != "closed":
+        if lane.is_replay or lane.breaker.state != "closed":
             room = min(room, SICK_IN_FLIGHT_MAX - self.sick)
+        if lane.is_replay and lane.spare() < room:
+            room = lane.spare()
+            if lane.queue:
+                self._paced.add(lane)
         if lane.rate is None or room <= 0:
             return room
         available = lane.rate.available(self.clock.monotonic())
@@ -153,7 +157,7 @@ class Engine:
         self.flying += len(leaving)
         if lane.rate is not None:
             lane.rate.take(len(leaving))
-        if lane.breaker.state != "closed":
+        if lane.is_replay or lane.breaker.state != "closed":
             self.sick += len(leaving)
             for delivery in leaving:
                 delivery.sick = True

@@ -14,6 +14,7 @@ from hookline.deliver.order import NEVER_MS
 from hookline.deliver.schedule import retry_after_ms
 from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class Failures:
                 last.outcome.value if last else None,
                 last.status if last else None,
                 last.error if last else None,
+                event_name(record) or None,
             )
         )
 

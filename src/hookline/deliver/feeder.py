@@ -323,13 +323,13 @@ class Feeder:
                 its = intake if each is lane else each.intakes[intake.partition]
                 self._catch_up(each, its, group, repeated)
         self._after_catch_up(lane, intake)
-        if lane.detached and not lane.full:
-            self.room(lane)
+        if lane.detached and not lane.full and (group is not None or not lane.is_replay):
+            self.room(lane)  # a replay that waits for the shared reader is looked at in every beat instead
         return bool(self._hungry)
 
     def _companions(self, lane: Lane, intake: Intake) -> list[Lane]:
         """Other hungry lanes at the very same place."""
-        if intake.source is not None:
+        if intake.end is not None:
             return []
         return [
             other
@@ -337,6 +337,7 @@ class Feeder:
             if other is not lane
             and not other.full
             and not other.halted
+            and not other.is_replay
             and not other.intakes[intake.partition].attached
             and other.intakes[intake.partition].next_offset == intake.next_offset
         ]
@@ -344,6 +345,8 @@ class Feeder:
     def _read(self, intake: Intake) -> Group | None:
         """The group at an intake's place, never past the shared reader's."""
         shared = self.shared[intake.partition]
+        if intake.places is not None:
+            intake.next_offset = intake.places.following(intake.next_offset)
         offset = intake.next_offset
         if offset >= shared.next_offset or (intake.end is not None and offset >= intake.end):
             return None
@@ -392,17 +395,19 @@ class Feeder:
             if intake.end is not None and intake.next_offset >= intake.end and intake in lane.sides:
                 lane.sides.remove(intake)
                 self.engine.open_lanes.add(lane)
-        elif not intake.attached and intake.next_offset >= shared.next_offset and not lane.halted:
+        elif not (intake.attached or lane.is_replay) and intake.next_offset >= shared.next_offset and not lane.halted:
             shared.attach(lane)
             self.engine.counters.attached_again += 1
             self.engine.open_lanes.add(lane)
             crash_point("deliver.attached_again")
 
     def _wants(self, lane: Lane, intake: Intake, record: Record, offset: int) -> bool:
-        if intake.source is not None and (
-            # What is aimed at a destination belonged to its lane before the source did.
-            record.to is not None or record.source != intake.source or offset >= (intake.end or 0)
-        ):
+        if intake.end is not None and offset >= intake.end:
+            return False
+        # What is aimed at a destination belonged to its lane before the source did.
+        if intake.source is not None and (record.to is not None or record.source != intake.source):
+            return False
+        if intake.places is not None and offset not in intake.places:
             return False
         return lane.takes(record, intake.partition, offset)
 

@@ -12,7 +12,7 @@ from itertools import chain
 
 from hookline.connections.model import PUBLISHED_NAMES, Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.breaker import Breaker
+from hookline.deliver.breaker import ALLOWANCE_MAX, Breaker
 from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
 from hookline.deliver.order import UserOrder
@@ -20,6 +20,7 @@ from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.replays.places import Places
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
 
@@ -35,19 +36,26 @@ class Intake:
     """Where a lane stands in one partition: with the shared reader, or at a place of its own.
 
     ``end`` and ``source`` are set for a side intake: the part of the stream that a source connected a moment ago had
-    before the shared reader knew of it.
+    before the shared reader knew of it. A replay's intake has an end, and ``places`` when it is of single events.
     """
 
-    __slots__ = ("attached", "end", "next_offset", "partition", "source")
+    __slots__ = ("attached", "end", "next_offset", "partition", "places", "source")
 
     def __init__(
-        self, partition: int, next_offset: int, attached: bool, end: int | None = None, source: str | None = None
+        self,
+        partition: int,
+        next_offset: int,
+        attached: bool,
+        end: int | None = None,
+        source: str | None = None,
+        places: Places | None = None,
     ) -> None:
         self.partition = partition
         self.next_offset = next_offset
         self.attached = attached
         self.end = end
         self.source = source
+        self.places = places
 
 
 class Lane:
@@ -64,6 +72,7 @@ class Lane:
         "gone",
         "in_flight",
         "intakes",
+        "is_replay",
         "loose",
         "name",
         "next_retry_ms",
@@ -118,6 +127,8 @@ class Lane:
         """Places in the queue out of the order of the main intake: if given back, they become retry rows."""
         self.rows: set[int] = set()
         """Partitions in which the lane has a row of its own."""
+        self.is_replay = False
+        """Whether it is a ``ReplayLane``: it goes second, and ends."""
         self.full = False
         self.ready = False
         """Whether it will be dispatched at the end of this turn."""
@@ -210,6 +221,10 @@ class Lane:
     def detached(self) -> list[Intake]:
         """The intakes that a catch-up reader serves."""
         return [intake for intake in self.intakes.values() if not intake.attached] + self.sides
+
+    def spare(self) -> int:
+        """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""
+        return ALLOWANCE_MAX
 
     @property
     def busy(self) -> bool:

@@ -12,6 +12,7 @@ from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.registry import Registry
+from hookline.deliver.replays import Replays
 from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
 from hookline.outcomes import places
@@ -31,11 +32,12 @@ class Recovery:
     """Restores the lanes of the version that was in force at the last checkpoint."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, registry: Registry, store: DeliverStore, journal: Reader
+        self, engine: Engine, feeder: Feeder, registry: Registry, replays: Replays, store: DeliverStore, journal: Reader
     ) -> None:
         self._engine = engine
         self._feeder = feeder
         self._registry = registry
+        self._replays = replays
         self._store = store
         self._journal = journal
         self._entries: dict[int, dict[int, bytes]] = {}
@@ -60,6 +62,11 @@ class Recovery:
                 undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
                 self._restore(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
+        for replay in self._replays.reopen(snapshot, {key: row.next_offset for key, row in rows.items()}):
+            for partition in self._feeder.shared:
+                row = rows.get((replay.number, partition))
+                self._restore(replay, partition, row, places.decode_intake(row.blob).undone if row else ())
+            self._restore_retries(replay, backlogs.get(replay.number))
         self._registry.delivered = self._entries
         self._add_blocks()
 
@@ -86,7 +93,9 @@ class Recovery:
         first = min([first, *sides])
         ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
         lane.skip |= ahead
-        self._recovered.setdefault(partition, []).extend(done[place] for place in ahead)
+        # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
+        saved = self._store.results(partition, ahead) if lane.is_replay and ahead else frozenset()
+        self._recovered.setdefault(partition, []).extend(done[place] for place in ahead if done[place] not in saved)
         for offset in places.to_offsets(undone):
             self._restore_undone(lane, partition, offset, done)
         lane.full = lane.size >= QUEUE_LOW

@@ -47,7 +47,7 @@ class Registry:
             for d in snapshot.destinations
             if d.id in snapshot.lanes
         }
-        for number in [number for number in engine.lanes if number not in wanted]:
+        for number in [number for number, lane in engine.lanes.items() if number not in wanted and not lane.is_replay]:
             self._end(engine.lanes[number])
         for number, (destination, start) in wanted.items():
             lane = engine.lanes.get(number)
@@ -64,14 +64,14 @@ class Registry:
 
     def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
         """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
-        lane = Lane(destination, start, *self._usable(destination, start))
+        lane = Lane(destination, start, *self.usable(destination, start))
         self._feeder.filtering = None
         known = {intake.partition: intake for intake in intakes}
         for partition, shared in self._feeder.shared.items():
             first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
             fresh = Intake(partition, first, attached=first >= shared.next_offset)
             lane.intakes[partition] = known.get(partition, fresh)
-            self._skip_delivered(lane, partition, first, shared.end)
+            self.skip_delivered(lane, partition, first, shared.end)
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -114,18 +114,18 @@ class Registry:
                 first = start.sources[source].get(partition, 0)
                 if first < place:
                     lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
-                    self._skip_delivered(lane, partition, first, place)
+                    self.skip_delivered(lane, partition, first, place)
             if intake.attached:
                 shared.leave(lane)
                 intake.attached = True
         if lane.options.order != destination.delivery.order:
-            self._change_order(lane)
+            self.change_order(lane)
         was_unusable = not lane.targets
         pause = lane.start.paused
-        lane.configure(destination, start, *self._usable(destination, start))
+        lane.configure(destination, start, *self.usable(destination, start))
         self._feeder.filtering = None
         if pause is not None and start.paused is None:
-            self._resume(lane, pause)
+            self.resume(lane, pause)
         self._join(lane)
         self._engine.open_lanes.add(lane)
         if was_unusable and lane.targets:
@@ -133,7 +133,7 @@ class Registry:
         lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
-    def _change_order(self, lane: Lane) -> None:
+    def change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
         self._feeder.detach(lane)
         now_ms = self._engine.clock.now_ms()
@@ -141,7 +141,7 @@ class Registry:
         lane.next_retry_ms = now_ms
         lane.rows_changed = True
 
-    def _resume(self, lane: Lane, pause: Pause) -> None:
+    def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
         now_ms = self._engine.clock.now_ms()
         self._engine.batch.shift(lane.number, max(0, now_ms - pause.since))
@@ -152,7 +152,8 @@ class Registry:
         self._engine.probing.discard(lane)
         self._log.info("destination_resumed", destination=lane.destination.id)
 
-    def _skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
+    def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
+        """Do not send again what an earlier process delivered in ``[first, end)``."""
         for place, entry in self.delivered.get(lane.number, {}).items():
             if place >> PLACE_SHIFT == partition and first <= place & OFFSET_MASK < end:
                 lane.skip.add(place)
@@ -196,14 +197,17 @@ class Registry:
         engine.batch.lanes_ended.add(lane.number)
         self._log.info("destination_ended", destination=lane.destination.id)
 
-    def _usable(self, destination: Destination, start: LaneStart) -> tuple[tuple[Target, ...], Filters | None]:
+    def usable(
+        self, destination: Destination, start: LaneStart, replay: str | None = None
+    ) -> tuple[tuple[Target, ...], Filters | None]:
         """The targets and filters; no targets, so that events wait, when something of them cannot be used."""
         try:
             filters = Filters(destination.filters) if destination.filters else None
             clock, name = self._engine.clock, self._settings.service_name
             resolved = resolve_all(destination, self._settings, clock.now_ms())
             secret = resolved.settings.shared_secret
-            return targets_of(resolved, start.number, secret, name, self._pools, clock, filters), filters
+            targets = targets_of(resolved, start.number, secret, name, self._pools, clock, filters, replay)
+            return targets, filters
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
             return (), None

@@ -97,7 +97,7 @@ class Retries:
         """
         engine = self._engine
         room = engine.room(lane)
-        if room > 0 or engine.ring.full or engine.stopping or lane.paused or lane.rate is not None:
+        if room > 0 or engine.ring.full or engine.stopping or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
         places = IN_FLIGHT_MAX - engine.flying
@@ -138,6 +138,8 @@ class Retries:
         now = engine.clock.monotonic()
         if lane.closed or lane.paused or not lane.targets:
             engine.probing.discard(lane)
+            return
+        if lane.is_replay and lane.spare() <= 0:
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.ring.full:
             return

@@ -23,6 +23,7 @@ from hookline.deliver.guard import Guard
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.registry import Registry
+from hookline.deliver.replays import Replays
 from hookline.deliver.retries import Retries
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.store import DeliverStore
@@ -30,6 +31,7 @@ from hookline.index.duplicates import Duplicates
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import Reader
 from hookline.outcomes.progress import ProgressRing
+from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
@@ -71,7 +73,9 @@ class DeliverRole:
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
-        self.checkpointer = Checkpointer(self.engine, self.feeder, self.store)
+        self.replay_feed = ReplayFeed(data / "control.db")
+        self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
+        self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
         self._run_folder = data / "run"
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
@@ -109,7 +113,7 @@ class DeliverRole:
                 f"control.db cannot be read yet, and connections version {version} is needed to go on; start the"
                 " control role, which brings the file up to date"
             )
-        Recovery(self.engine, self.feeder, self.registry, self.store, self.journal).restore(snapshot)
+        Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
     def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
@@ -153,6 +157,7 @@ class DeliverRole:
             shared.duplicates.close()
         self.store.close()
         self.feed.close()
+        self.replay_feed.close()
         self.engine.ring.close()
         self.journal.close()
 
@@ -189,6 +194,7 @@ class DeliverRole:
         self.pools.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()
+        self.replays.tick(self.checkpointer.committing)
         self.engine.wake_paced()
         self.engine.count_times()
         if not self.engine.flying:
@@ -203,14 +209,14 @@ class DeliverRole:
                 self.feeder.wake()
 
     def follow_connections(self) -> None:
-        """Bring the lanes in line with the connections, if they changed."""
+        """Bring the lanes in line with the connections and replays, if those changed."""
         snapshot = self.feed.poll()
-        if snapshot is None:
-            return
-        if snapshot.version != self.checkpointer.version:
+        if snapshot is not None and snapshot.version != self.checkpointer.version:
             self.registry.apply(snapshot)
             self.checkpointer.version = snapshot.version
-        self.registry.delivered.clear()
+        self.replays.follow(snapshot)
+        if snapshot is not None:
+            self.registry.delivered.clear()
 
     async def _retain(self) -> None:
         for shared in self.feeder.shared.values():
@@ -219,11 +225,12 @@ class DeliverRole:
             if start > self._forgotten.get(shared.partition, 0):
                 await self.checkpointer.forget_below(shared.partition, start)
                 self._forgotten[shared.partition] = start
+        await self.checkpointer.forget_replays()
 
     def _publish(self) -> None:
         engine, counters = self.engine, self.engine.counters
         engine.count_times()
-        lanes = engine.lanes.values()
+        lanes = [lane for lane in engine.lanes.values() if not lane.is_replay]
         shared = self.feeder.shared.values()
         busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]
         values: dict[str, Any] = {
@@ -238,6 +245,8 @@ class DeliverRole:
             "hookline_deliver_detached_total": counters.detached,
             "hookline_deliver_attached_again_total": counters.attached_again,
             "hookline_deliver_checkpoints_total": counters.checkpoints,
+            "hookline_deliver_replays": len(self.replays.lanes),
+            "hookline_deliver_replayed_total": self.replays.delivered,
             "hookline_deliver_in_flight": engine.flying,
             "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
             "hookline_deliver_lag_events": sum(self.journal.end(s.partition) - s.next_offset for s in shared),

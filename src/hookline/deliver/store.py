@@ -6,17 +6,16 @@ cut may take back the last checkpoints as a whole, never reorder them, and the j
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hookline.database.sqlite import connect
 from hookline.deliver.batch import Batch, BlockRow, RetryRow
 from hookline.deliver.order import NEVER_MS
-from hookline.outcomes.progress import BUCKET_SHIFT
-
-DEAD_LETTERS_MAX = 100_000
-"""Dead letter rows per destination; past that the oldest go, their fate stays in the attempts."""
-
+from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
+from hookline.replays.letters import LETTERS_MAX
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
@@ -126,7 +125,7 @@ class DeliverStore:
         )
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
-            " attempts, at, outcome, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " attempts, at, outcome, status, error, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )
         batch.recalled = {}
@@ -148,6 +147,7 @@ class DeliverStore:
         if batch.usage:
             self._add_usage(cursor, batch.usage)
         many('INSERT OR REPLACE INTO versions_in_force (partition, version, "offset") VALUES (?, ?, ?)', batch.versions)
+        self._write_replays(cursor, batch)
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
@@ -159,6 +159,61 @@ class DeliverStore:
         )
         oldest = min(day for day, _ in usage) - USAGE_DAYS_KEPT
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
+
+    def _write_replays(self, cursor: object, batch: Batch) -> None:
+        """How far replays have come, dead letters they settled, and dead letters that people discard.
+
+        Counts are added in the transaction that saves the places they are counted from, so they survive a crash
+        exactly as those do.
+        """
+        many = cursor.executemany  # type: ignore[attr-defined]
+        dead = Counter(letter.lane for letter in batch.dead_letters if letter.lane in batch.replays)
+        many(
+            "INSERT INTO replays (lane, state, delivered, failed, started_at, updated_at, ended_at, reason)"
+            " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET state = excluded.state,"
+            " delivered = delivered + excluded.delivered, failed = failed + excluded.failed,"
+            " updated_at = excluded.updated_at, ended_at = excluded.ended_at, reason = excluded.reason",
+            [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
+        )
+        many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)
+        # A letter of a replay takes the place of the one that it was to settle.
+        many(
+            'DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ? AND lane <> ?',
+            [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
+        )
+        for action in batch.discards:
+            where, values = action.letters.where()
+            done = cursor.execute(  # type: ignore[attr-defined]
+                f"UPDATE dead_letters SET fate = 'discarded' WHERE {where}", values
+            )
+            many("INSERT OR REPLACE INTO letter_actions VALUES (1, ?, ?)", [(action.id, done.rowcount)])
+
+    def replays(self) -> dict[int, str]:
+        """The state of each replay that has begun."""
+        return dict(self._read.execute("SELECT lane, state FROM replays").fetchall())
+
+    def results(self, partition: int, found: Iterable[int]) -> frozenset[bytes]:
+        """The entries that blocks hold of all events in the buckets of some places."""
+        saved: set[bytes] = set()
+        for bucket in {(place & OFFSET_MASK) >> BUCKET_SHIFT for place in found}:
+            blocks = self._read.execute(
+                "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?",
+                (partition, bucket << BUCKET_SHIFT, (bucket + 1) << BUCKET_SHIFT),
+            )
+            for (entries,) in blocks:
+                saved.update(entries[at : at + ENTRY_BYTES] for at in range(0, len(entries), ENTRY_BYTES))
+        return frozenset(saved)
+
+    def last_action(self) -> int:
+        """The last discard that was carried out."""
+        row = self._read.execute("SELECT last FROM letter_actions").fetchone()
+        return int(row[0]) if row else 0
+
+    def forget_replays(self, lanes: Sequence[int]) -> None:
+        """Drop what is known of replays that control no longer keeps."""
+        self._write.executemany(
+            "DELETE FROM replays WHERE lane = ? AND state <> 'running'", [(lane,) for lane in lanes]
+        )
 
     def _add_block(self, cursor: object, block: BlockRow) -> None:
         """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
@@ -205,7 +260,7 @@ class DeliverStore:
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
         cursor.executemany(  # type: ignore[attr-defined]
             "DELETE FROM dead_letters WHERE destination = ?1 AND id <= (SELECT id FROM dead_letters"
-            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {DEAD_LETTERS_MAX})",
+            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {LETTERS_MAX})",
             [(destination,) for destination in destinations],
         )
 

@@ -99,8 +99,12 @@ def targets_of(
     pools: Pools,
     clock: Clock,
     filters: Filters | None = None,
+    replay: str | None = None,
 ) -> tuple[Target, ...]:
-    """The targets of a destination, its secrets resolved. Without ``secret`` requests have no ``X-Signature``."""
+    """The targets of a destination, its secrets resolved. Without ``secret`` requests have no ``X-Signature``.
+
+    ``replay`` is the id of the replay that they are for.
+    """
     signer = Signer(secret) if secret else None
     signing = signing_of(destination, clock)
     made: list[Target] = []
@@ -112,6 +116,7 @@ def targets_of(
             f"User-Agent: {service_name}/1.0",
             "Content-Type: application/json",
             *(f"{name}: {value}" for name, value in webhook.headers.items()),
+            *([f"X-Hookline-Replay: {replay}"] if replay else []),
             "X-Message-Id: ",
         ]
         prefix = "\r\n".join(lines).encode("latin-1")

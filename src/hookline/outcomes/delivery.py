@@ -20,6 +20,7 @@ from hookline.outcomes.progress import (
     BUCKET_SHIFT,
     DUPLICATE_TAG,
     ENTRY_BYTES,
+    OFFSET_MASK,
     PLACE_SHIFT,
     Entry,
     entries_of,
@@ -32,6 +33,7 @@ SICK_STATES = frozenset({"open", "suspect", "paused", "gone"})
 PAUSED = "paused"
 
 
+BY_HAND = "it was a dead letter, and a person discarded it"
 IS_PAUSED = "the destination is paused; the event is sent when it is resumed"
 
 
@@ -46,6 +48,16 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     error: str | None
     milliseconds: int
     next_at: str | None
+    replay: str | None = None
+    """The id of the replay that made it; None at first hand."""
+
+
+class ReplayFate(msgspec.Struct, frozen=True, rename="camel"):
+    """What a replay made of an event at one destination."""
+
+    id: str
+    fate: str
+    reason: str | None = None
 
 
 class DestinationFate(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,6 +68,7 @@ class DestinationFate(msgspec.Struct, frozen=True, rename="camel"):
     reason: str | None = None
     rule: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    replays: tuple[ReplayFate, ...] = ()
 
 
 class Standing(NamedTuple):
@@ -148,7 +161,14 @@ class Deliveries:
 
     def dead_letters(self, destination: str) -> int:
         """How many dead letters of a destination are kept."""
-        return self._number("SELECT count(*) FROM dead_letters WHERE destination = ?", destination) or 0
+        return (
+            self._number("SELECT count(*) FROM dead_letters WHERE destination = ? AND fate <> 'discarded'", destination)
+            or 0
+        )
+
+    def has_begun(self, replay_lane: int) -> bool:
+        """Whether a replay's lane was ever opened, as far as that is saved."""
+        return self._number("SELECT 1 FROM replays WHERE lane = ?", replay_lane) is not None
 
     def _number(self, query: str, value: int | str) -> int | None:
         connection = self._open()
@@ -178,7 +198,7 @@ class Deliveries:
         key = (lane, partition, offset)
         dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
         if dead is not None:
-            return dead[0], None, None
+            return dead[0], BY_HAND if dead[0] == "discarded" else None, None
         standing = _standing(connection, lane, partition)
         retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
         if retry is not None:
@@ -264,6 +284,9 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
         intake = places.decode_intake(own[2])
         next_offset = shared[0] if intake.attached and shared else own[0]
         return Standing(next_offset, own[1], intake.undone, intake.sides)
+    replay = connection.execute("SELECT ended_at FROM replays WHERE lane = ?", (lane,)).fetchone()
+    if replay is not None:  # it never follows the shared reader: without a row it is at its begin, or has ended
+        return Standing(0 if replay[0] is None else OFFSET_MASK, "closed", ())
     if shared is None:
         return Standing(0, "closed", ())
     return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))

@@ -23,6 +23,7 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
+from hookline.outcomes.replayed import Replayed
 from hookline.route.decision import not_routed_reason
 
 SNAPSHOTS_KEPT = 8
@@ -69,6 +70,7 @@ class Fates:
         self._control: Connection | None = None
         self._deliveries = Deliveries(data_path)
         self._rules = FilterRules(self._query)
+        self._replayed = Replayed(data_path / "control.db", self._deliveries, self._rules, self._snapshot)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
     def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
@@ -94,6 +96,7 @@ class Fates:
         self._journal.close()
         self._feed.close()
         self._deliveries.close()
+        self._replayed.close()
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -107,6 +110,7 @@ class Fates:
             summary = "erased"
         else:
             destinations = self._destinations(partition, offset, record)
+            destinations = self._replayed.add(destinations, partition, offset, record)
             if not destinations:
                 summary = "not_routed"
         return EventFate(

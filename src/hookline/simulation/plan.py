@@ -43,7 +43,8 @@ KINDS: tuple[tuple[Kind, int], ...] = (
 """Each kind of fault with its weight."""
 
 POINTS = (
-    *(name for name in CRASH_POINTS if name.startswith("deliver.")),
+    # Nobody asks for replays here.
+    *(name for name in CRASH_POINTS if name.startswith("deliver.") and name != "deliver.replay_opened"),
     "journal.after_write_before_sync",
     "journal.after_sync_before_publish",
     "journal.segment_created_before_rename",

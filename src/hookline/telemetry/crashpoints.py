@@ -29,6 +29,7 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.after_checkpoint": "the database has a checkpoint, memory still holds it as open",
     "deliver.detached": "a lane has left the shared reader",
     "deliver.catching_up": "a detached lane was given a group",
+    "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
 }
 """Every name with its meaning."""

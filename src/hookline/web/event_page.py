@@ -9,6 +9,7 @@ import msgspec
 
 from hookline.control.event_log import name_in
 from hookline.control.services import Services
+from hookline.outcomes.delivery import ReplayFate
 from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.way import Station
@@ -26,6 +27,7 @@ class DestinationLine(NamedTuple):
     reason: str
     rule: str
     attempts: Sequence[Attempt]
+    replays: Sequence[ReplayFate]
 
 
 class EventPage(NamedTuple):
@@ -102,6 +104,7 @@ def _line(each: DestinationFate, names: Mapping[str, str]) -> DestinationLine:
         reason=in_words(each.reason),
         rule=each.rule or "",
         attempts=each.attempts,
+        replays=each.replays,
     )
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,13 @@ def wake_once_detached(scene: Scene) -> None:
     scene.ledger.sinks[0].wake()
 
 
+def ask_for_replay(scene: Scene) -> None:
+    """Send what came in a moment ago once more."""
+    scene.hookline.wait_ready()
+    since = datetime.now(UTC) - timedelta(seconds=1)
+    scene.hookline.api("POST", "replays", {"destination": "crm1", "from": since.isoformat()})
+
+
 # What must be so, and what must happen after the start, for a point to be passed; the others are passed by any load.
 BEFOREHAND: dict[str, Callable[[Scene], None]] = {
     "journal.recovery_cut_saved": tear_the_tail,
@@ -82,6 +90,7 @@ BEFOREHAND: dict[str, Callable[[Scene], None]] = {
 AFTER_START: dict[str, Callable[[Scene], None]] = {
     "deliver.catching_up": wake_once_detached,
     "deliver.attached_again": wake_once_detached,
+    "deliver.replay_opened": ask_for_replay,
 }
 PASSAGE = {
     "journal.after_write_before_sync": 40,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hookline.control import dead_letters
 from hookline.database.open import open_deliver
-from tests.unit.control.running import Running
+from hookline.replays.feed import ReplayFeed
+from tests.unit.control.running import Running, destination, record, source, wait_until
 
 
 def fill(control: Running, count: int) -> None:
-    """Write dead letters as deliver does, alternating between two destinations."""
+    """Write dead letters as deliver does, alternating between two destinations, at offsets from 0."""
     connection = open_deliver(control.data_path / "deliver.db")
     for number in range(count):
         connection.execute(
@@ -32,7 +36,7 @@ def test_newest_first_in_pages(control: Running) -> None:
     assert [each["messageId"] for each in first["items"] + rest["items"]] == ["m4", "m3", "m2", "m1", "m0"]
     assert rest["after"] is None
     one = control.api("GET", f"/dead-letters/{first['items'][0]['id']}").json
-    assert one == first["items"][0]
+    assert one == {**first["items"][0], "payload": None, "history": []}
     assert (one["at"], one["outcome"], one["status"]) == ("2023-11-14T22:13:20.127Z", "rejected", 400)
 
 
@@ -41,3 +45,68 @@ def test_of_one_destination(control: Running) -> None:
     fill(control, 5)
     items = control.api("GET", "/dead-letters?destination=crm").json["items"]
     assert [each["messageId"] for each in items] == ["m3", "m1"]
+
+
+def test_filters(control: Running) -> None:
+    """Source, type, outcome and time restrict; what is not known matches nothing; bad times are refused."""
+    fill(control, 5)
+
+    def found(query: str) -> list[str]:
+        return [each["messageId"] for each in control.api("GET", f"/dead-letters?{query}").json["items"]]
+
+    assert found("source=site&type=track&outcome=rejected&destination=erp") == ["m4", "m2", "m0"]
+    assert found("outcome=timed_out") == found("event=Order") == []
+    assert found("from=2023-11-14T22:13:20.126Z&to=2023-11-14T22:13:20.127Z") == ["m3"]
+    assert control.api("GET", "/dead-letters?from=yesterday").json["code"] == "invalid_parameter"
+
+
+def test_one_with_its_event(control: Running) -> None:
+    """The event as it was received stands beside the letter."""
+    control.append(record("m0", "Order Completed"))
+    fill(control, 1)
+    assert control.api("GET", "/dead-letters/1").json["payload"]["event"] == "Order Completed"
+    assert control.api("GET", "/dead-letters/7").status == 404
+
+
+def test_a_retry_is_a_replay_of_just_these_events(control: Running) -> None:
+    """One by its id, and many by a filter: one replay for each destination, of the letters there were then."""
+    connect_two(control)
+    control.append(*(record(f"m{number}") for number in range(6)))
+    fill(control, 5)
+    one = control.api("POST", "/dead-letters/2/retry").json
+    many = control.api("POST", "/dead-letters/retry", {"outcome": "rejected", "rate": 5}).json["items"]
+    assert [each["destination"] for each in many] == ["crm", "erp"]
+    assert many[0]["rate"] == 5
+    for made, total in zip([one, *many], [1, 2, 3], strict=True):
+        wait_until(lambda made=made: control.api("GET", f"/replays/{made['id']}").json["total"] is not None)
+        assert control.api("GET", f"/replays/{made['id']}").json["total"] == total
+
+
+def test_a_retry_to_a_disabled_destination_is_refused(control: Running) -> None:
+    """It says what to do first."""
+    fill(control, 2)
+    assert control.api("POST", "/dead-letters/1/retry").json["code"] == "unknown_destination"
+    connect_two(control, enabled=False)
+    assert control.api("POST", "/dead-letters/1/retry").json["code"] == "destination_disabled"
+
+
+def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While deliver does not run the answer says that it is yet to be done; nothing matched is nothing to do."""
+    monkeypatch.setattr(dead_letters, "DISCARD_SECONDS", 0.1)
+    fill(control, 5)
+    assert control.api("POST", "/dead-letters/discard", {"destination": "crm"}).json == {
+        "matched": 2,
+        "discarded": None,
+    }
+    assert control.api("POST", "/dead-letters/discard", {"source": "none"}).json == {"matched": 0, "discarded": 0}
+    feed = ReplayFeed(control.data_path / "control.db")
+    (action,) = feed.actions(0)
+    feed.close()
+    assert (action.letters.destination, action.letters.last_id) == ("crm", 5)
+
+
+def connect_two(control: Running, **more: object) -> None:
+    """The source and the two destinations of the letters."""
+    control.api("PUT", "/sources/site", source())
+    for name in ("crm", "erp"):
+        control.api("PUT", f"/destinations/{name}", destination(name, **more))

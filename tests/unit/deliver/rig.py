@@ -18,6 +18,7 @@ from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.model import Destination, Source, Webhook, WebhookSettings
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
+from hookline.database.sqlite import connect
 from hookline.deliver.connection import Failure, Sink
 from hookline.deliver.lane import Delivery, Lane
 from hookline.deliver.pool import Pool, Pools
@@ -27,10 +28,15 @@ from hookline.deliver.target import Target
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
+from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.replays.model import Replay, ReplayRequest, State
+from hookline.replays.places import Places
+from hookline.replays.span import span_of
+from hookline.replays.store import ReplayStore
 from hookline.settings import Deliver, Journal, Settings
 
 START_MS = 1_795_158_000_000
@@ -137,6 +143,7 @@ class Rig:
             disk=QuickDisk(),
         )
         self.store = Store(folder / "control.db", now_ms=self.clock.now_ms)
+        self.replays = ReplayStore(folder / "control.db", now_ms=self.clock.now_ms)
         self._turns: deque[Callable[[], None]] = deque()
         self._role: DeliverRole | None = None
 
@@ -172,6 +179,7 @@ class Rig:
         if self._role is not None:
             self._role.close()
         self.store.close()
+        self.replays.close()
         self.loop.run_until_complete(self.appender.close())
         self.loop.close()
 
@@ -205,6 +213,25 @@ class Rig:
         """Change the connections as control does; the role learns of it at ``follow``."""
         made = [Put(edit) if isinstance(edit, Source | Destination) else edit for edit in edits]
         return self.store.change(made, "test", None, self.appender.ends)
+
+    def replay(
+        self, destination: str = "crm", *, places: dict[int, list[int]] | None = None, **given: object
+    ) -> Replay:
+        """Ask for a replay as control does, of what the journal holds now; the role learns of it at ``follow``."""
+        request = msgspec.convert({"destination": destination, **given}, ReplayRequest)
+        reader = LocalReader(self.folder / "journal")
+        starts, ends = span_of(reader, reader.partitions(), request)
+        reader.close()
+        state: State = "running" if places is None else "preparing"
+        made = self.replays.create(request, self.store.version, starts, ends, "test", state)
+        if places is not None:
+            self.replays.prepare(made.lane, {partition: Places(each) for partition, each in places.items()})
+        return made
+
+    def want(self, replay: Replay, state: State, rate: float | None = None) -> None:
+        """Pause, resume or cancel a replay, and let the role hear of it."""
+        self.replays.want(replay.lane, state, rate)
+        self.follow()
 
     def follow(self) -> None:
         self.role.follow_connections()
@@ -290,6 +317,26 @@ class Rig:
         return not (behind or open_work or self.network.waiting or not role.engine.batch.empty)
 
     # what can be seen
+
+    def replay_row(self, replay: Replay) -> tuple[str, int, int]:
+        """State, delivered and failed as they are saved."""
+        connection = connect(self.folder / "deliver.db", read_only=True)
+        row = connection.execute(
+            "SELECT state, delivered, failed FROM replays WHERE lane = ?", (replay.lane,)
+        ).fetchone()
+        connection.close()
+        return tuple(row) if row else ("", 0, 0)
+
+    def letters(self) -> list[tuple[str, int, str]]:
+        """messageId, lane and fate of every dead letter."""
+        connection = connect(self.folder / "deliver.db", read_only=True)
+        rows = connection.execute("SELECT message_id, lane, fate FROM dead_letters ORDER BY id").fetchall()
+        connection.close()
+        return [tuple(row) for row in rows]
+
+    def replayed(self, replay: Replay) -> list[int]:
+        """Offsets that a replay has sent, in the order of sending."""
+        return [request.offset for request in self.network.sent if request.lane == replay.lane]
 
     def lane(self, destination: str) -> Lane:
         return next(lane for lane in self.role.engine.lanes.values() if lane.destination.id == destination)

@@ -11,10 +11,12 @@ import random
 import pytest
 
 from hookline.connections.model import Offsets, Snapshot
-from hookline.deliver import breaker, checkpointer, engine, feeder
+from hookline.deliver import breaker, checkpointer, engine, feeder, replays
 from hookline.journal.port import partition_of
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome
+from hookline.replays.model import Replay
+from hookline.replays.predicate import predicate_of
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -31,6 +33,7 @@ CRASH_POINTS = (
     "deliver.detached",
     "deliver.catching_up",
     "deliver.attached_again",
+    "deliver.replay_opened",
 )
 FAILURES: tuple[int | Outcome, ...] = (500, 503, 429, Outcome.TIMED_OUT, Outcome.CONNECTION_FAILED, 400)
 OPEN_FATES = {"waiting", "retrying", "parked"}
@@ -57,6 +60,9 @@ class World:
         """(lane number, record) of each success that the role was told"""
         self.ended: set[int] = set()
         """Lanes that the role knows to be gone."""
+        self.replays: dict[int, Replay] = {}
+        """By lane; those of single events have their places in ``places``."""
+        self.places: dict[int, set[Place]] = {}
         self.health = dict.fromkeys(DESTINATIONS, "well")
         self.kills = 0
         self.wrong: list[str] = []
@@ -112,6 +118,32 @@ class World:
             return
         self.change(destination(id, sources=sources, urls=self.rng.choice((1, 1, 2)), enabled=self.rng.random() < 0.75))
 
+    def ask_for_replay(self) -> None:
+        snapshot = self.rig.store.snapshot()
+        if not (snapshot.lanes and self.events):
+            return
+        id = self.rng.choice(sorted(snapshot.lanes))
+        some: dict[int, list[int]] | None = None
+        if self.rng.random() < 0.4:
+            some = {partition: [] for partition in self.rig.appender.ends()}
+            for partition, offset in sorted(self.rng.sample(list(self.events), min(5, len(self.events)))):
+                some[partition].append(offset)
+        given = {"source": self.rng.choice(SOURCES)} if self.rng.random() < 0.3 else {}
+        made = self.rig.replay(id, places=some, **given, **({"rate": 50} if self.rng.random() < 0.2 else {}))
+        self.replays[made.lane] = made
+        self.places[made.lane] = (
+            {(p, offset) for p, end in made.ends.items() for offset in range(made.starts[p], end)}
+            if some is None
+            else {(p, offset) for p, offsets in some.items() for offset in offsets}
+        )
+
+    def change_replay(self) -> None:
+        if self.replays:
+            lane = self.rng.choice(list(self.replays))
+            found = self.rig.replays.get(lane)
+            if found is not None and found.state != "cancelled":
+                self.rig.replays.want(lane, self.rng.choice(("paused", "running", "running", "cancelled")), None)
+
     def one_turn(self) -> None:
         self.rig.one_turn()
 
@@ -148,8 +180,12 @@ class World:
             rig.pass_time(self.rng.choice((0.05, 0.5, 2.0)))
         elif chance < 0.82:
             rig.checkpoint_while(self.rng.choice((self.answer_some, self.append, self.follow, self.one_turn)))
-        elif chance < 0.87:
+        elif chance < 0.86:
             self.reconfigure()
+        elif chance < 0.88:
+            self.ask_for_replay()
+        elif chance < 0.89:
+            self.change_replay()
         elif chance < 0.92:
             self.follow()
         elif chance < 0.95:
@@ -173,6 +209,10 @@ class World:
             self.wrong.append(f"{message_id} is sent after its destination was disabled")
         if duplicate:
             self.wrong.append(f"{message_id} is a repeat")
+        if request.lane in self.replays:
+            if place not in self.places[request.lane]:
+                self.wrong.append(f"{message_id} is not part of the replay")
+            return
         # Connections that the role has not yet heard of cannot bind it.
         routed = set().union(*(self.belongs(place, snapshot) for _, snapshot in self.versions))
         if (request.lane, request.destination) not in routed:
@@ -222,6 +262,7 @@ class World:
 
     def check_end(self) -> None:
         """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
+        self.check_replays()
         asked = Fates(self.rig.folder)
         for place, (name, message_id, duplicate) in self.events.items():
             fates = asked.of_message(message_id, name)
@@ -233,6 +274,32 @@ class World:
             open_ones = [each for each in fates.destinations if each.fate in OPEN_FATES]
             assert not open_ones, (message_id, open_ones)
         asked.close()
+
+    def check_replays(self) -> None:
+        """A replay that is done has delivered each of its events or has a dead letter for it; counts are exact."""
+        letters = {(lane, message_id) for message_id, lane, _ in self.rig.letters()}
+        destinations = {each.id: each for each in self.rig.store.snapshot().destinations}
+        for lane, replay in self.replays.items():
+            state, delivered, failed = self.rig.replay_row(replay)
+            taken = {place for number, place in self.delivered if number == lane}
+            assert state in ("done", "cancelled"), (lane, state)
+            assert delivered == len(taken), (lane, state, delivered, sorted(taken))
+            destination = destinations.get(replay.request.destination)
+            if state == "cancelled" or destination is None or len(self.versions_of(destination.id)) > 1:
+                continue  # which events belong changed while it ran
+            sends = predicate_of(replay.request, destination)
+            for place in self.places[lane] - taken:
+                _, message_id, duplicate = self.events[place]
+                record = self.rig.role.journal.get(*place)
+                assert record is not None
+                again = any(place in self.places[other] for other in self.replays if other != lane)
+                if not duplicate and not again and sends(record):  # another takes the letter over
+                    assert (lane, message_id) in letters, (lane, message_id, failed)
+
+    def versions_of(self, id: str) -> list[object]:
+        """The different states a destination was in."""
+        found = [each for _, snapshot in self.versions for each in snapshot.destinations if each.id == id]
+        return list({str(each): each for each in found}.values())
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -246,7 +313,7 @@ def test_nothing_is_lost_or_sent_again(
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = World(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), rng)
-    for module in (checkpointer, engine, feeder):
+    for module in (checkpointer, engine, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
     world.rig.start()
@@ -264,13 +331,17 @@ def test_nothing_is_lost_or_sent_again(
 
 
 def finish(world: World) -> None:
-    """Let every receiver be well until all is settled."""
+    """Let every receiver be well, and no replay be paused, until all is settled."""
+    for lane in world.replays:
+        if world.rig.replays.get(lane).state == "paused":  # type: ignore[union-attr]
+            world.rig.replays.want(lane, "running", None)
+    world.follow()
     for _ in range(400):
         while world.rig.network.waiting:
             world.answer(world.rig.network.waiting[0], 200)
             world.rig.turn()
         world.rig.checkpoint()
-        if world.rig.at_rest():
+        if world.rig.at_rest() and not world.rig.role.replays.lanes:
             return
         world.rig.pass_time(5.0)
     raise AssertionError("the role does not come to rest")

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import breaker, checkpointer, engine, feeder
+from hookline.deliver import breaker, checkpointer, engine, feeder, replays
 from hookline.outcomes.fate import EventFate
 from hookline.route.filters import Filters
 from hookline.settings import Deliver, Seconds
@@ -54,7 +54,8 @@ class FilteredWorld(World):
         versions = [
             snapshot.version
             for _, snapshot in self.versions
-            if (lane := snapshot.lanes.get(request.destination)) is not None and lane.number == request.lane
+            if (lane := snapshot.lanes.get(request.destination)) is not None
+            and (lane.number == request.lane or request.lane in self.replays)
         ]
         if all(self.stopped(place, request.destination, version) for version in versions):
             self.wrong.append(f"{self.events[place][1]} is sent although every version's filters stop it")
@@ -82,7 +83,7 @@ def test_every_event_is_sent_or_filtered_and_why_knows(
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = FilteredWorld(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), random.Random(seed))
-    for module in (checkpointer, engine, feeder):
+    for module in (checkpointer, engine, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES, filters=CHOICES[1]))
     world.rig.start()

@@ -130,7 +130,7 @@ def test_dead_letters_are_bounded_per_destination(
     store: DeliverStore, reader: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the limit the oldest go, of that destination only, and ids are never given again."""
-    monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 3)
+    monkeypatch.setattr(module, "LETTERS_MAX", 3)
     other = dead_letter(0)._replace(destination="mail")
     commit(store, dead_letters=[other, *(dead_letter(n) for n in range(1, 6))])
     rows = reader.execute('SELECT destination, "offset", id FROM dead_letters ORDER BY id').fetchall()

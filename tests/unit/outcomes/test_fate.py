@@ -46,7 +46,7 @@ def test_the_shape(rig: Rig) -> None:
         "rejection": None,
         "event": {"type": "track", "event": "Order", "userId": "u1"},
     }
-    assert target == {"id": "crm", "fate": "delivered", "reason": None, "rule": None}
+    assert target == {"id": "crm", "fate": "delivered", "reason": None, "rule": None, "replays": []}
     url = "https://crm.example.com/0"
     assert first == {
         "number": 1,
@@ -56,6 +56,7 @@ def test_the_shape(rig: Rig) -> None:
         "status": 503,
         "error": "no",
         "milliseconds": 12,
+        "replay": None,
     }
     assert second == {
         "number": 2,
@@ -66,6 +67,7 @@ def test_the_shape(rig: Rig) -> None:
         "error": None,
         "milliseconds": 7,
         "nextAt": None,
+        "replay": None,
     }
 
 

@@ -1,0 +1,158 @@
+"""``/api/v1/replays``: send stored events again, after a look at how many that are (DESIGN 6.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Controller, Response, delete, get, patch, post
+from litestar.params import FromPath, RawBody
+
+from hookline.connections.model import Destination, Offsets
+from hookline.control.listing import After, Limit, Listing
+from hookline.control.objects import AUTHOR, decode_body
+from hookline.control.problem import FieldError, Problem, not_found
+from hookline.control.replay_view import ReplayView, dry_view_of, view_of
+from hookline.control.services import FromServices, Services
+from hookline.journal.local.reader import LocalReader
+from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
+from hookline.replays.span import span_of
+from hookline.replays.store import TooManyReplays
+
+DRY_RUN_SECONDS = 1.0
+"""How long the answer to a dry run is held back for the count."""
+
+
+class ReplayChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a PATCH may change; ``rate`` null is none."""
+
+    state: Literal["running", "paused", "cancelled"] | msgspec.UnsetType = msgspec.UNSET
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Replays(Controller):
+    """A replay is a lane with an end: it can be paused, resumed and cancelled, and never replaced."""
+
+    path = "/replays"
+
+    @get()
+    async def list_replays(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[ReplayView]:
+        """Return the replays, newest first."""
+        before = None if after is None else lane_of(after)
+        if after is not None and before is None:
+            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        found = services.replays.newest(limit + 1, before)
+        page = found[:limit]
+        views = [view_of(services, replay) for replay in page]
+        return Listing(views, replay_id(page[-1].lane) if len(found) > limit else None)
+
+    @post()
+    async def create_replay(self, services: FromServices, body: RawBody) -> Response[ReplayView]:
+        """Begin a replay (201), or with `dryRun` only count what it comes to (200)."""
+        request = decode_body(body, ReplayRequest)
+        if request.letters is not None:
+            raise Problem(422, "invalid_object", "Retry dead letters at /api/v1/dead-letters/retry.")
+        if not request.dry_run:
+            made = view_of(services, await begin(services, request))
+            return Response(made, status_code=201, headers={"Location": f"/api/v1/replays/{made.id}"})
+        destination, starts, ends = await _prepared(services, request)
+        run = services.planner.dry_run(request, destination, starts, ends)
+        await asyncio.to_thread(run.finished.wait, DRY_RUN_SECONDS)
+        return Response(dry_view_of(services, run), status_code=200)
+
+    @get("/{id:str}")
+    async def get_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+        """Return one replay, or a dry run of a moment ago, with its progress."""
+        run = services.planner.dry_run_of(id)
+        return view_of(services, _replay(services, id)) if run is None else dry_view_of(services, run)
+
+    @patch("/{id:str}")
+    async def patch_replay(self, services: FromServices, id: FromPath[str], body: RawBody) -> ReplayView:
+        """Pause, resume or cancel a replay, or change its rate."""
+        return _change(services, id, decode_body(body, ReplayChange))
+
+    @post("/{id:str}/pause", status_code=200)
+    async def pause_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+        """Hold a replay until it is resumed; what is in flight still ends."""
+        return _change(services, id, ReplayChange(state="paused"))
+
+    @post("/{id:str}/resume", status_code=200)
+    async def resume_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+        """Go on with a paused replay."""
+        return _change(services, id, ReplayChange(state="running"))
+
+    @post("/{id:str}/cancel", status_code=200)
+    async def cancel_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+        """End a replay: what it has not sent is not sent, on the record."""
+        return _change(services, id, ReplayChange(state="cancelled"))
+
+    @delete("/{id:str}")
+    async def delete_replay(self, services: FromServices, id: FromPath[str]) -> None:
+        """Forget a replay that has ended."""
+        replay = _replay(services, id)
+        if not _has_ended(services, replay):
+            raise Problem(409, "replay_not_ended", f"Replay {id!r} has not ended; cancel it first.")
+        services.replay_watch.look()
+        services.replays.forget(replay.lane)
+
+
+async def begin(services: Services, request: ReplayRequest) -> Replay:
+    """Give a request its lane and have it counted; raise Problem for one that cannot be."""
+    destination, starts, ends = await _prepared(services, request)
+    state: State = "preparing" if request.by_places else "running"
+    try:
+        made = services.replays.create(request, services.store.version, starts, ends, AUTHOR, state)
+    except TooManyReplays as error:
+        raise Problem(409, "too_many_replays", f"{error}.") from None
+    services.planner.plan(made, destination)
+    return made
+
+
+async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destination, Offsets, Offsets]:
+    """The destination and the stretch of the journal that a request is about."""
+    stored = services.store.destination(request.destination)
+    if stored is None:
+        detail = f"There is no destination {request.destination!r}."
+        raise Problem(422, "unknown_destination", detail, [FieldError("/destination", "unknown")])
+    if stored.lane is None:
+        detail = f"Destination {request.destination!r} is disabled; enable it, then replay."
+        raise Problem(409, "destination_disabled", detail)
+    if request.source is not None and services.store.source(request.source) is None:
+        detail = f"There is no source {request.source!r}."
+        raise Problem(422, "unknown_source", detail, [FieldError("/source", "unknown")])
+    if request.since is not None and request.until is not None and request.since >= request.until:
+        raise Problem(422, "invalid_object", "`from` must lie before `to`.", [FieldError("/from", "not before to")])
+    starts, ends = await asyncio.to_thread(_span, services, request)
+    return stored.object, starts, ends
+
+
+def _span(services: Services, request: ReplayRequest) -> tuple[Offsets, Offsets]:
+    journal = LocalReader(services.settings.data_path / "journal")
+    try:
+        return span_of(journal, journal.partitions(), request)
+    finally:
+        journal.close()
+
+
+def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
+    replay = _replay(services, id)
+    if _has_ended(services, replay) or (replay.state == "cancelled" and change.state != "cancelled"):
+        raise Problem(409, "replay_ended", f"Replay {id!r} has ended; make a new one.")
+    state: State = replay.state if change.state is msgspec.UNSET else change.state
+    rate = replay.rate if change.rate is msgspec.UNSET else change.rate
+    services.replays.want(replay.lane, state, rate)
+    return view_of(services, _replay(services, id))
+
+
+def _has_ended(services: Services, replay: Replay) -> bool:
+    progress = services.replay_progress.of(replay.lane)
+    return replay.ended_ms is not None or (progress is not None and progress.ended_ms is not None)
+
+
+def _replay(services: Services, id: str) -> Replay:
+    lane = lane_of(id)
+    found = None if lane is None else services.replays.get(lane)
+    if found is None:
+        raise not_found("replay", id)
+    return found

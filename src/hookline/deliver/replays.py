@@ -1,0 +1,271 @@
+"""The replays being sent: opens, changes and ends their lanes as control asks for it, and counts what comes of them.
+
+What is wanted stands in ``control.db`` and is followed as the connections are; how far each one has come is saved in
+``deliver.db`` with the checkpoints, so a restart goes on exactly where the places do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from hookline.connections.model import Destination, Pause, Snapshot
+from hookline.connections.model import Lane as LaneStart
+from hookline.deliver.batch import Batch, RangeRow, ReplayRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import Intake
+from hookline.deliver.registry import Registry
+from hookline.deliver.replay_lane import ReplayLane
+from hookline.deliver.store import DeliverStore
+from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.replays.feed import ReplayFeed
+from hookline.replays.model import Replay
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+CANCELLED = "the replay was cancelled"
+RUNNING_MAX = 16
+"""Replays being sent at once; the others wait in the order in which they were asked for."""
+
+
+class Replays:
+    """Follows control's replays and discards."""
+
+    def __init__(
+        self, engine: Engine, feeder: Feeder, registry: Registry, store: DeliverStore, feed: ReplayFeed
+    ) -> None:
+        self.lanes: dict[int, ReplayLane] = {}
+        self.delivered = 0
+        """Events that replays delivered since the process started."""
+        self._engine = engine
+        self._feeder = feeder
+        self._registry = registry
+        self._feed = feed
+        self._known: dict[int, Replay] = {}
+        self._is_read = False
+        self._ended = {lane for lane, state in store.replays().items() if state != "running"}
+        self._begun = {lane for lane, state in store.replays().items() if state == "running"}
+        self._ending: dict[int, tuple[ReplayLane, ReplayRow]] = {}
+        """Lanes that have ended since the last checkpoint, or have answers to come."""
+        self._last_action = store.last_action()
+        self._snapshot = Snapshot(version=0)
+        self._log = logger()
+
+    @property
+    def forgotten(self) -> list[int]:
+        """The lanes of ended replays that control no longer remembers; none as long as it cannot be asked."""
+        return [lane for lane in self._ended if lane not in self._known] if self._is_read else []
+
+    def forget(self, lanes: Iterable[int]) -> None:
+        """Their counts are gone from the database."""
+        self._ended.difference_update(lanes)
+
+    def reopen(self, snapshot: Snapshot, places: Mapping[tuple[int, int], int]) -> Iterator[ReplayLane]:
+        """After a restart: open the lanes of replays that had begun, at their saved (lane, partition) places."""
+        self._snapshot = snapshot
+        self._look()
+        for replay in self._known.values():
+            destination = self._destination(replay)
+            if replay.lane in self._begun and destination is not None:
+                yield self._open(
+                    replay, destination, {p: at for (lane, p), at in places.items() if lane == replay.lane}
+                )
+
+    def follow(self, snapshot: Snapshot | None) -> None:
+        """Do what changed: ``snapshot`` is the connections when those did."""
+        changed = self._look()
+        if snapshot is not None:
+            self._snapshot = snapshot
+        if not changed and snapshot is None:
+            return
+        for lane in list(self.lanes.values()):
+            self._update(lane)
+        self._open_waiting()
+
+    def tick(self, committing: Batch | None) -> None:
+        """End what is finished and let the others go on; ``committing`` is the batch not yet on the disk."""
+        if not self.lanes:
+            return
+        before = len(self.lanes)
+        # Dead letters on their way back to waiting are counted as waiting only once that is saved.
+        batches = (self._engine.batch, committing)
+        coming_back = {lane for batch in batches if batch is not None for lane, _ in batch.recalls}
+        for lane in list(self.lanes.values()):
+            if lane.finished and lane.number not in coming_back:
+                self._end(lane, "done")
+            elif not lane.full and lane.detached:
+                self._feeder.room(lane)
+        if len(self.lanes) < before:
+            self._open_waiting()
+
+    def gather(self, batch: Batch, entries: bytes) -> None:
+        """Add to a checkpoint what replays have come to by the results it saves."""
+        ending, self._ending = self._ending, {}
+        if not (ending or self.lanes):
+            return
+        destinations = {number: lane.destination.id for number, lane in self.lanes.items()}
+        destinations |= {number: lane.destination.id for number, (lane, _) in ending.items()}
+        delivered = self._count(batch, entries, destinations)
+        now_ms = self._engine.clock.now_ms()
+        touched = {letter.lane for letter in batch.dead_letters} | {lane for lane, _ in batch.recalls} | set(delivered)
+        for number, (lane, row) in ending.items():
+            batch.replays[number] = row._replace(delivered=delivered[number])
+            if lane.in_flight:
+                self._ending[number] = lane, row
+        for number in touched & self.lanes.keys():
+            batch.replays[number] = ReplayRow(number, "running", now_ms, delivered[number])
+
+    def _count(self, batch: Batch, entries: bytes, destinations: Mapping[int, str]) -> Counter[int]:
+        delivered: Counter[int] = Counter()
+        seen: set[tuple[int, int]] = set()
+        tags = memoryview(entries).cast("I")[4 :: ENTRY_BYTES // 4].tolist()
+        results = memoryview(entries).cast("H")[10 :: ENTRY_BYTES // 2].tolist()
+        for at, tag in enumerate(tags):
+            number = tag >> URL_BITS
+            if number in destinations and 200 <= results[at] < 300:
+                place = int.from_bytes(entries[at * ENTRY_BYTES : at * ENTRY_BYTES + 8], "little")
+                if (number, place) not in seen:
+                    seen.add((number, place))
+                    delivered[number] += 1
+                    batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, destinations[number]))
+        self.delivered += delivered.total()
+        return delivered
+
+    # opening, changing, ending
+
+    def _open_waiting(self) -> None:
+        for replay in self._known.values():
+            if replay.lane in self.lanes or replay.lane in self._ended or replay.ended_ms is not None:
+                continue
+            if replay.version > self._snapshot.version:
+                continue
+            destination = self._destination(replay)
+            if destination is None:
+                self._never_begins(replay, "the destination is not enabled")
+            elif replay.state == "cancelled":
+                self._never_begins(replay, CANCELLED)
+            elif replay.state == "running" and replay.is_prepared and len(self._active()) < RUNNING_MAX:
+                self._open(replay, destination, {})
+
+    def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
+        """Open the lane of a replay, at its beginning or at the places ``at``."""
+        engine = self._engine
+        start = self._start(replay)
+        live = engine.lanes[self._snapshot.lanes[destination.id].number]
+        targets, _ = self._registry.usable(destination, start, replay.id)
+        lane = ReplayLane(replay, destination, start, targets, live)
+        places = self._feed.places(replay.lane)
+        for partition in self._feeder.shared:
+            first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
+            some = None if places is None or partition not in places else places[partition]
+            lane.intakes[partition] = Intake(partition, at.get(partition, first), False, end, places=some)
+            self._registry.skip_delivered(lane, partition, first, end)
+        self.lanes[lane.number] = engine.lanes[lane.number] = lane
+        engine.open_lanes.add(lane)
+        engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
+        if not lane.targets:
+            lane.breaker.open("the destination's settings cannot be used; see the log")
+        self._prompt(lane)
+        crash_point("deliver.replay_opened")
+        return lane
+
+    def _update(self, lane: ReplayLane) -> None:
+        replay = self._known.get(lane.number)
+        destination = self._destination(lane.replay)
+        if replay is None or replay.state == "cancelled":
+            self._end(lane, "cancelled", CANCELLED)
+            return
+        if destination is None:
+            self._end(lane, "cancelled", "the destination was disabled or deleted")
+            return
+        lane.live = self._engine.lanes[self._snapshot.lanes[destination.id].number]
+        lane.replay = replay
+        self._change(lane, destination, self._start(replay))
+
+    def _change(self, lane: ReplayLane, destination: Destination, start: LaneStart) -> None:
+        changed, pause = lane.destination != destination, lane.start.paused
+        targets = self._registry.usable(destination, start, lane.replay.id)[0] if changed else lane.targets
+        if (start.paused is not None and pause is None) or lane.destination.filters != destination.filters:
+            self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
+        if lane.options.order != destination.delivery.order:
+            self._registry.change_order(lane)
+        lane.configure(destination, start, targets)
+        if start.paused is None and pause is not None:
+            self._registry.resume(lane, pause)
+        if changed and lane.targets and lane.breaker.state == "open":
+            self._engine.probing.add(lane)
+        if start.paused is None and (changed or pause is not None):
+            self._prompt(lane)
+
+    def _start(self, replay: Replay) -> LaneStart:
+        """A replay is paused while it, or its destination, is."""
+        live = self._snapshot.lanes.get(replay.request.destination)
+        own = None if replay.paused_ms is None else Pause(since=replay.paused_ms)
+        return LaneStart(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
+
+    def _prompt(self, lane: ReplayLane) -> None:
+        """Somebody wants it sent now: if its receiver was down, look at once whether it is back."""
+        lane.live.probe_at_seconds = lane.probe_at_seconds = 0.0
+        if not lane.paused:
+            self._feeder.room(lane)
+            self._engine.dispatch(lane)
+
+    def _end(self, lane: ReplayLane, state: str, reason: str | None = None) -> None:
+        engine, now_ms = self._engine, self._engine.clock.now_ms()
+        if state == "cancelled":
+            engine.batch.ranges.extend(_rest(lane, now_ms, reason or ""))
+        lane.closed = True
+        lane.queue.clear()
+        engine.lanes.pop(lane.number)
+        for lanes in (engine.probing, engine.open_lanes, engine.retrying):
+            lanes.discard(lane)
+        engine.batch.lanes_ended.add(lane.number)
+        self._ending[lane.number] = lane, ReplayRow(lane.number, state, now_ms, ended_ms=now_ms, reason=reason)
+        engine.batch.replays[lane.number] = self._ending[lane.number][1]
+        self.lanes.pop(lane.number)
+        self._ended.add(lane.number)
+        self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state=state)
+
+    def _never_begins(self, replay: Replay, reason: str) -> None:
+        """End a replay that has no lane; what it delivered before a crash, unknown to any checkpoint, counts."""
+        engine, now_ms = self._engine, self._engine.clock.now_ms()
+        done = self._registry.delivered.get(replay.lane, {})
+        for place, entry in done.items():
+            engine.ring.add(*ENTRY.unpack(entry))
+            engine.batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, replay.request.destination))
+        engine.batch.replays[replay.lane] = ReplayRow(
+            replay.lane, "cancelled", now_ms, len(done), ended_ms=now_ms, reason=reason
+        )
+        self._ended.add(replay.lane)
+
+    def _look(self) -> bool:
+        """Read what control wants, and carry its discards out; return whether anything changed."""
+        replays = self._feed.poll()
+        if replays is None:
+            return False
+        self._known = {replay.lane: replay for replay in replays}
+        self._is_read = True
+        for action in self._feed.actions(self._last_action):
+            self._engine.batch.discards.append(action)
+            self._last_action = action.id
+        return True
+
+    def _destination(self, replay: Replay) -> Destination | None:
+        wanted = replay.request.destination
+        found = (each for each in self._snapshot.destinations if each.id == wanted and wanted in self._snapshot.lanes)
+        return next(found, None)
+
+    def _active(self) -> list[ReplayLane]:
+        return [lane for lane in self.lanes.values() if not lane.paused]
+
+
+def _rest(lane: ReplayLane, now_ms: int, reason: str) -> Iterable[RangeRow]:
+    """What a cancelled replay has not sent: results and dead letters of single events say more where there are any."""
+    for partition, intake in lane.intakes.items():
+        first = intake.next_offset
+        if lane.busy or lane.retry_count > 0:
+            first = lane.replay.starts.get(partition, 0)
+        end = intake.end or 0
+        if first < end:
+            yield RangeRow(lane.number, lane.destination.id, partition, first, end - 1, "discarded", now_ms, reason)

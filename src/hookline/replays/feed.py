@@ -1,0 +1,104 @@
+"""The replays as the other roles follow them: read again only when control changed one. Never writes ``control.db``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.connections.model import Offsets
+from hookline.database.open import is_current
+from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.replays.letters import LetterAction, LetterFilter
+from hookline.replays.model import Replay, ReplayRequest
+from hookline.replays.places import Places, decode_places
+
+COLUMNS = "lane, at, version, request, starts, ends, state, rate, total, paused_at, ended_at"
+ACTIONS_PER_LOOK_MAX = 100
+
+_request = msgspec.json.Decoder(ReplayRequest).decode
+_offsets = msgspec.json.Decoder(Offsets).decode
+_letters = msgspec.json.Decoder(LetterFilter).decode
+
+
+class ReplayFeed:
+    """A view of all kept replays, oldest first; for one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: Connection | None = None
+        self._seen: int | None = None
+        self._changes = -1
+
+    def poll(self) -> list[Replay] | None:
+        """All kept replays if something about them, or a discard, changed since the last answer, else None."""
+        connection = self._open()
+        if connection is None:
+            return None
+        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        if seen == self._seen:
+            return None
+        row = connection.execute("SELECT next FROM replay_changes").fetchone()
+        self._seen, changes = seen, int(row[0]) if row else 0
+        if changes == self._changes:
+            return None
+        self._changes = changes
+        return read_replays(connection, "ORDER BY lane")
+
+    def places(self, lane: int) -> dict[int, Places] | None:
+        """The single events of a replay; None when it is of a whole stretch."""
+        connection = self._open()
+        query = "SELECT places FROM replays WHERE lane = ?"
+        row = connection.execute(query, (lane,)).fetchone() if connection is not None else None
+        return decode_places(row[0]) if row and row[0] is not None else None
+
+    def actions(self, after_id: int) -> list[LetterAction]:
+        """Discards of dead letters that were asked for after the one with this id, oldest first."""
+        connection = self._open()
+        if connection is None:
+            return []
+        rows = connection.execute(
+            "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?", (after_id, ACTIONS_PER_LOOK_MAX)
+        ).fetchall()
+        return [LetterAction(id, _letters(letters)) for id, letters in rows]
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            self._seen = None
+
+    def _open(self) -> Connection | None:
+        if self._connection is None and self._path.exists():
+            try:
+                connection = connect(self._path, read_only=True)
+            except OperationalError:
+                return None
+            if not is_current(connection, "control"):
+                connection.close()
+                return None
+            self._connection = connection
+        return self._connection
+
+
+def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()) -> list[Replay]:
+    """The replays that a query finds; ``rest`` follows the FROM clause."""
+    rows = connection.execute(f"SELECT {COLUMNS} FROM replays {rest}", values).fetchall()
+    return [
+        Replay(
+            lane=lane,
+            at_ms=at,
+            version=version,
+            request=_request(request),
+            starts=_offsets(starts),
+            ends=_offsets(ends),
+            state=state,
+            rate=rate,
+            total=total,
+            paused_ms=paused,
+            ended_ms=ended,
+        )
+        for lane, at, version, request, starts, ends, state, rate, total, paused, ended in rows
+    ]

@@ -1,0 +1,56 @@
+"""Which dead letters are meant: the filter of lists, retries and discards, and its SQL over ``dead_letters``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+LETTERS_MAX = 100_000
+"""Dead letter rows per destination; past that the oldest go, their fate stays in the attempts."""
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
+
+
+class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What is not given does not restrict. ``since_ms`` and ``until_ms`` are when the delivery was given up;
+    ``last_id`` keeps out letters that were written after somebody looked."""
+
+    destination: Text | None = None
+    source: Text | None = None
+    type: Text | None = None
+    event: Text | None = None
+    outcome: Text | None = None
+    fate: Text | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    last_id: int | None = None
+    ids: Ids | None = None
+
+    def where(self) -> tuple[str, list[Any]]:
+        """The condition and its values; letters that were discarded count only where that fate is asked for."""
+        parts = ["1"]
+        values: list[Any] = []
+        for column in ("destination", "source", "type", "event", "outcome", "fate"):
+            wanted = getattr(self, column)
+            if wanted is not None:
+                parts.append(f"{column} = ?")
+                values.append(wanted)
+        for condition, wanted in (("at >= ?", self.since_ms), ("at < ?", self.until_ms), ("id <= ?", self.last_id)):
+            if wanted is not None:
+                parts.append(condition)
+                values.append(wanted)
+        if self.ids is not None:
+            parts.append(f"id IN ({','.join('?' * len(self.ids))})")
+            values += self.ids
+        if self.fate is None:
+            parts.append("fate <> 'discarded'")
+        return " AND ".join(parts), values
+
+
+class LetterAction(msgspec.Struct, frozen=True):
+    """Dead letters to be discarded, as control asked for it; deliver carries them out in the order of ``id``."""
+
+    id: int
+    letters: LetterFilter

@@ -1,0 +1,116 @@
+"""What a replay is: the request people make, and the lane with an end that comes of it (DESIGN 4 and 6.6)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from hookline.connections.model import Id, Offsets
+from hookline.replays.letters import LetterFilter
+
+MESSAGE_IDS_MAX = 1_000
+RATE_MAX = 100_000
+IN_FLIGHT_MAX = 16
+"""Attempts of one replay in flight at once: a quarter of a live lane's."""
+OPEN_MAX = 256
+"""Replays that have not ended, at one time."""
+KEPT_MAX = 1_000
+"""Replays that are remembered; the oldest ended ones go first."""
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+State = Literal["preparing", "running", "paused", "cancelled"]
+"""What is wanted of a replay; what has become of it is deliver's to say."""
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What to send again, and where to. What is not given does not restrict; ``from`` and ``to`` are times of
+    acceptance, ``[from, to)``. ``letters`` is set by a retry of dead letters, never by the caller of the API."""
+
+    destination: Id
+    since: Moment | None = msgspec.field(default=None, name="from")
+    until: Moment | None = msgspec.field(default=None, name="to")
+    source: Id | None = None
+    type: Literal["identify", "track", "page", "screen", "group", "alias", "delete"] | None = None
+    event: Text | None = None
+    user_id: Text | None = msgspec.field(default=None, name="userId")
+    message_ids: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=MESSAGE_IDS_MAX)] | None = (
+        msgspec.field(default=None, name="messageIds")
+    )
+    dead_lettered_since: Moment | None = msgspec.field(default=None, name="deadLetteredSince")
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] | None = None
+    ignore_filters: bool = msgspec.field(default=False, name="ignoreFilters")
+    dry_run: bool = msgspec.field(default=False, name="dryRun")
+    letters: LetterFilter | None = None
+
+    @property
+    def by_places(self) -> bool:
+        """Whether it is of few events rather than of a whole stretch: they are looked for before it begins."""
+        few = (self.message_ids, self.dead_lettered_since, self.letters, self.event, self.user_id)
+        return any(each is not None for each in few)
+
+    @property
+    def since_ms(self) -> int | None:
+        """``from`` in milliseconds since the epoch."""
+        return None if self.since is None else _ms(self.since)
+
+    @property
+    def until_ms(self) -> int | None:
+        """``to`` in milliseconds since the epoch."""
+        return None if self.until is None else _ms(self.until)
+
+    def letter_filter(self) -> LetterFilter | None:
+        """The dead letters it asks for; None when it does not ask for dead letters."""
+        if self.letters is not None:
+            return self.letters
+        if self.dead_lettered_since is None:
+            return None
+        return LetterFilter(destination=self.destination, since_ms=_ms(self.dead_lettered_since))
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay as control keeps it. Its lane reads ``[starts, ends)`` of each partition; ``total`` is how many events
+    that comes to, None until they are counted; ``version`` is that of the connections when it was made."""
+
+    lane: int
+    at_ms: int
+    version: int
+    request: ReplayRequest
+    starts: Offsets
+    ends: Offsets
+    state: State
+    rate: float | None = None
+    total: int | None = None
+    paused_ms: int | None = None
+    ended_ms: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The name people know it by; lane numbers are never used twice."""
+        return replay_id(self.lane)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it may begin: single events have to be looked for first."""
+        return self.total is not None or not self.request.by_places
+
+    def covers(self, partition: int, offset: int) -> bool:
+        """Whether the place lies in what its lane reads."""
+        return self.starts.get(partition, 0) <= offset < self.ends.get(partition, 0)
+
+
+def replay_id(lane: int) -> str:
+    """The id of the replay with this lane."""
+    return f"r{lane}"
+
+
+def lane_of(id: str) -> int | None:
+    """The lane of the replay with this id; None for what no replay is called."""
+    number = id[1:]
+    return int(number) if id[:1] == "r" and number.isascii() and number.isdecimal() and len(number) < 16 else None
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,88 @@
+"""A set of offsets of one partition: named one by one, kept as runs, asked quickly."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+RUNS_MAX = 1_000_000
+"""Runs of offsets in one replay; 16 bytes each."""
+
+_decode = msgspec.msgpack.Decoder(dict[int, tuple[int, ...]]).decode
+
+
+class Places:
+    """Offsets in ascending runs."""
+
+    __slots__ = ("_ends", "_firsts", "count")
+
+    def __init__(self, offsets: Iterable[int] = ()) -> None:
+        self._firsts = array("q")
+        self._ends = array("q")
+        self.count = 0
+        for offset in offsets:
+            self.add(offset, offset + 1)
+
+    def add(self, first: int, end: int) -> None:
+        """Add ``[first, end)``, which lies behind all that is there."""
+        if self._ends and self._ends[-1] == first:
+            self._ends[-1] = end
+        else:
+            self._firsts.append(first)
+            self._ends.append(end)
+        self.count += end - first
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_right(self._firsts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
+
+    def __iter__(self) -> Iterator[int]:
+        for first, end in zip(self._firsts, self._ends, strict=True):
+            yield from range(first, end)
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are: what it takes of memory."""
+        return len(self._firsts)
+
+    @property
+    def first(self) -> int:
+        """The smallest offset; 0 of none."""
+        return self._firsts[0] if self._firsts else 0
+
+    @property
+    def end(self) -> int:
+        """One past the largest offset; 0 of none."""
+        return self._ends[-1] if self._ends else 0
+
+    def following(self, offset: int) -> int:
+        """The smallest one that is not below ``offset``; ``end`` when there is none."""
+        at = bisect_right(self._firsts, offset) - 1
+        if at >= 0 and offset < self._ends[at]:
+            return offset
+        return self._firsts[at + 1] if at + 1 < len(self._firsts) else self.end
+
+
+def encode_places(places: dict[int, Places]) -> bytes:
+    """The places of all partitions as a blob: first, count, first, count, …"""
+    return msgspec.msgpack.encode({partition: _runs(each) for partition, each in places.items()})
+
+
+def decode_places(blob: bytes) -> dict[int, Places]:
+    """The places of a blob."""
+    found: dict[int, Places] = {}
+    for partition, runs in _decode(blob).items():
+        places = found[partition] = Places()
+        for first, count in zip(runs[::2], runs[1::2], strict=True):
+            places.add(first, first + count)
+    return found
+
+
+def _runs(places: Places) -> list[int]:
+    runs: list[int] = []
+    for first, end in zip(places._firsts, places._ends, strict=True):
+        runs += (first, end - first)
+    return runs

@@ -1,0 +1,174 @@
+"""The replays in ``control.db``: what was asked for. Control is the one writer; what came of it is in ``deliver.db``.
+
+Every change counts one number up, by which the other roles see that there is something to read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.connections.model import Offsets
+from hookline.database.open import open_control
+from hookline.replays.feed import read_replays
+from hookline.replays.letters import LetterFilter
+from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
+from hookline.replays.places import Places, encode_places
+
+ACTIONS_KEPT = 1_000
+
+
+class TooManyReplays(Exception):
+    """So many replays are open that another one has to wait."""
+
+    code = "too_many_replays"
+
+    def __init__(self) -> None:
+        super().__init__(f"{OPEN_MAX} replays have not ended yet; wait for one, or cancel one")
+
+
+class ReplayStore:
+    """Makes and changes replays; safe to share between threads."""
+
+    def __init__(self, path: Path, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._connection = open_control(path)
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+
+    def create(
+        self, request: ReplayRequest, version: int, starts: Offsets, ends: Offsets, author: str, state: State
+    ) -> Replay:
+        """Give the request a lane of its own; raise TooManyReplays."""
+        with self._transaction() as execute:
+            ((count,),) = execute("SELECT count(*) FROM replays WHERE ended_at IS NULL").fetchall()
+            if count >= OPEN_MAX:
+                raise TooManyReplays
+            ((lane,),) = execute(
+                "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
+                " ON CONFLICT (id) DO UPDATE SET next = next + 1 RETURNING next - 1"
+            ).fetchall()
+            execute(
+                "INSERT INTO replays (lane, at, author, version, request, starts, ends, state, rate)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    lane,
+                    self._now_ms(),
+                    author,
+                    version,
+                    _json(request),
+                    _json(starts),
+                    _json(ends),
+                    state,
+                    request.rate,
+                ),
+            )
+        made = self.get(lane)
+        assert made is not None
+        return made
+
+    def get(self, lane: int) -> Replay | None:
+        """The replay with this lane."""
+        with self._lock:
+            found = read_replays(self._connection, "WHERE lane = ?", (lane,))
+        return found[0] if found else None
+
+    def newest(self, limit: int, before_lane: int | None) -> list[Replay]:
+        """At most ``limit`` replays older than one."""
+        with self._lock:
+            return read_replays(
+                self._connection, "WHERE lane < ? ORDER BY lane DESC LIMIT ?", (before_lane or 1 << 62, limit)
+            )
+
+    def open_ones(self) -> list[Replay]:
+        """The replays that have not ended, oldest first."""
+        with self._lock:
+            return read_replays(self._connection, "WHERE ended_at IS NULL ORDER BY lane")
+
+    def want(self, lane: int, state: State, rate: float | None) -> None:
+        """Pause, resume or cancel a replay, or change its rate."""
+        with self._transaction() as execute:
+            execute(
+                "UPDATE replays SET state = ?1, rate = ?2, paused_at = CASE WHEN ?1 = 'paused'"
+                " THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
+                (state, rate, self._now_ms(), lane),
+            )
+
+    def plan(self, lane: int, total: int) -> None:
+        """Note how many events a replay comes to."""
+        with self._transaction() as execute:
+            execute("UPDATE replays SET total = ? WHERE lane = ?", (total, lane))
+
+    def prepare(self, lane: int, places: dict[int, Places]) -> None:
+        """Give a replay of single events their places; it begins, unless it was paused or cancelled meanwhile."""
+        starts = {partition: each.first for partition, each in places.items()}
+        ends = {partition: each.end for partition, each in places.items()}
+        total = sum(each.count for each in places.values())
+        with self._transaction() as execute:
+            execute(
+                "UPDATE replays SET places = ?, starts = ?, ends = ?, total = ?,"
+                " state = CASE state WHEN 'preparing' THEN 'running' ELSE state END WHERE lane = ?",
+                (encode_places(places), _json(starts), _json(ends), total, lane),
+            )
+
+    def end(self, lane: int, at_ms: int) -> None:
+        """Note that deliver has ended a replay; the oldest ended ones are forgotten beyond ``KEPT_MAX``."""
+        with self._transaction() as execute:
+            execute("UPDATE replays SET ended_at = ? WHERE lane = ? AND ended_at IS NULL", (at_ms, lane))
+            execute(
+                "DELETE FROM replays WHERE ended_at IS NOT NULL AND lane <="
+                f" (SELECT lane FROM replays ORDER BY lane DESC LIMIT 1 OFFSET {KEPT_MAX})"
+            )
+
+    def forget(self, lane: int) -> None:
+        """Forget an ended replay."""
+        with self._transaction() as execute:
+            execute("DELETE FROM replays WHERE lane = ? AND ended_at IS NOT NULL", (lane,))
+
+    def forget_ended_before(self, ms: int) -> None:
+        """Forget replays that ended so long ago that the journal keeps none of their events any more."""
+        with self._lock:
+            query = "SELECT 1 FROM replays WHERE ended_at < ? LIMIT 1"
+            due = self._connection.execute(query, (ms,)).fetchone()
+        if due:
+            with self._transaction() as execute:
+                execute("DELETE FROM replays WHERE ended_at < ?", (ms,))
+
+    def discard(self, letters: LetterFilter, author: str) -> int:
+        """Ask deliver to discard dead letters; return the number by which it says that it has."""
+        with self._transaction() as execute:
+            ((number,),) = execute(
+                "INSERT INTO letter_actions (at, author, letters) VALUES (?, ?, ?) RETURNING id",
+                (self._now_ms(), author, _json(letters)),
+            ).fetchall()
+            execute("DELETE FROM letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
+        return int(number)
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[..., Any]]:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection.execute
+                self._connection.execute(
+                    "INSERT INTO replay_changes (id, next) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET next = next + 1"
+                )
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

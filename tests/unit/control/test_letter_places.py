@@ -1,0 +1,76 @@
+"""Which events a replay of dead letters is of: rows, rows that made room, and what a disabled destination lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.control import dead_letter_log
+from hookline.control.replay_planning import Planning
+from hookline.deliver import store
+from hookline.replays.model import Replay
+from tests.unit.deliver.conftest import make_rig, rig
+from tests.unit.deliver.rig import Rig, destination, source
+
+__all__ = ["make_rig", "rig"]
+
+
+def planned(rig: Rig, **given: object) -> list[int]:
+    """The offsets that a request for everything given up comes to."""
+    replay: Replay = rig.replay(deadLetteredSince="2020-01-01T00:00:00Z", **given)
+    planning = Planning(rig.folder, replay.request, destination("crm"), replay.starts, replay.ends)
+    for _ in planning.steps():
+        pass
+    assert planning.places is not None
+    return [offset for places in planning.places.values() for offset in places]
+
+
+def begin(rig: Rig, events: int, *, answers: dict[int, int]) -> None:
+    """Some events, answered as said by offset, the others well."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(events)))
+    rig.turn()
+    while rig.network.waiting:
+        request = rig.network.waiting[0]
+        rig.answer(request, answers.get(request.offset, 200))
+        rig.turn()
+    rig.checkpoint()
+
+
+def test_those_that_have_a_row(rig: Rig) -> None:
+    """Delivered events and discarded letters are not meant."""
+    begin(rig, 4, answers={1: 400, 3: 404})
+    assert planned(rig) == [1, 3]
+
+
+def test_those_whose_row_made_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the oldest rows go, and a replay still finds their events."""
+    for module in (store, dead_letter_log):
+        monkeypatch.setattr(module, "LETTERS_MAX", 2)
+    begin(rig, 8, answers={0: 400, 2: 400, 4: 400, 6: 400})
+    assert len(rig.letters()) == 2
+    assert planned(rig) == [0, 2, 4, 6]
+
+
+def test_what_was_discarded_with_the_destination(rig: Rig) -> None:
+    """Of a stretch only what was not delivered, and nothing of a replay that somebody cancelled."""
+    begin(rig, 4, answers={2: 500})
+    rig.append("m4", "m5")
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.change(destination("crm"))
+    rig.follow()
+    rig.answer_all()
+    rig.checkpoint()
+    cancelled = rig.replay()
+    rig.want(cancelled, "cancelled")
+    rig.checkpoint()
+    assert planned(rig) == [2, 4, 5]
+
+
+def test_other_fields_restrict_too(rig: Rig) -> None:
+    """A dead letter of another name or user is not meant."""
+    begin(rig, 2, answers={0: 400, 1: 400})
+    assert planned(rig, event="Order") == [0, 1]
+    assert planned(rig, event="Other") == []
+    assert planned(rig, userId="u2") == []

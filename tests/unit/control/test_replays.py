@@ -1,0 +1,201 @@
+"""Replays through the API, with what deliver would save written by the test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hookline.control import replay_planner
+from hookline.control.replay_planning import Planning
+from hookline.database.open import open_deliver
+from hookline.journal.record import Record
+from tests.unit.control.running import Running, destination, record, source, wait_until
+
+
+def begin(control: Running, *records: Record) -> None:
+    """A connected destination, another source, and events."""
+    control.api("PUT", "/sources/site", source())
+    control.api("PUT", "/sources/app", source("app"))
+    control.api("PUT", "/destinations/crm", destination())
+    if records:
+        control.append(*records)
+
+
+def saved(control: Running, id: str, state: str, delivered: int, failed: int = 0) -> None:
+    """Write a replay's counts as deliver does."""
+    connection = open_deliver(control.data_path / "deliver.db")
+    now = int(time.time() * 1000)
+    connection.execute(
+        "INSERT OR REPLACE INTO replays VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+        (int(id[1:]), state, delivered, failed, now, now, None if state == "running" else now),
+    )
+    connection.close()
+
+
+def counted(control: Running, **request: object) -> dict[str, object]:
+    """The answer of a dry run, waited for."""
+    run = control.api("POST", "/replays", {"destination": "crm", "dryRun": True, **request}).json
+    wait_until(lambda: control.api("GET", f"/replays/{run['id']}").json["state"] != "counting")
+    return dict(control.api("GET", f"/replays/{run['id']}").json)
+
+
+def test_a_dry_run_counts_and_shows_and_changes_nothing(control: Running) -> None:
+    """How many, a sample, and how long it would take; no replay is made."""
+    begin(control, *(record(f"m{number}") for number in range(7)), record("other", source="elsewhere"))
+    found = counted(control, rate=2)
+    assert (found["state"], found["total"], found["etaSeconds"]) == ("counted", 7, 3.5)
+    assert [each["messageId"] for each in found["sample"]] == ["m0", "m1", "m2", "m3", "m4"]  # type: ignore[attr-defined]
+    assert control.api("GET", "/replays").json["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "total"),
+    [
+        ({"type": "page"}, 1),
+        ({"event": "Order"}, 2),
+        ({"userId": "u9"}, 1),
+        ({"source": "app"}, 1),
+        ({"messageIds": ["m0", "m3", "never"]}, 2),
+        ({"event": "Order", "userId": "u9"}, 1),
+        ({"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00+01:00"}, 4),
+        ({"to": "2020-01-01T00:00:00Z"}, 0),
+        ({"deadLetteredSince": "2020-01-01T00:00:00Z"}, 0),
+    ],
+)
+def test_what_a_request_comes_to(control: Running, request_: dict[str, object], total: int) -> None:
+    """Every field restricts, and fields restrict together; rejected events are never sent."""
+    begin(
+        control,
+        record("m0", "Order"),
+        record("m1", "Home", type="page", name="Home"),
+        record("m2", rejected="bad"),
+        record("m3", "Order", userId="u9"),
+        record("m4", "Other"),
+        record("m5", source="app"),
+    )
+    assert counted(control, **request_)["total"] == total
+
+
+def test_many_message_ids_are_found_by_reading(control: Running) -> None:
+    """More than are worth single look-ups come to the same."""
+    begin(control, *(record(f"m{number}") for number in range(200)))
+    assert counted(control, messageIds=[f"m{number}" for number in range(0, 400, 2)])["total"] == 100
+
+
+def test_from_asking_to_the_end(control: Running) -> None:
+    """Queued, running with progress and estimate, done; listed newest first; then it can be forgotten."""
+    begin(control, *(record(f"m{number}") for number in range(10)))
+    answer = control.api("POST", "/replays", {"destination": "crm"})
+    made = answer.json
+    assert (answer.status, answer.headers["location"]) == (201, f"/api/v1/replays/{made['id']}")
+    assert made["state"] == "queued"
+    wait_until(lambda: control.api("GET", f"/replays/{made['id']}").json["total"] == 10)
+    saved(control, made["id"], "running", 4, 1)
+    shown = control.api("GET", f"/replays/{made['id']}").json
+    assert (shown["state"], shown["done"], shown["delivered"], shown["failed"]) == ("running", 5, 4, 1)
+    assert shown["etaSeconds"] is not None
+    assert control.api("DELETE", f"/replays/{made['id']}").json["code"] == "replay_not_ended"
+    saved(control, made["id"], "done", 9, 1)
+    assert control.api("GET", f"/replays/{made['id']}").json["state"] == "done"
+    assert control.api("POST", f"/replays/{made['id']}/pause").json["code"] == "replay_ended"
+    assert control.api("DELETE", f"/replays/{made['id']}").status == 204
+    assert control.api("GET", f"/replays/{made['id']}").status == 404
+
+
+def test_pause_resume_and_cancel(control: Running) -> None:
+    """Each answers how it stands; a cancelled one cannot be resumed; PATCH changes the rate alone."""
+    begin(control, record("m0"))
+    id = control.api("POST", "/replays", {"destination": "crm", "rate": 10}).json["id"]
+    assert control.api("POST", f"/replays/{id}/pause").json["state"] == "paused"
+    assert control.api("PATCH", f"/replays/{id}", {"rate": None}).json["rate"] is None
+    assert control.api("POST", f"/replays/{id}/resume").json["state"] == "queued"
+    assert control.api("POST", f"/replays/{id}/cancel").json["state"] == "cancelling"
+    assert control.api("POST", f"/replays/{id}/resume").json["code"] == "replay_ended"
+
+
+def test_pages(control: Running) -> None:
+    """Following `after` visits each replay once, newest first."""
+    begin(control, record("m0"))
+    ids = [control.api("POST", "/replays", {"destination": "crm"}).json["id"] for _ in range(5)]
+    first = control.api("GET", "/replays?limit=3").json
+    rest = control.api("GET", f"/replays?limit=3&after={first['after']}").json
+    assert [each["id"] for each in first["items"] + rest["items"]] == ids[::-1]
+    assert rest["after"] is None
+    assert control.api("GET", "/replays?after=x").status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"destination": "nobody"}, 422, "unknown_destination"),
+        ({"destination": "off"}, 409, "destination_disabled"),
+        ({"destination": "crm", "source": "nobody"}, 422, "unknown_source"),
+        ({"destination": "crm", "from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, 422, "invalid_object"),
+        ({"destination": "crm", "from": "2026-01-02"}, 422, "invalid_object"),
+        ({"destination": "crm", "rate": 0}, 422, "invalid_object"),
+        ({"destination": "crm", "messageIds": []}, 422, "invalid_object"),
+        ({"destination": "crm", "letters": {}}, 422, "invalid_object"),
+        ({"destination": "crm", "colour": "red"}, 422, "invalid_object"),
+        ({}, 422, "invalid_object"),
+    ],
+)
+def test_what_cannot_be_replayed(control: Running, body: dict[str, object], status: int, code: str) -> None:
+    """Each refusal has a code, and nothing is made."""
+    begin(control, record("m0"))
+    control.api("PUT", "/destinations/off", destination("off", enabled=False))
+    answer = control.api("POST", "/replays", body)
+    assert (answer.status, answer.json["code"]) == (status, code)
+    assert control.api("GET", "/replays").json["items"] == []
+
+
+def test_only_so_many_at_once(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit the answer says to wait; one that ended makes room."""
+    monkeypatch.setattr("hookline.replays.store.OPEN_MAX", 1)
+    begin(control, record("m0"))
+    id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
+    assert control.api("POST", "/replays", {"destination": "crm"}).json["code"] == "too_many_replays"
+    saved(control, id, "done", 1)
+    control.services.replay_watch.look()
+    assert control.api("POST", "/replays", {"destination": "crm"}).status == 201
+
+
+def test_single_events_are_prepared_over_a_restart(control: Running) -> None:
+    """A replay that was being prepared when control ended is prepared by the next one's first look."""
+    begin(control, record("m0"), record("m1"))
+    control.services.planner.close()
+    id = control.api("POST", "/replays", {"destination": "crm", "messageIds": ["m1"]}).json["id"]
+    assert control.api("GET", f"/replays/{id}").json["state"] == "preparing"
+    with Running(control.data_path) as after:
+        after.services.replay_watch.look()
+        wait_until(lambda: after.api("GET", f"/replays/{id}").json["state"] == "queued")
+        assert after.api("GET", f"/replays/{id}").json["total"] == 1
+
+
+def test_a_count_that_fails_is_made_again(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that breaks is logged, does not spoil the others, and is tried again after a while."""
+    begin(control, record("m0"))
+
+    def broken(self: Planning) -> Iterator[None]:
+        raise OSError("disk")
+        yield
+
+    monkeypatch.setattr(replay_planner, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(Planning, "steps", broken)
+    assert counted(control)["state"] == "failed"
+    id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
+    monkeypatch.undo()
+    assert counted(control)["total"] == 1
+    monkeypatch.setattr(replay_planner, "RETRY_SECONDS", 0.0)
+    control.services.replay_watch.look()
+    wait_until(lambda: control.api("GET", f"/replays/{id}").json["total"] == 1)
+
+
+def test_old_replays_are_forgotten(control: Running) -> None:
+    """When the journal has forgotten their events, so are they."""
+    begin(control, record("m0"))
+    id = control.api("POST", "/replays", {"destination": "crm"}).json["id"]
+    control.services.replays.end(int(id[1:]), 1_000)
+    control.services.replay_watch.look()
+    assert control.api("GET", f"/replays/{id}").status == 404

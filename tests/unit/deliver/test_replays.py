@@ -1,0 +1,423 @@
+"""Replays in the deliver role: what they send, that they go second, pause, end, and survive kills."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.connections.model import DeliveryOptions, Filter
+from hookline.deliver import replays as replays_module
+from hookline.replays.letters import LetterFilter
+from hookline.settings import Deliver
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+def begin(rig: Rig, events: int = 0) -> None:
+    """Start with one destination, and so many events that it has received."""
+    rig.change(source(), source("app"), destination("crm"))
+    rig.start()
+    if events:
+        rig.append(*(f"m{n}" for n in range(events)))
+        rig.turn()
+        rig.come_to_rest()
+        rig.network.sent.clear()
+
+
+def test_a_range_is_sent_once_more_and_marked(rig: Rig) -> None:
+    """Each event goes out again with the id of the replay, the replay ends, and its count is saved."""
+    begin(rig, 5)
+    replay = rig.replay()
+    rig.follow()
+    assert b"\r\nX-Hookline-Replay: " + replay.id.encode() + b"\r\n" in rig.network.sent[0].data
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replayed(replay) == [0, 1, 2, 3, 4]
+    assert rig.replay_row(replay) == ("done", 5, 0)
+    assert replay.lane not in rig.role.engine.lanes
+
+
+def test_to_another_destination(rig: Rig) -> None:
+    """A destination that came later is sent what was stored before it, and nothing twice."""
+    begin(rig, 3)
+    rig.change(destination("late"))
+    replay = rig.replay("late")
+    rig.follow()
+    rig.append("m3")
+    rig.turn()
+    rig.come_to_rest()
+    assert sorted(rig.offsets("late")) == [0, 1, 2, 3]
+    assert rig.replayed(replay) == [0, 1, 2]
+    assert rig.offsets("crm") == [3]
+
+
+def test_what_is_not_asked_for_stays(rig: Rig) -> None:
+    """Source, type and time restrict; a source that is named need not be connected."""
+    begin(rig)
+    rig.append(rig.record("a", "app"), rig.record("b", type="page"))
+    rig.clock.seconds += 60
+    rig.append("c")
+    rig.turn()
+    rig.come_to_rest()
+    of_app, pages = rig.replay(source="app"), rig.replay(type="page")
+    late = rig.replay(**{"from": "2026-11-20T07:17:00Z"})
+    rig.follow()
+    rig.come_to_rest()
+    assert (rig.replayed(of_app), rig.replayed(pages), rig.replayed(late)) == ([0], [1], [2])
+
+
+def test_single_events_are_found_without_reading_what_lies_between(rig: Rig) -> None:
+    """A replay of places reads their groups only."""
+    begin(rig)
+    for n in range(50):
+        rig.append(f"m{n}")
+    rig.turn()
+    rig.come_to_rest()
+    rig.network.sent.clear()
+    before = rig.role.engine.counters.read_again
+    replay = rig.replay(places={0: [3, 20, 49]}, messageIds=["m3", "m20", "m49"])
+    rig.follow()
+    rig.come_to_rest()
+    assert rig.replayed(replay) == [3, 20, 49]
+    assert rig.role.engine.counters.read_again - before == 3
+
+
+def test_repeats_and_erased_events_are_left_out(rig: Rig) -> None:
+    """A duplicate is one in a replay too, and what was erased is not there to be sent."""
+    begin(rig, 3)
+    rig.append("m1")
+    rig.turn()
+    rig.come_to_rest()
+    rig.network.sent.clear()
+    rig.appender.erase(0, [2])
+    replay = rig.replay()
+    rig.follow()
+    rig.come_to_rest()
+    assert rig.replayed(replay) == [0, 1]
+
+
+def test_never_more_than_its_rate(rig: Rig) -> None:
+    """Ten a second are ten a second, whatever the receiver could take."""
+    begin(rig, 50)
+    replay = rig.replay(rate=10)
+    rig.follow()
+    for _ in range(40):
+        rig.pass_time(0.05)
+        rig.answer_all()
+    assert 12 <= len(rig.replayed(replay)) <= 21
+
+
+def test_the_destination_s_own_rate_is_shared_and_live_goes_first(rig: Rig) -> None:
+    """With live events waiting for their rate the replay gets none of it."""
+    begin(rig, 20)
+    rig.change(destination("crm", delivery=DeliveryOptions(max_rate=10)))
+    replay = rig.replay()
+    rig.append(*(f"live{n}" for n in range(30)))
+    rig.follow()
+    for _ in range(20):
+        rig.pass_time(0.05)
+        rig.answer_all()
+    assert len(rig.offsets("crm")) <= 12
+    assert len(rig.replayed(replay)) <= 1
+
+
+def test_few_of_a_replay_are_in_flight(rig: Rig) -> None:
+    """Live traffic keeps most of the receiver: a replay has at most a quarter of a live lane's attempts."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    for _ in range(60):
+        rig.answer(rig.network.waiting[0])
+        rig.turn()
+    assert len(rig.network.waiting) == 16
+    assert rig.role.engine.sick == 16
+    rig.append("live")
+    rig.turn()
+    assert rig.network.waiting[-1].lane != replay.lane
+
+
+def test_it_waits_while_the_receiver_is_down(rig: Rig) -> None:
+    """While the live lane finds nobody there, the replay sends nothing; then it goes on by itself."""
+    begin(rig, 5)
+    rig.append(*(f"x{n}" for n in range(60)))
+    rig.turn()
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    replay = rig.replay()
+    rig.follow()
+    for _ in range(5):
+        rig.pass_time(1.0)
+        rig.answer_all(500)
+    assert rig.replayed(replay) == []
+    rig.come_to_rest()
+    assert sorted(rig.replayed(replay)) == list(range(65))
+
+
+def test_its_retries_wait_too_while_the_receiver_is_down(rig: Rig) -> None:
+    """What a replay has tried before is not tried on while the live lane finds nobody there."""
+    begin(rig, 5)
+    replay = rig.replay()
+    rig.follow()
+    while rig.network.waiting:
+        rig.answer(rig.network.waiting[0], 500)
+    rig.checkpoint()
+    rig.append(*(f"x{n}" for n in range(60)))
+    rig.turn()
+    while rig.lane("crm").breaker.state != "open":
+        rig.answer_all(500, "crm")
+        rig.checkpoint()
+        rig.pass_time(0.5)
+    sent = len(rig.replayed(replay))
+    rig.answer_all(500)
+    for _ in range(5):
+        rig.checkpoint()
+        rig.pass_time(2.0)
+        rig.answer_all(500)
+    assert len(rig.replayed(replay)) - sent <= 1
+    rig.come_to_rest()
+    assert set(rig.replayed(replay)) == set(range(5))
+
+
+def test_paused_and_resumed(rig: Rig) -> None:
+    """A paused replay gives back what it holds, sends nothing, over a restart too, and then goes on."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.want(replay, "paused")
+    sent = len(rig.replayed(replay))
+    rig.answer_all()
+    rig.checkpoint()
+    rig.restart()
+    rig.pass_time(1.0)
+    assert len(rig.replayed(replay)) == sent < 100
+    rig.want(replay, "running")
+    rig.come_to_rest()
+    assert sorted(rig.replayed(replay)) == list(range(100))
+
+
+def test_cancelled(rig: Rig) -> None:
+    """What was not sent is on the record as discarded, what is in flight still counts."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.turn()
+    rig.want(replay, "cancelled")
+    in_flight = len(rig.network.waiting)
+    rig.checkpoint()
+    rig.answer_all()
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("cancelled", 1 + in_flight, 0)
+    assert len(rig.replayed(replay)) == 1 + in_flight
+    assert rig.at_rest()
+
+
+def test_a_replay_cancelled_before_it_began(rig: Rig) -> None:
+    """It ends without a lane."""
+    begin(rig, 3)
+    replay = rig.replay()
+    rig.want(replay, "cancelled")
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("cancelled", 0, 0)
+    assert rig.replayed(replay) == []
+
+
+def test_its_destination_is_disabled(rig: Rig) -> None:
+    """The replay ends with it."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.change(destination("crm", enabled=False))
+    rig.follow()
+    rig.checkpoint()
+    assert rig.replay_row(replay)[0] == "cancelled"
+
+
+def test_new_settings_reach_it(rig: Rig) -> None:
+    """The next event of a running replay goes to the new URL."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.change(destination("crm", urls=2))
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.turn()
+    assert {each.target.url for each in rig.network.sent if each.lane == replay.lane} == {
+        "https://crm.example.com/0",
+        "https://crm.example.com/1",
+    }
+
+
+def test_only_some_run_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait their turn, in the order in which they were asked for."""
+    monkeypatch.setattr(replays_module, "RUNNING_MAX", 1)
+    begin(rig, 3)
+    first, second = rig.replay(), rig.replay()
+    rig.follow()
+    assert (len(rig.replayed(first)), len(rig.replayed(second))) == (3, 0)
+    rig.answer_all()
+    rig.pass_time(0.05)
+    assert len(rig.replayed(second)) == 3
+
+
+@pytest.mark.parametrize("answered", [0, 3, 7])
+def test_killed_in_the_middle(rig: Rig, answered: int) -> None:
+    """Only what was in flight is sent again; the count is that of the events delivered."""
+    begin(rig, 40)
+    replay = rig.replay()
+    rig.follow()
+    rig.checkpoint()
+    done = []
+    for _ in range(answered):
+        done.append(rig.network.waiting[0].offset)
+        rig.answer(rig.network.waiting[0])
+    rig.restart()
+    rig.turn()
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert set(rig.replayed(replay)) == set(range(40))
+    assert all(rig.replayed(replay).count(offset) == 1 for offset in done)
+    assert rig.replay_row(replay) == ("done", 40, 0)
+
+
+def test_killed_before_any_checkpoint_knew_it(rig: Rig) -> None:
+    """What the ring knows of a replay is believed although the database has never heard of it."""
+    begin(rig, 5)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.restart()
+    rig.turn()
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert sorted(rig.replayed(replay)) == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert rig.replay_row(replay) == ("done", 5, 0)
+
+
+def test_an_ended_replay_stays_ended(rig: Rig) -> None:
+    """A restart does not begin it anew, although control has not noted its end yet."""
+    begin(rig, 3)
+    replay = rig.replay()
+    rig.follow()
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    rig.restart()
+    rig.turn()
+    rig.pass_time(0.1)
+    assert len(rig.replayed(replay)) == 3
+
+
+def test_failures_of_a_replay_are_its_own(make_rig: MakeRig) -> None:
+    """Retries, expiry and dead letters are counted for the replay, and the live lane's breaker knows nothing of it."""
+    rig = make_rig(deliver=Deliver(retry_window=2.0))
+    begin(rig, 2)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0], 500)
+    rig.answer(rig.network.waiting[0], 400)
+    assert rig.lane("crm").breaker.failures == 0
+    for _ in range(5):
+        rig.checkpoint()
+        rig.pass_time(1.0)
+        rig.answer_all(500)
+    rig.checkpoint()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 0, 2)
+
+
+def test_a_dead_letter_is_settled_by_a_replay(rig: Rig) -> None:
+    """Delivered by a replay it is no dead letter any more; given up again it is one, once."""
+    begin(rig)
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    replay = rig.replay(places={0: [0, 1]}, deadLetteredSince="2020-01-01T00:00:00Z")
+    rig.follow()
+    rig.answer(rig.network.waiting[0], 400)
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 1, 1)
+    assert rig.letters() == [("m0", replay.lane, "failed")]
+
+
+def test_discarded_while_it_was_down(rig: Rig) -> None:
+    """A discard that was asked for meanwhile is carried out at the start."""
+    begin(rig)
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    rig.kill()
+    rig.replays.discard(LetterFilter(destination="crm"), "test")
+    rig.start()
+    rig.checkpoint()
+    assert [fate for _, _, fate in rig.letters()] == ["discarded"]
+
+
+def test_what_control_has_forgotten_is_forgotten(rig: Rig) -> None:
+    """Counts of replays that control no longer keeps go; those of open and kept ones stay."""
+    begin(rig, 3)
+    gone, kept = rig.replay(), rig.replay()
+    rig.follow()
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    rig.replays.end(gone.lane, 1_000)
+    rig.replays.forget(gone.lane)
+    rig.follow()
+    rig.loop.run_until_complete(rig.role.checkpointer.forget_replays())
+    assert (rig.replay_row(gone)[0], rig.replay_row(kept)[0]) == ("", "done")
+
+
+def test_discarding(rig: Rig) -> None:
+    """Dead letters that are discarded keep their row with that fate, and it is done once."""
+    begin(rig)
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    rig.replays.discard(LetterFilter(destination="crm", ids=(1,)), "test")
+    rig.follow()
+    rig.checkpoint()
+    rig.restart()
+    rig.follow()
+    rig.checkpoint()
+    assert [(name, fate) for name, _, fate in rig.letters()] == [("m0", "discarded"), ("m1", "failed")]
+    assert rig.fate_at("m0", "crm") == "discarded"
+
+
+def test_filters_of_the_destination(rig: Rig) -> None:
+    """They stop events in a replay too, unless that asks for all; what they take out stays out."""
+    begin(rig, 2)
+    rig.append(rig.record("m2", body=b'{"type":"track","event":"Order","userId":"u1","properties":{"card":"4711"}}'))
+    rig.turn()
+    rig.come_to_rest()
+    rig.network.sent.clear()
+    drop = Filter(condition='messageId = "m1"', do="drop")
+    hide = Filter(condition="true", do="dropProperties", properties=("properties.card",))
+    rig.change(destination("crm", filters=(drop, hide)))
+    some, everything = rig.replay(), rig.replay(ignoreFilters=True)
+    rig.follow()
+    rig.come_to_rest()
+    assert (rig.replayed(some), rig.replayed(everything)) == ([0, 2], [0, 1, 2])
+    assert not any(b"4711" in each.data for each in rig.network.sent)
+
+
+def test_filters_that_change_while_it_runs(rig: Rig) -> None:
+    """What was queued meets the new ones."""
+    begin(rig, 60)
+    replay = rig.replay()
+    rig.follow()
+    sent = len(rig.replayed(replay))
+    rig.change(destination("crm", filters=(Filter(condition="true", do="drop"),)))
+    rig.follow()
+    rig.come_to_rest()
+    assert len(rig.replayed(replay)) == sent

@@ -1,0 +1,34 @@
+"""Sets of offsets: whatever is put in, the answers are those of a plain set."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.replays.places import Places, decode_places, encode_places
+
+offsets = st.sets(st.integers(0, 300), max_size=60)
+
+
+@given(offsets, st.integers(0, 310))
+def test_they_answer_as_a_set_does(some: set[int], asked: int) -> None:
+    """Membership, count, order, and the next one from anywhere."""
+    places = Places(sorted(some))
+    assert list(places) == sorted(some)
+    assert places.count == len(some)
+    assert (asked in places) == (asked in some)
+    assert places.following(asked) == min((each for each in some if each >= asked), default=places.end)
+    assert (places.first, places.end) == ((min(some), max(some) + 1) if some else (0, 0))
+
+
+@given(st.dictionaries(st.integers(0, 3), offsets, max_size=3))
+def test_they_survive_being_stored(some: dict[int, set[int]]) -> None:
+    """What is decoded is what was encoded."""
+    stored = encode_places({partition: Places(sorted(each)) for partition, each in some.items()})
+    assert {partition: set(places) for partition, places in decode_places(stored).items()} == some
+
+
+def test_neighbours_are_one_run() -> None:
+    """A stretch takes as little as a single offset."""
+    assert Places(range(1_000)).runs == 1
+    assert Places([1, 2, 4, 5, 6]).runs == 2

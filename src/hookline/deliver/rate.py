@@ -4,6 +4,8 @@ from __future__ import annotations
 
 BURST_SECONDS = 0.1
 """How long unused attempts are kept."""
+BURST_MIN = 2.0
+"""So many are kept in any case: with one, the time between two looks would be lost at slow rates."""
 
 
 class Rate:
@@ -13,8 +15,8 @@ class Rate:
 
     def __init__(self, per_second: float) -> None:
         self.per_second = per_second
-        self._burst = max(1.0, per_second * BURST_SECONDS)
-        self._left = 1.0
+        self._burst = max(BURST_MIN, per_second * BURST_SECONDS)
+        self._left = self._burst
         self._since = 0.0
 
     def available(self, now_seconds: float) -> int:

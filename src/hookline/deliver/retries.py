@@ -163,14 +163,14 @@ class Retries:
             engine.start(lane, event, 1, now_ms, ALL_URLS, False)
 
     def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
-        if not lane.queue:
-            return False
-        event = lane.queue.popleft()
-        lane.loose.discard(event.place)
-        if not self._is_its_turn(lane, event):
-            return False
-        self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
-        return True
+        # Down to an event whose turn it is: reading on while others are queued would give some of them back twice.
+        while lane.queue:
+            event = lane.queue.popleft()
+            lane.loose.discard(event.place)
+            if self._is_its_turn(lane, event):
+                self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+                return True
+        return False
 
     def _is_its_turn(self, lane: Lane, event: Event) -> bool:
         """Whether no earlier event of its user holds it up; if one does, it waits as a row."""

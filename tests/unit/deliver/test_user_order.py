@@ -141,6 +141,21 @@ def test_giving_up_the_order_frees_what_waited(crm: Rig) -> None:
     assert sorted(crm.offsets("crm")) == [0, 1, 2]
 
 
+def test_probes_do_not_read_ahead_of_what_is_queued(crm: Rig) -> None:
+    """While a lane is suspect, events that wait for their turn become rows, and none of them is taken twice."""
+    send(crm, *(f"{user}-{n}" for n in range(6) for user in ("ann", "bob", "cleo", "dan")))
+    for _ in range(60):
+        for waiting in list(crm.network.waiting):
+            crm.answer(waiting, 503)
+        crm.turn()
+        crm.checkpoint()
+        crm.pass_time(0.5)
+    crm.come_to_rest(seconds=0.5)
+    assert crm.lane("crm").retry_count == 0
+    taken = [each.offset for each in crm.network.sent]
+    assert set(taken) == set(range(24))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_each_users_successes_are_in_order(make_rig: MakeRig, seed: int) -> None:
     """Failures, crashes, pauses and checkpoints at random: only what was set aside may come late, nothing is lost."""

@@ -149,6 +149,31 @@ def pause(destination: str, /, *, reason: str = "", as_json: Json = False, serve
 
 
 @app.command(group=DELIVERY)
+def disable(
+    destination: str,
+    /,
+    *,
+    waiting: Literal["drain", "discard"] | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """Disable a destination; when events wait for it, you say what becomes of them.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    waiting
+        drain still sends what was accepted before, discard does not.
+    as_json
+        Print how the destination stands as JSON.
+    """
+    from hookline.cli.pausing import disable_destination
+
+    return disable_destination(server.admin(), destination, waiting, as_json)
+
+
+@app.command(group=DELIVERY)
 def resume(destination: str, /, *, rate: float | None = None, as_json: Json = False, server: Target = HERE) -> int:
     """Send what a paused destination has missed, and what comes from now on.
 

@@ -15,6 +15,19 @@ def pause_destination(admin: AdminApi, destination: str, reason: str, as_json: b
     return _print(standing, f"hookline resume {destination}", as_json)
 
 
+def disable_destination(admin: AdminApi, destination: str, waiting: str | None, as_json: bool) -> int:
+    """Disable it and print how it stands; raise CommandFailed with what waits when nothing was chosen."""
+    standing = admin.request("POST", f"/destinations/{quote(destination, safe='')}/disable", {"waiting": waiting})
+    if as_json:
+        print(json.dumps(standing))
+    elif standing["state"] == "draining":
+        count = standing["waiting"]["events"] + standing["waiting"]["retrying"]
+        print(f"{destination} gets no new events; {count} from before are still sent")
+    else:
+        print(f"{destination} is disabled")
+    return 0
+
+
 def resume_destination(admin: AdminApi, destination: str, rate: float | None, as_json: bool) -> int:
     """Resume it and print how it stands."""
     standing = admin.request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})

@@ -42,6 +42,7 @@ ProblemCode = Literal[
     "made_elsewhere",
     "not_found",
     "not_enabled",
+    "draining",
     "too_many",
 ]
 PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)

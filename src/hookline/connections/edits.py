@@ -93,6 +93,7 @@ def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVE
             continue
         problems += _check_shape(edit)
         if isinstance(edit.object, Destination):
+            problems += _check_drain(state, edit.object, edit.path)
             problems += check_destination(edit.path, edit.object)
             problems += check_sources(edit.path, edit.object, known)
             stored = state.destinations.get(edit.id)
@@ -135,6 +136,15 @@ def _check_write_keys(state: State, edits: Sequence[Edit]) -> list[Problem]:
         problems += check_write_keys(path, source, owners)
         owners.update(dict.fromkeys(source.write_keys, source.id))
     return problems
+
+
+def _check_drain(state: State, destination: Destination, path: str) -> list[Problem]:
+    stored = state.destinations.get(destination.id)
+    if not destination.enabled or stored is None or stored.lane is None or stored.lane.until is None:
+        return []
+    message = f"destination {destination.id!r} is disabled and still gets what was accepted before"
+    message += "; wait until that is done, or discard it: hookline disable " + destination.id + " --waiting discard"
+    return [Problem("draining", join(path, "enabled"), message)]
 
 
 def _check_unused(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> list[Problem]:

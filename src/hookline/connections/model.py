@@ -141,13 +141,15 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     ``number`` is given once, when the destination is enabled, and never used again. ``sources`` maps a source id to
     the journal's end when that source was connected (or the destination enabled): an event of the source belongs to
     the lane exactly if its offset is not below that. While ``paused`` its events park; ``catch_up_rate`` is how many
-    per second it then catches up with, None as many as the receiver takes.
+    per second it then catches up with, None as many as the receiver takes. ``until`` is set when the destination was
+    disabled but is to get what was accepted before: the journal's ends of then, where the lane ends.
     """
 
     number: int
     sources: dict[str, Offsets]
     paused: Pause | None = None
     catch_up_rate: float | None = None
+    until: Offsets | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

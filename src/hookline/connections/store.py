@@ -158,7 +158,28 @@ class Store:
         """Send what has waited, at most so many events per second, and what comes; raise ChangeRefused as ``pause``."""
         return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=None, catch_up_rate=catch_up_rate))
 
-    def _change_lane(self, id: str, author: str, ends: Callable[[], Offsets], change: Callable[[Lane], Lane]) -> Lane:
+    def drain(self, id: str, author: str, ends: Callable[[], Offsets]) -> Lane:
+        """Disable a destination, but send what was accepted until now; raise ChangeRefused as ``pause``."""
+        return self._change_lane(
+            id,
+            author,
+            ends,
+            lambda lane: replace(lane, until=lane.until or dict(ends()), paused=None),
+            lambda destination: replace(destination, enabled=False),
+        )
+
+    def end_drain(self, id: str, author: str, ends: Callable[[], Offsets]) -> None:
+        """A drained destination's lane has ended, or what still waits is not wanted any more."""
+        self._change_lane(id, author, ends, lambda lane: None if lane.until is not None else lane)
+
+    def _change_lane(
+        self,
+        id: str,
+        author: str,
+        ends: Callable[[], Offsets],
+        change: Callable[[Lane], Lane | None],
+        change_object: Callable[[Destination], Destination] = lambda destination: destination,
+    ) -> Lane:
         with self._lock:
             with self._transaction():
                 self._refresh()
@@ -173,10 +194,12 @@ class Store:
                 lane = change(stored.lane)
                 if lane != stored.lane:
                     version = self._new_version(author, dict(ends()))
-                    row: ObjectRow = ("destination", id, version, _json(stored.object), stored.owner, _json(lane))
+                    document = _json(change_object(stored.object))
+                    kept = None if lane is None else _json(lane)
+                    row: ObjectRow = ("destination", id, version, document, stored.owner, kept)
                     self._replace_rows(version, [("destination", id)], [row])
             self._refresh()
-            return lane
+            return lane or stored.lane
 
     def check(self, edits: Sequence[Edit]) -> list[Problem]:
         """What ``change`` would refuse, without changing anything."""

@@ -20,8 +20,9 @@ from hookline.route.decision import not_routed_reason
 COUNTED_MAX = 20_000
 """Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
 
-State = Literal["healthy", "narrowed", "suspect", "open", "pausing", "paused", "gone", "disabled"]
-"""``pausing``: asked for, and deliver has not heard of it yet."""
+State = Literal["healthy", "narrowed", "suspect", "open", "pausing", "paused", "gone", "draining", "disabled"]
+"""``pausing``: asked for, and deliver has not heard of it yet. ``draining``: disabled, and still getting what was
+accepted before."""
 
 
 class PausedSince(msgspec.Struct, frozen=True):
@@ -81,7 +82,8 @@ def _standing(deliveries: Deliveries, journal: LocalReader, stored: Stored[Desti
     waiting = Waiting(count, exact, deliveries.retrying(lane.number), None if oldest is None else iso(oldest))
     pause = lane.paused
     paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
-    return DestinationStanding(destination.id, _state(paused is not None, states), paused, waiting, buried)
+    state = "draining" if lane.until is not None else _state(paused is not None, states)
+    return DestinationStanding(destination.id, state, paused, waiting, buried)
 
 
 def _state(paused: bool, states: list[str]) -> State:

@@ -35,6 +35,7 @@ STATUS_OF_CODE = {
     "source_in_use": 409,
     "duplicate_id": 409,
     "not_enabled": 409,
+    "draining": 409,
     "rotated_out": 409,
 }
 """Every other problem of an object is 422."""

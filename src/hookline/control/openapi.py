@@ -24,7 +24,7 @@ from hookline.control.filter_tests import FilterTest
 from hookline.control.listing import LIMIT_DEFAULT, LIMIT_MAX, Listing
 from hookline.control.notice_log import Notice
 from hookline.control.notices import STATES
-from hookline.control.pausing import PauseRequest, ResumeRequest
+from hookline.control.pausing import DisableRequest, PauseRequest, ResumeRequest
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 from hookline.control.replay_view import ReplayView
 from hookline.control.replays import ReplayChange
@@ -128,6 +128,15 @@ OPERATIONS: tuple[Operation, ...] = (
         "Return how a destination stands: the state of its lane, and what waits there since when.",
         DestinationStanding,
         problems=(404,),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/disable",
+        "disableDestination",
+        "Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`).",
+        DestinationStanding,
+        body=DisableRequest,
+        problems=(404, 409, 422),
     ),
     Operation(
         "post",

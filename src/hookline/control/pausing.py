@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from litestar import Controller, get, post
 from litestar.params import FromPath, RawBody
+from msgspec.structs import replace
 
+from hookline.connections.edits import Put
 from hookline.connections.model import Pause
 from hookline.control.destination_standing import DestinationStanding, standing_of
 from hookline.control.journal_ends import journal_ends
-from hookline.control.objects import AUTHOR, decode_body, refused_as_problem
-from hookline.control.problem import not_found
+from hookline.control.objects import AUTHOR, change, decode_body, refused_as_problem
+from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
+
+
+class DisableRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of ``disable``: whether what waits is still sent (``drain``) or not (``discard``, on the record)."""
+
+    waiting: Literal["drain", "discard"] | None = None
 
 
 class PauseRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,6 +48,15 @@ class Pausing(Controller):
         """Return how a destination stands: the state of its lane, and what waits there since when."""
         return await _standing(services, object_id)
 
+    @post("/{object_id:str}/disable", status_code=200)
+    async def disable_destination(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> DestinationStanding:
+        """Disable a destination; when events wait, the body says what becomes of them."""
+        asked = decode_body(body or b"{}", DisableRequest)
+        _disable(services, object_id, await _standing(services, object_id), asked.waiting)
+        return await _standing(services, object_id)
+
     @post("/{object_id:str}/pause", status_code=200)
     async def pause_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
@@ -61,8 +78,29 @@ class Pausing(Controller):
         refused_as_problem(
             lambda: services.store.resume(object_id, asked.rate, AUTHOR, lambda: journal_ends(services.settings))
         )
-        services.gone.resumed(object_id)
+        services.lane_watch.resumed(object_id)
         return await _standing(services, object_id)
+
+
+def _disable(services: Services, object_id: str, waiting: DestinationStanding, choice: str | None) -> None:
+    """Do what was chosen; raise a problem that says what waits when nothing was."""
+    count = waiting.waiting.events + waiting.waiting.retrying
+    if choice is None and count:
+        about = "" if waiting.waiting.exact else "at most "
+        detail = f"{about.capitalize()}{count} events wait for {object_id}"
+        detail += f", the oldest since {waiting.waiting.oldest_at}" if waiting.waiting.oldest_at else ""
+        detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
+        raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
+    stored, settings = services.store.destination(object_id), services.settings
+    if stored is None or (stored.lane is None and not stored.object.enabled):
+        return
+    if choice == "drain" and count:
+        refused_as_problem(lambda: services.store.drain(object_id, AUTHOR, lambda: journal_ends(settings)))
+    elif stored.lane is not None and stored.lane.until is not None:
+        if choice == "discard":
+            refused_as_problem(lambda: services.store.end_drain(object_id, AUTHOR, lambda: journal_ends(settings)))
+    else:
+        change(services, [Put(replace(stored.object, enabled=False))])
 
 
 async def _standing(services: Services, object_id: str) -> DestinationStanding:

@@ -75,7 +75,7 @@ async def _serve(
     logger().info("control_ready", address=services.settings.control.listen)
     beside = [
         loop.create_task(services.own_metrics.report_forever(services.settings.data_path / "run")),
-        loop.create_task(services.gone.watch_forever()),
+        loop.create_task(services.lane_watch.watch_forever()),
         loop.create_task(services.replay_watch.watch_forever()),
         loop.create_task(services.notice_watch.run_forever()),
         loop.create_task(services.notice_webhooks.run_forever()),

@@ -17,7 +17,7 @@ from hookline.control.conditions.sources import Sources
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.destination_health import DestinationHealth
 from hookline.control.event_log import EventLog
-from hookline.control.gone_watch import GoneWatch
+from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
 from hookline.control.notice_log import NoticeLog
@@ -50,7 +50,7 @@ class Services:
         self.live = LiveEvents(self.events)
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
-        self.gone = GoneWatch(settings, store)
+        self.lane_watch = LaneWatch(settings, store)
         self.usage = UsageLog(settings.data_path)
         self.replays = ReplayStore(settings.data_path / "control.db")
         self.planner = Planner(settings, self.replays)
@@ -84,7 +84,7 @@ class Services:
         self.events.close()
         self.dead_letters.close()
         self.health.close()
-        self.gone.close()
+        self.lane_watch.close()
         self.usage.close()
         self.notice_watch.close()
         self.notices.close()

@@ -323,8 +323,8 @@ class Feeder:
                 its = intake if each is lane else each.intakes[intake.partition]
                 self._catch_up(each, its, group, repeated)
         self._after_catch_up(lane, intake)
-        if lane.detached and not lane.full and (group is not None or not lane.is_replay):
-            self.room(lane)  # a replay that waits for the shared reader is looked at in every beat instead
+        if lane.detached and not lane.full and (group is not None or not (lane.is_replay or lane.drains)):
+            self.room(lane)  # one that ends and waits for the shared reader is looked at in every beat instead
         return bool(self._hungry)
 
     def _companions(self, lane: Lane, intake: Intake) -> list[Lane]:
@@ -395,7 +395,11 @@ class Feeder:
             if intake.end is not None and intake.next_offset >= intake.end and intake in lane.sides:
                 lane.sides.remove(intake)
                 self.engine.open_lanes.add(lane)
-        elif not (intake.attached or lane.is_replay) and intake.next_offset >= shared.next_offset and not lane.halted:
+        elif (
+            not (intake.attached or lane.is_replay or lane.drains)
+            and intake.next_offset >= shared.next_offset
+            and not lane.halted
+        ):
             shared.attach(lane)
             self.engine.counters.attached_again += 1
             self.engine.open_lanes.add(lane)

@@ -66,6 +66,7 @@ class Lane:
         "catch_up_rate",
         "closed",
         "destination",
+        "drains",
         "filtered",
         "filters",
         "full",
@@ -160,6 +161,7 @@ class Lane:
         self.starts = start.sources
         self.paused = start.paused is not None
         self.catch_up_rate = start.catch_up_rate
+        self.drains = start.until is not None
         self.targets = targets
         self.filters = filters if filters is not None and filters.stops else None
         """None when no filter keeps events from being sent, so that such a lane pays one look."""
@@ -215,7 +217,15 @@ class Lane:
     @property
     def state(self) -> str:
         """The state that the lane's row shows."""
+        if self.is_drained:
+            return "drained"
         return "paused" if self.paused else "gone" if self.gone else self.breaker.state
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the lane of a disabled destination has nothing left to send."""
+        behind = any(intake.end is not None and intake.next_offset < intake.end for intake in self.intakes.values())
+        return self.drains and not (behind or self.sides or self.busy or self.retry_count)
 
     @property
     def detached(self) -> list[Intake]:

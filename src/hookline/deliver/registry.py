@@ -34,6 +34,8 @@ class Registry:
         self._settings = settings
         self._log = logger()
         self._version = 0
+        self._draining: set[Lane] = set()
+        """Lanes of disabled destinations that still get what was accepted before."""
         self.delivered: dict[int, dict[int, bytes]] = {}
         """By lane and place: ring entries of what an earlier process delivered, for lanes and sources that were new
         after its last checkpoint."""
@@ -77,14 +79,27 @@ class Registry:
         self._engine.open_lanes.add(lane)
         return lane
 
+    def look_at_draining(self) -> None:
+        """Read on for lanes that end, and put on the record which have ended; called several times a second."""
+        for lane in list(self._draining):
+            if lane.closed:
+                self._draining.discard(lane)
+            else:
+                self._feeder.room(lane)
+                self._engine.open_lanes.add(lane)
+
     def _join(self, lane: Lane) -> None:
+        if lane.start.until is not None:
+            self._draining.add(lane)
+            for partition, end in lane.start.until.items():
+                lane.intakes[partition].end = end
         for partition, shared in self._feeder.shared.items():
             if lane.intakes[partition].attached:
                 shared.attach(lane)
         if not lane.targets:
             lane.breaker.open("its settings cannot be used; see the log")
             self._feeder.detach(lane)
-        elif lane.paused:
+        elif lane.paused or lane.drains:
             self._feeder.detach(lane)
         elif lane.detached:
             self._feeder.room(lane)
@@ -165,7 +180,7 @@ class Registry:
         for partition, shared in self._feeder.shared.items():
             intake = lane.intakes[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
-            end = max(shared.end, shared.next_offset)
+            end = intake.end or max(shared.end, shared.next_offset)
             place = shared.next_offset if intake.attached else intake.next_offset
             if lane.destination.filters:
                 self._note_filters(lane, {partition: place}, version=0)

@@ -196,6 +196,7 @@ class DeliverRole:
         self.retries.tick()
         self.replays.tick(self.checkpointer.committing)
         self.engine.wake_paced()
+        self.registry.look_at_draining()
         self.engine.count_times()
         if not self.engine.flying:
             self.engine.wake_starved()

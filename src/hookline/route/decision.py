@@ -19,7 +19,7 @@ def not_routed_reason(
         return "aimed_at_others"
     if record.to is None and record.source not in destination.sources:
         return "source_not_connected"
-    if lane is None:
+    if lane is None or (lane.until is not None and offset >= lane.until.get(partition, 0)):
         return "destination_disabled"
     if record.to is None:
         start = lane.sources.get(record.source)

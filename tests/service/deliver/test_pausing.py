@@ -83,3 +83,33 @@ def test_what_cannot_be_paused(new_hookline: Callable[..., Hookline]) -> None:
     assert hookline.api("POST", "destinations/off/pause", {"why": "?"}).status in (400, 422)
     assert standing(hookline, "off")["state"] == "disabled"
     assert command(hookline, "pause", "nobody").returncode == 1
+
+
+def test_disabling_asks_what_becomes_of_what_waits(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Nothing changes until one has chosen; drained events arrive, later ones do not, and then the lane is gone."""
+    receiver.reply_with(503)
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    message_id = hookline.track()
+    wait_until(lambda: standing(hookline)["waiting"]["retrying"] == 1, what="a failure")  # type: ignore[index]
+    asked = command(hookline, "disable", "crm")
+    assert asked.returncode == 1
+    assert "1 events wait for crm" in asked.stderr
+    assert hookline.api("GET", "destinations/crm").json["enabled"] is True
+    assert command(hookline, "disable", "crm", "--waiting", "drain").returncode == 0
+    assert standing(hookline)["state"] == "draining"
+    wait_until(lambda: hookline.fate_at(hookline.track(), "crm")["fate"] == "not_routed", what="nothing new is taken")
+    receiver.reply_with(200)
+    hookline.wait_fate(message_id, "crm", "delivered", seconds=60)
+    wait_until(lambda: standing(hookline)["state"] == "disabled", 30, "the end of the lane")
+
+
+def test_discarding_is_on_the_record(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """The fate says so, and a destination for which nothing waits is disabled without a question."""
+    receiver.reply_with(503)
+    hookline = new_hookline(webhook("crm", receiver.url()), webhook("idle", receiver.url(), sources=[])).start()
+    message_id = hookline.track()
+    wait_until(lambda: standing(hookline)["waiting"]["retrying"] == 1, what="a failure")  # type: ignore[index]
+    assert hookline.api("POST", "destinations/crm/disable").json["code"] == "waiting_events"
+    assert hookline.api("POST", "destinations/crm/disable", {"waiting": "discard"}).status == 200
+    hookline.wait_fate(message_id, "crm", "discarded", seconds=30)
+    assert hookline.api("POST", "destinations/idle/disable").json["state"] == "disabled"

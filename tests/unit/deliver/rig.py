@@ -313,7 +313,9 @@ class Rig:
         role = self.role
         behind = any(self.appender.ends()[p] > shared.next_offset for p, shared in role.feeder.shared.items())
         lanes = role.engine.lanes.values()
-        open_work = any(lane.busy or lane.retry_count or lane.detached or lane.settling for lane in lanes)
+        open_work = any(
+            lane.busy or lane.retry_count or (lane.detached and not lane.is_drained) or lane.settling for lane in lanes
+        )
         return not (behind or open_work or self.network.waiting or not role.engine.batch.empty)
 
     # what can be seen

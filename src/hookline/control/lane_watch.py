@@ -1,6 +1,7 @@
-"""Pauses a destination whose every URL has answered 410 (DESIGN 6.2): deliver finds out, control decides and records.
+"""What deliver finds out about a lane and control records: every URL is gone, or nothing is left to drain.
 
-Until then deliver parks its events by itself, so nothing depends on how soon this looks.
+A destination whose every URL has answered 410 is paused (DESIGN 6.2); until then deliver parks its events by itself, so
+nothing depends on how soon this looks. A disabled one that has got what was accepted before loses its lane.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RESUMED_SECONDS = 10.0
 REASON = "every URL answered 410 Gone; mend the URLs, then resume"
 
 
-class GoneWatch:
+class LaneWatch:
     """Looks at the lanes' rows about once a second; there are rows only for lanes that are not simply healthy."""
 
     def __init__(self, settings: Settings, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -43,16 +44,20 @@ class GoneWatch:
             try:
                 self.look()
             except (engine.Error, OSError) as error:
-                logger().warning("gone_watch_failed", error=str(error), next_step="it looks again in a second")
+                logger().warning("lane_watch_failed", error=str(error), next_step="it looks again in a second")
 
     def look(self) -> list[str]:
         """Pause what is gone; return which destinations that were."""
         now = self._monotonic()
         self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
-        gone = self._gone_lanes()
+        gone, drained = self._lanes("gone"), self._lanes("drained")
         paused: list[str] = []
-        for stored in self._store.destinations() if gone else ():
+        for stored in self._store.destinations() if gone or drained else ():
             lane, id = stored.lane, stored.object.id
+            if lane is not None and lane.number in drained and lane.until is not None:
+                self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
+                logger().info("destination_drained", destination=id)
+                continue
             if lane is None or lane.number not in gone or lane.paused is not None or id in self._resumed:
                 continue
             pause = Pause(since=time.time_ns() // 1_000_000, reason=REASON, by="hookline")
@@ -70,10 +75,11 @@ class GoneWatch:
             self._connection.close()
             self._connection = None
 
-    def _gone_lanes(self) -> set[int]:
+    def _lanes(self, state: str) -> set[int]:
         if self._connection is None:
             try:
                 self._connection = connect(self._settings.data_path / "deliver.db", read_only=True)
             except OperationalError:
                 return set()
-        return {lane for (lane,) in self._connection.execute("SELECT DISTINCT lane FROM lanes WHERE state = 'gone'")}
+        rows = self._connection.execute("SELECT DISTINCT lane FROM lanes WHERE state = ?", (state,))
+        return {lane for (lane,) in rows}

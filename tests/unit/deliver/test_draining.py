@@ -1,0 +1,113 @@
+"""A destination that is disabled with ``drain`` still gets what was accepted before, and nothing after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.connections.edits import Put
+from hookline.connections.store import ChangeRefused
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+@pytest.fixture
+def crm(rig: Rig) -> Rig:
+    """A started rig with one destination."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    return rig
+
+
+def drain(rig: Rig) -> None:
+    """Disable it, and let the role learn of it."""
+    rig.store.drain("crm", "test", rig.appender.ends)
+    rig.follow()
+
+
+def states(rig: Rig) -> set[str]:
+    """What the lane's rows say."""
+    rig.checkpoint()
+    return {row.state for row in rig.role.store.lanes()}
+
+
+def test_what_waits_is_sent_and_what_comes_is_not(crm: Rig) -> None:
+    """Then the lane says that it is drained, and control ends it."""
+    crm.append("a", "b")
+    drain(crm)
+    crm.append("late")
+    crm.come_to_rest()
+    assert crm.offsets("crm") == [0, 1]
+    assert states(crm) == {"drained"}
+    crm.store.end_drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    crm.checkpoint()
+    assert [crm.fate_at(name, "crm") for name in ("a", "b", "late")] == ["delivered", "delivered", "not_routed"]
+    assert crm.role.engine.lanes == {}
+
+
+def test_retries_are_waited_for(crm: Rig) -> None:
+    """An event that fails is tried again although the destination is disabled."""
+    crm.append("a")
+    crm.turn()
+    crm.answer_all(503)
+    drain(crm)
+    assert "drained" not in states(crm)
+    crm.come_to_rest()
+    assert states(crm) == {"drained"}
+    assert crm.fate_at("a", "crm") == "delivered"
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_draining_survives_a_crash(crm: Rig, saved: bool) -> None:
+    """Nothing twice, nothing after the end."""
+    crm.append("a", "b")
+    drain(crm)
+    if saved:
+        crm.checkpoint()
+    crm.append("late")
+    crm.restart()
+    crm.turn()
+    crm.come_to_rest()
+    assert sorted(set(crm.offsets("crm"))) == [0, 1]
+    crm.restart()
+    crm.pass_time(1)
+    assert states(crm) == {"drained"}
+    assert sorted(set(crm.offsets("crm"))) == [0, 1]
+
+
+def test_what_is_left_can_be_discarded(crm: Rig) -> None:
+    """Ending it early puts the rest on the record."""
+    drain(crm)
+    crm.store.end_drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    crm.change(destination("crm"))
+    crm.follow()
+    crm.append("a", "b")
+    crm.turn()
+    crm.answer_all(503)
+    drain(crm)
+    crm.checkpoint()
+    crm.store.end_drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    crm.checkpoint()
+    crm.pass_time(60)
+    assert crm.network.waiting == []
+    assert {crm.fate_at(name, "crm") for name in ("a", "b")} == {"discarded"}
+
+
+def test_it_cannot_be_enabled_while_it_drains(crm: Rig) -> None:
+    """What came in between would be sent; a sentence says what to do, and afterwards it can."""
+    crm.append("a")
+    drain(crm)
+    with pytest.raises(ChangeRefused, match="hookline disable crm --waiting discard") as refused:
+        crm.change(destination("crm"))
+    assert refused.value.problems[0].code == "draining"
+    crm.store.change([Put(destination("crm", enabled=False, urls=2))], "test", None, crm.appender.ends)
+    crm.follow()
+    crm.come_to_rest()
+    crm.store.end_drain("crm", "test", crm.appender.ends)
+    crm.follow()
+    crm.change(destination("crm"))
+    crm.follow()
+    crm.append("new")
+    crm.come_to_rest()
+    assert crm.fate_at("new", "crm") == "delivered"

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder, SharedReader
+from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
 from hookline.deliver.replays import Replays
+from hookline.deliver.shared_reader import SharedReader
 from hookline.deliver.store import DeliverStore
 from hookline.outcomes import places
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT

@@ -14,7 +14,7 @@ from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Intake, Lane
-from hookline.index.duplicates import Duplicates
+from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT
@@ -27,65 +27,6 @@ PROBE_RECORDS_MAX = 4_096
 """Records looked at in one go for the event of a probe, rounded up to a group."""
 CURSORS_MAX = 8
 """Open catch-up reads kept from one turn to the next."""
-
-
-class SharedReader:
-    """The one reader of a partition that all attached lanes follow, and the place duplicates are recognised."""
-
-    def __init__(self, partition: int, journal: Reader, duplicates: Duplicates, next_offset: int) -> None:
-        self.partition = partition
-        self.duplicates = duplicates
-        self.next_offset = next_offset
-        self.by_source: dict[str, dict[Lane, int]] = {}
-        """Attached lanes of each source, with the offset at which the source belongs to them."""
-        self.by_destination: dict[str, Lane] = {}
-        self.attached: set[Lane] = set()
-        self.full: set[Lane] = set()
-        self._journal = journal
-        self._groups: Iterator[Group] = iter(())
-
-    @property
-    def end(self) -> int:
-        """The journal's end as it is now."""
-        return self._journal.end(self.partition)
-
-    @property
-    def should_read(self) -> bool:
-        """Whether some attached lane is hungry; without lanes there is still the index to keep up."""
-        return not self.attached or len(self.full) < len(self.attached)
-
-    def next_group(self) -> Group | None:
-        """The next group, or None at the journal's end."""
-        group = next(self._groups, None)
-        if group is None and self._journal.end(self.partition) > self.next_offset:
-            self._groups = self._journal.read(self.partition, self.next_offset)
-            group = next(self._groups, None)
-        return group
-
-    def attach(self, lane: Lane) -> None:
-        """Let a lane follow from the next group on."""
-        lane.intakes[self.partition].attached = True
-        self.attached.add(lane)
-        if lane.full:
-            self.full.add(lane)
-        for source, starts in lane.starts.items():
-            self.by_source.setdefault(source, {})[lane] = starts.get(self.partition, 0)
-        self.by_destination[lane.destination.id] = lane
-
-    def leave(self, lane: Lane) -> None:
-        """Take a lane out; it is remembered at the next group."""
-        intake = lane.intakes[self.partition]
-        intake.attached = False
-        intake.next_offset = self.next_offset
-        self.attached.discard(lane)
-        self.full.discard(lane)
-        for source in list(self.by_source):
-            lanes = self.by_source[source]
-            lanes.pop(lane, None)
-            if not lanes:
-                del self.by_source[source]
-        if self.by_destination.get(lane.destination.id) is lane:
-            del self.by_destination[lane.destination.id]
 
 
 class Feeder:

@@ -18,7 +18,7 @@ from hookline.deliver.connection import Sink
 from hookline.deliver.counters import DURATION_BUCKETS_MS, Counters
 from hookline.deliver.egress import Resolver
 from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder, SharedReader
+from hookline.deliver.feeder import Feeder
 from hookline.deliver.guard import Guard
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
@@ -26,6 +26,7 @@ from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
 from hookline.deliver.retries import Retries
 from hookline.deliver.schedule import RetrySchedule
+from hookline.deliver.shared_reader import SharedReader
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.local.reader import LocalReader

@@ -10,7 +10,8 @@ down_revision = "deliver_0002"
 
 
 def upgrade() -> None:
-    """Make the tables and the column."""
+    """Make the tables and the column, and let go of results whose entries had another length."""
+    op.execute("DELETE FROM outcome_blocks")
     op.add_column("dead_letters", sa.Column("event", sa.Text(), nullable=True))
     op.create_table(
         "replays",

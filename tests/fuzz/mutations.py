@@ -1,0 +1,100 @@
+"""Mutations of bytes: small damage, and damage that parsers are known to read in two ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+TOKENS = (
+    *(b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b"\t", b" ", b"\x00", b"\x0b", b"\x7f", b"\x80", b"\xff", b":", b","),
+    *(b";", b'"', b"\\", b"{", b"}", b"[", b"]", b"%00", b"../", b"#", b"?", b"0", b"-1", b"+1", b"0x10", b"1e9"),
+    *(b"99999999999999999999", b"4294967296", b"null", b"NaN", b"\xef\xbb\xbf", b"\xc0\xaf", b"\xed\xa0\x80"),
+    *(b"\xf0\x9f\x98\x80", b"\\ud800", b"\\u0000", b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"HTTP/1.1 "),
+    *(b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Upgrade: h2c\r\n", b"0\r\n\r\n", b"GET / HTTP/1.1"),
+    *(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"a" * 70_000),
+)
+REPEATS_MAX = 300
+
+
+def damaged(random: Random, data: bytes) -> bytes:
+    """The data after one to three mutations."""
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        data = random.choice(_MUTATIONS)(random, data)
+    return data
+
+
+def in_pieces(random: Random, data: bytes) -> list[bytes]:
+    """The data as a network might bring it: whole, cut somewhere, or byte by byte."""
+    if len(data) < 2 or random.random() < 0.2:
+        return [data] if data else []
+    if len(data) < 2_000 and random.random() < 0.1:
+        return [data[at : at + 1] for at in range(len(data))]
+    cuts = sorted({random.randrange(1, len(data)) for _ in range(random.choice((1, 2, 3, 8)))})
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+def weighted(random: Random, usual: T, unusual: Sequence[T], odds: float) -> T:
+    """The usual value, or with these odds one of the others."""
+    return random.choice(unusual) if random.random() < odds else usual
+
+
+def _span(random: Random, data: bytes) -> tuple[int, int]:
+    start = random.randrange(len(data) + 1)
+    return start, min(len(data), start + int(random.expovariate(0.1)) + 1)
+
+
+def _insert(random: Random, data: bytes) -> bytes:
+    at = random.randrange(len(data) + 1)
+    return data[:at] + random.choice(TOKENS) + data[at:]
+
+
+def _replace(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    return data[:start] + random.choice(TOKENS) + data[end:]
+
+
+def _flip(random: Random, data: bytes) -> bytes:
+    at = random.randrange(len(data) + 1)
+    return data[:at] + bytes(byte ^ 1 << random.randrange(8) for byte in data[at : at + 1]) + data[at + 1 :]
+
+
+def _delete(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    return data[:start] + data[end:]
+
+
+def _repeat(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    return data[:start] + data[start:end] * random.randrange(2, REPEATS_MAX) + data[end:]
+
+
+def _truncate(random: Random, data: bytes) -> bytes:
+    return data[: random.randrange(len(data) + 1)]
+
+
+def _move(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    rest = data[:start] + data[end:]
+    at = random.randrange(len(rest) + 1)
+    return rest[:at] + data[start:end] + rest[at:]
+
+
+def _repeat_line(random: Random, data: bytes) -> bytes:
+    lines = data.split(b"\r\n")
+    at = random.randrange(len(lines))
+    return b"\r\n".join([*lines[:at], lines[at], *lines[random.choice((at, random.randrange(len(lines)))) :]])
+
+
+_MUTATIONS: tuple[Callable[[Random, bytes], bytes], ...] = (
+    _insert,
+    _replace,
+    _flip,
+    _delete,
+    _repeat,
+    _truncate,
+    _move,
+    _repeat_line,
+)

@@ -31,8 +31,11 @@ def in_pieces(random: Random, data: bytes) -> list[bytes]:
     if len(data) < 2 or random.random() < 0.2:
         return [data] if data else []
     if len(data) < 2_000 and random.random() < 0.1:
-        return [data[at : at + 1] for at in range(len(data))]
-    cuts = sorted({random.randrange(1, len(data)) for _ in range(random.choice((1, 2, 3, 8)))})
+        cuts = list(range(1, len(data)))
+    else:
+        cuts = sorted({random.randrange(1, len(data)) for _ in range(random.choice((1, 2, 3, 8)))})
+    # A bare LF before a request is refused where it can be seen, which is at the start of a piece.
+    cuts = [at for at in cuts if data[at : at + 1] != b"\n" or data[at - 1 : at] == b"\r"]
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 

@@ -22,6 +22,7 @@ from hookline.collect.request_head import RequestHead
 from hookline.collect.router import split
 from hookline.telemetry.log import logger
 
+_CR = 0x0D
 _LF = 0x0A
 _WRONG_VERSION = ("Invalid HTTP version", "Pause on PRI/Upgrade")
 
@@ -30,6 +31,7 @@ class Connection(Outbound):
     """The transport's protocol and the parser's callbacks."""
 
     __slots__ = (
+        "_after_cr",
         "_body",
         "_chunks",
         "_exchange",
@@ -49,6 +51,8 @@ class Connection(Outbound):
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._head = RequestHead()
         self._ordinal = 0
+        self._after_cr = False
+        """Whether the last thing heard is a CR between requests: an empty line there is passed over (RFC 9112 2.2)."""
         self._fed_bytes = self._size = self._chunks = self._reserved_bytes = 0
         self._exchange: Exchange | None = None
         self._body: bytes | bytearray = b""
@@ -85,10 +89,11 @@ class Connection(Outbound):
             self._discard(len(data))
             return
         ordinal, was_idle = self._ordinal, self._phase == IDLE
-        if was_idle and data[0] == _LF:
+        if was_idle and data[0] == _LF and not self._after_cr:
             self._refuse("malformed_request")  # llhttp would pass over a bare LF here
             return
         self._feed(data)
+        self._after_cr = self._phase == IDLE and data[-1] == _CR
         if self._phase == HEAD or self._phase == BODY:
             if self._ordinal == ordinal or (was_idle and self._ordinal == ordinal + 1):
                 self._fed_bytes += len(data)
@@ -137,13 +142,15 @@ class Connection(Outbound):
         parser = self._parser
         if self._phase != HEAD or parser is None:
             return
-        version = parser.get_http_version()
+        version, method = parser.get_http_version(), parser.get_method()
         code = self._head.judge(version)
+        if code is None and method == b"CONNECT":
+            code = "malformed_request"  # a path is no target for it, and llhttp takes no further request after one
         if code is not None:
             self._refuse(code)
             return
         path, query = split(self._head.target)
-        exchange = Exchange(self, parser.get_method(), path, query, self._head.headers)
+        exchange = Exchange(self, method, path, query, self._head.headers)
         exchange.legacy = version == "1.0"
         self._exchange = exchange
         self._queue.append(exchange)

@@ -344,7 +344,7 @@ def _tree_fields(tree: dict[str, Tree], name: str) -> Any:
 
 
 def _tree_text(value: Tree) -> str | None:
-    if isinstance(value, json_tree.Number) and not value.removeprefix("-").isdigit():
+    if isinstance(value, json_tree.Number) and (value == "-0" or not value.removeprefix("-").isdigit()):
         return json_tree.javascript_number(value)
     if value is None or isinstance(value, str):
         return None if value is None else str(value)

@@ -110,6 +110,13 @@ def test_plain_keeps_numbers_and_canonical_does_not() -> None:
     assert b'{"1":0,"2":12345678901234567000,"b":1.5}' in render_canonical(event)
 
 
+def test_minus_zero_is_one_id_in_every_way() -> None:
+    """As JavaScript has it, -0 is "0", also in an event that goes the slow way (here for half an emoji)."""
+    for rest in (b"}", b',"properties":{"text":"\\ud83d"}}'):
+        assert b'"userId":"0"' in render_plain(Event("track", b'{"event":"e","userId":-0' + rest))
+        assert b'"userId":"0"' in render_canonical(Event("track", b'{"event":"e","userId":-0' + rest))
+
+
 @pytest.mark.parametrize("absent", [None, ""])
 def test_null_and_empty_ids_are_absent(absent: object) -> None:
     """SDKs send null or empty ids for what they do not know."""

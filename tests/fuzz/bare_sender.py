@@ -1,0 +1,95 @@
+"""The sender's side of a connection without a network: requests go out, answers are fed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import NamedTuple, cast
+
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.connection import ANSWER_KEPT_BYTES, HEAD_BYTES_MAX, Connection, Failure
+from hookline.deliver.egress import Guard, Resolver
+from hookline.deliver.pool import Pool
+from hookline.deliver.target import Target
+
+ADDRESS = "192.0.2.1"
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+NO_TARGET = cast(Target, object())
+"""The pool only hands it back."""
+
+
+class Result(NamedTuple):
+    """What the sink was told of one request; ``number`` as in ``outcome.to_number``, -1 when it is to be sent again."""
+
+    number: int
+    failure: tuple[str, int | None, str, bytes | None] | None = None
+
+
+class Socket(asyncio.Transport):
+    """A transport to the checked address."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": (ADDRESS, 80)})
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Requests go nowhere."""
+        assert not self.closed, "sent on a closed connection"
+
+    def abort(self) -> None:
+        """The sender is done with the connection."""
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        """Whether it was aborted."""
+        return self.closed
+
+
+class BareSender(Pool):
+    """A pool of one connection, and the sink of its results by token."""
+
+    def __init__(self) -> None:
+        resolver = Resolver(Guard(()), lambda host, port: [])
+        super().__init__(parse_receiver_url("http://h/"), self, resolver, NO_TLS, set())
+        self.results: list[tuple[object, Result]] = []
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take one result."""
+        told = None
+        if failure is not None:
+            told = (failure.outcome.value, failure.status, failure.error, failure.retry_after)
+        self.results.append((token, Result(result, told)))
+
+    def send_afresh(self, token: object, target: Target, request: bytes) -> None:
+        """Note that the request is to be sent again on another connection."""
+        self.results.append((token, Result(-1)))
+
+    def exchange(self, answers: list[list[bytes]], ending: str) -> list[Result]:
+        """One request per answer (a list of pieces), as long as the connection is kept; what each came to."""
+        self.results.clear()
+        connection, transport, asked = Connection(self), Socket(), 0
+        connection.checked_address = ADDRESS
+        connection.begin(0, NO_TARGET, b"POST / HTTP/1.1\r\n\r\n", 1.0)
+        connection.connection_made(transport)
+        for pieces in answers:
+            if asked:
+                if not self.idle:
+                    break
+                assert self.idle.pop() is connection
+                connection.begin_again(asked, NO_TARGET, b"POST / HTTP/1.1\r\n\r\n", 1.0)
+            asked += 1
+            for piece in pieces:
+                if not transport.closed:
+                    connection.data_received(piece)
+                    assert len(getattr(connection, "_head", b"")) <= HEAD_BYTES_MAX + max(map(len, pieces))
+                    assert len(getattr(connection, "_answer", b"")) <= ANSWER_KEPT_BYTES
+        if not transport.closed:
+            if ending == "late":
+                connection.expire()
+            connection.connection_lost(ConnectionResetError() if ending == "reset" else None)
+        else:
+            connection.connection_lost(None)
+        assert len(self) == 0
+        assert not self.idle
+        assert [token for token, _ in self.results] == list(range(asked)), "not one result per request"
+        return [result for _, result in self.results]

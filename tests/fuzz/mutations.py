@@ -9,11 +9,32 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TOKENS = (
-    *(b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b"\t", b" ", b"\x00", b"\x0b", b"\x7f", b"\x80", b"\xff", b":", b","),
+    *(
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\n\n",
+        b"\t",
+        b" ",
+        b"\x00",
+        b"\x0b",
+        b"\x7f",
+        b"\x80",
+        b"\xff",
+        b":",
+        b",",
+    ),
     *(b";", b'"', b"\\", b"{", b"}", b"[", b"]", b"%00", b"../", b"#", b"?", b"0", b"-1", b"+1", b"0x10", b"1e9"),
     *(b"99999999999999999999", b"4294967296", b"null", b"NaN", b"\xef\xbb\xbf", b"\xc0\xaf", b"\xed\xa0\x80"),
     *(b"\xf0\x9f\x98\x80", b"\\ud800", b"\\u0000", b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"HTTP/1.1 "),
-    *(b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Upgrade: h2c\r\n", b"0\r\n\r\n", b"GET / HTTP/1.1"),
+    *(
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close\r\n",
+        b"Upgrade: h2c\r\n",
+        b"0\r\n\r\n",
+        b"GET / HTTP/1.1",
+    ),
     *(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"a" * 70_000),
 )
 REPEATS_MAX = 300

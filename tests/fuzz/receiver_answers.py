@@ -7,9 +7,39 @@ from typing import NamedTuple
 
 from tests.fuzz.mutations import damaged, weighted
 
-STATUSES = (200, 200, 200, 201, 202, 204, 206, 299, 301, 304, 307, 400, 401, 404, 408, 410, 413, 422, 429, 499, 500, 503)
+STATUSES = (
+    200,
+    200,
+    200,
+    201,
+    202,
+    204,
+    206,
+    299,
+    301,
+    304,
+    307,
+    400,
+    401,
+    404,
+    408,
+    410,
+    413,
+    422,
+    429,
+    499,
+    500,
+    503,
+)
 ODD_STATUS_LINES = (
-    *(b"HTTP/1.1 200", b"HTTP/1.0 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1 2000 OK", b"HTTP/1.1 20 OK", b"HTTP/1.1 -200 OK"),
+    *(
+        b"HTTP/1.1 200",
+        b"HTTP/1.0 200 OK",
+        b"HTTP/2 200 OK",
+        b"HTTP/1.1 2000 OK",
+        b"HTTP/1.1 20 OK",
+        b"HTTP/1.1 -200 OK",
+    ),
     *(b"http/1.1 200 OK", b"HTTP/1.1  200 OK", b"HTTP/1.1 200\tOK", b"HTTP/1.1 099 No", b"HTTP/1.1 600 No", b"200 OK"),
     *(b"HTTP/1.1 999 No", b"HTTP/1.1 2OO OK", b"HTTP/1.1 101 Switching", b"HTTP/1.1 100 Continue", b"ICY 200 OK", b""),
     *(b"HTTP/1.1 \xef\xbc\x92\xef\xbc\x90\xef\xbc\x90 OK", b"HTTP/1.1 200 " + b"x" * 40_000, b"HTTP/9.9 200 OK"),
@@ -23,7 +53,13 @@ ODD_HEADERS = (
     *(b"Retry-After: Fri, 99 Foo 99999 99:99:99 GMT", b"Retry-After: 1 Jan 0001 00:00 +9999", b"Retry-After: ,"),
     *(b"Retry-After: 0 0 0 0 0 0", b"Retry-After: Mon, 1 Jan 1 0:0:0 -2359", b"Retry-After: 1 Jan 10000 00:00:00"),
     *(b"Retry-After: Thu, 01 Jan 1970 00:00:00 -9999999999", b"Retry-After: a" * 2, b"Retry-After: 1 Jan 70 :: GMT"),
-    *(b"Content-Length: 0", b"Content-Length: 99999", b"Content-Length: -1", b"Content-Length: +1", b"Content-Length: a"),
+    *(
+        b"Content-Length: 0",
+        b"Content-Length: 99999",
+        b"Content-Length: -1",
+        b"Content-Length: +1",
+        b"Content-Length: a",
+    ),
     *(b"Content-Length: 18446744073709551617", b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked"),
     *(b"Upgrade: h2c\r\nConnection: Upgrade", b"Trailer: X", b"X-A: b\r\n c", b"X-A : b", b": b", b"X-A", b"X: \x00"),
     *(b"\r\n".join(b"X-%d: y" % number for number in range(300)), b"X: " + b"y" * 40_000, b"X" * 40_000 + b": y"),
@@ -48,7 +84,9 @@ def answer(random: Random) -> Answer:
     content = _framed(random, headers, body, sized=status not in (204, 304))
     random.shuffle(headers)
     if valid:
-        interim = weighted(random, b"", (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\nLink: x\r\n\r\n" * 3), 0.1)
+        interim = weighted(
+            random, b"", (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\nLink: x\r\n\r\n" * 3), 0.1
+        )
         return Answer(interim + b"\r\n".join([line, *headers]) + b"\r\n\r\n" + content, status)
     for _ in range(random.choice((0, 1, 1, 2))):
         headers.insert(random.randrange(len(headers) + 1), random.choice(ODD_HEADERS))

@@ -22,7 +22,14 @@ VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.2", b"http/1.1", b"H
 ODD_HEADERS = (
     *(b"Expect: 100-continue", b"Expect: magic", b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings"),
     *(b"Connection: close", b"Connection: keep-alive", b"Transfer-Encoding: chunked", b"Transfer-Encoding: xchunked"),
-    *(b"Content-Length: 0", b"Content-Length: 99999999", b"Content-Length: +5", b"Host: b", b"Host: [::1]:99", b"Host:"),
+    *(
+        b"Content-Length: 0",
+        b"Content-Length: 99999999",
+        b"Content-Length: +5",
+        b"Host: b",
+        b"Host: [::1]:99",
+        b"Host:",
+    ),
     *(b"X-A: b\r\n c", b"X-A : b", b": b", b"X-A", b"X-A: \x00", b"X-A: \xff", b"X-A:" + b"b" * 66_000),
     *(b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"traceparent: \xff"),
     *(b"Content-Encoding: br", b"Content-Encoding: identity", b"\r\n".join(b"X-%d: y" % n for n in range(120))),
@@ -60,7 +67,9 @@ def _changed(random: Random) -> Request:
     headers = [b"Host: localhost", b"Content-Type: application/json"]
     if random.random() < 0.9:
         key = weighted(random, f"{KEY}:", (f"{DISABLED_KEY}:", ":", "\xff:", "wk_web", "x" * 500), 0.1)
-        headers.append(b"Authorization: " + weighted(random, basic(key), ("Basic", "Basic !", "Bearer x"), 0.05).encode())
+        headers.append(
+            b"Authorization: " + weighted(random, basic(key), ("Basic", "Basic !", "Bearer x"), 0.05).encode()
+        )
     body = events.body(random, single)
     if random.random() < 0.3:
         body = _zipped(random, body)

@@ -61,7 +61,9 @@ def seen(edge: BareEdge, written: bytes) -> tuple[list[Answer], list[tuple[objec
     """What came of a conversation: answers and records, ids that were made up aside."""
     # A head with two faults is refused for the one that comes to light first: which that is depends on the cuts.
     answers = [
-        answer._replace(status=400, headers={}, body=b"") if answer.status == 431 or MALFORMED in answer.body else answer
+        answer._replace(status=400, headers={}, body=b"")
+        if answer.status == 431 or MALFORMED in answer.body
+        else answer
         for answer in read_answers(MADE_ID.sub(b"-" * 36, written))
     ]
     records = [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from hookline.deliver.connection import HEAD_BYTES_MAX
+from hookline.outcomes.outcome import Outcome, to_number
 from tests.fuzz.bare_edge import BareEdge
+from tests.fuzz.bare_sender import BareSender, Result
 from tests.fuzz.wire_answers import read_answers
 from tests.unit.collect.wire import TRACK, request
 
+BAD_RESPONSE = to_number(Outcome.BAD_RESPONSE, None)
 GOOD = request("/v1/track", TRACK)
 
 
@@ -23,3 +27,20 @@ def test_an_empty_line_between_requests_may_be_cut_in_two() -> None:
 def test_what_follows_a_connect_is_not_left_without_an_answer() -> None:
     """The parser reads nothing after CONNECT: the connection is closed instead of left waiting."""
     assert statuses(b"CONNECT /v1/track HTTP/1.1\r\nHost: h\r\n\r\n" + GOOD) == [400]
+
+
+def test_the_end_of_an_answers_head_may_be_cut_in_two() -> None:
+    """A short head is not taken for a long one because its last bytes come together with a long body."""
+    head, body = b"HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n", b"x" * 90_000
+    for cut in range(1, 5):
+        assert BareSender().exchange([[head[:-cut], head[-cut:] + body]], "closed") == [Result(200)]
+
+
+def test_a_head_that_is_too_long_is_so_however_it_is_cut() -> None:
+    """The bound holds for the head alone, to the byte."""
+    for size, number in ((HEAD_BYTES_MAX, 200), (HEAD_BYTES_MAX + 1, BAD_RESPONSE)):
+        start, end = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: ", b"\r\n\r\n"
+        head = start + b"y" * (size - len(start) - len(end)) + end
+        for cut in (1, 20_000, size - 2, size - 1, size):
+            found = BareSender().exchange([[head[:cut], head[cut:] + b"x" * 9]], "closed")
+            assert [result.number for result in found] == [number], (size, cut)

@@ -24,7 +24,9 @@ def read_answers(data: bytes) -> list[Answer]:
     """The final answers of a connection; AssertionError for anything that is not exactly a row of them."""
     found: list[Answer] = []
     while data:
-        assert not found or found[-1].headers.get(b"Connection") != b"close", f"said after the last answer: {data[:99]!r}"
+        assert not found or found[-1].headers.get(b"Connection") != b"close", (
+            f"said after the last answer: {data[:99]!r}"
+        )
         head, end, data = data.partition(b"\r\n\r\n")
         assert end, f"half a head: {head[:99]!r}"
         first, *lines = head.split(b"\r\n")

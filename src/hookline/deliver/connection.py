@@ -150,12 +150,12 @@ class Connection(asyncio.Protocol):
             parser = self._begin_parsing(data)
         elif not self._head_done:
             self._head += data
-        head_room_bytes = HEAD_BYTES_MAX - self._received
+        seen_before = max(0, self._received - len(END_OF_HEAD) + 1)  # the head's end may be cut in two
         self._received += len(data)
         if (
-            len(data) > head_room_bytes
+            self._received > HEAD_BYTES_MAX
             and not self._head_done
-            and data.find(END_OF_HEAD, 0, max(0, head_room_bytes)) < 0
+            and self._head.find(END_OF_HEAD, seen_before, HEAD_BYTES_MAX) < 0
         ):
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
             return
@@ -262,6 +262,7 @@ class Connection(asyncio.Protocol):
         self.token = None
         if reusable and self.transport is not None and not self.transport.is_closing():
             self._parser = None
+            self._head = b""
             self._head_done = False
             self._received = 0
             self._keep(now)

@@ -65,7 +65,14 @@ MALFORMED = {
     "lower-case method": b"post /v1/track HTTP/1.1\r\n" + HOST + LENGTH + b"\r\n" + BODY,
     "long method": b"P" * 1024 + b" /v1/track HTTP/1.1\r\n" + HOST + b"\r\n",
     "CONNECT": b"CONNECT localhost:80 HTTP/1.1\r\n" + HOST + b"\r\n",
-    "CONNECT to a path": b"CONNECT /v1/track HTTP/1.1\r\n" + HOST + AUTHORIZATION + b"\r\n" + HEAD + LENGTH + b"\r\n" + BODY,
+    "CONNECT to a path": b"CONNECT /v1/track HTTP/1.1\r\n"
+    + HOST
+    + AUTHORIZATION
+    + b"\r\n"
+    + HEAD
+    + LENGTH
+    + b"\r\n"
+    + BODY,
     "HTTP/0.9": b"GET /v1/track\r\n\r\n",
     "lower-case protocol": b"POST /v1/track http/1.1\r\n" + HOST + LENGTH + b"\r\n" + BODY,
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32,

@@ -22,8 +22,9 @@ from tests.fuzz.wire_answers import Answer, read_answers
 from tests.unit.collect.wire import KEY
 from tests.unit.collect.wire import request as plain_request
 
-CASES = 12_000
+CASES = 25_000
 REQUESTS_MAX = 6
+REFUSED = Answer(400, {}, b"")
 MALFORMED = b'"code":"malformed_request"'
 MADE_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -60,15 +61,19 @@ def _no_constant(name: str) -> None:
 def seen(edge: BareEdge, written: bytes) -> tuple[list[Answer], list[tuple[object, ...]]]:
     """What came of a conversation: answers and records, ids that were made up aside."""
     # A head with two faults is refused for the one that comes to light first: which that is depends on the cuts.
-    answers = [
-        answer._replace(status=400, headers={}, body=b"")
-        if answer.status == 431 or MALFORMED in answer.body
-        else answer
-        for answer in read_answers(MADE_ID.sub(b"-" * 36, written))
-    ]
+    found = read_answers(MADE_ID.sub(b"-" * 36, written))
+    answers = [REFUSED if answer.status == 431 or MALFORMED in answer.body else answer for answer in found]
     records = [
-        (record.source, record.type, MADE_ID.sub(b"-", record.message_id.encode("utf-8", "surrogatepass")))
-        + (record.user_key, record.body, record.envelope, record.selection, record.rejection)
+        (
+            record.source,
+            record.type,
+            MADE_ID.sub(b"-", record.message_id.encode()),
+            record.user_key,
+            record.body,
+            record.envelope,
+            record.selection,
+            record.rejection,
+        )
         for record in edge.records
     ]
     edge.records.clear()

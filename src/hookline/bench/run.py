@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hookline.bench import machine, scenarios
+from hookline.bench.peers import Missing
 from hookline.bench.scenarios import Figures
 
 SCENARIOS: dict[str, Callable[[float], Figures]] = {
@@ -18,6 +19,8 @@ SCENARIOS: dict[str, Callable[[float], Figures]] = {
     "e2e": scenarios.e2e,
     "backlog": scenarios.backlog,
 }
+EXTRAS: dict[str, Callable[[float], Figures]] = {"compare": scenarios.compare}
+"""Not part of ``all``: they install other programs."""
 
 FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "faults")
 """A figure whose name ends so counts something that should not happen."""
@@ -25,12 +28,17 @@ FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "fa
 
 def run_bench(scenario: str, *, seconds: float, repeat: int, json_file: Path | None) -> int:
     """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
+    measures = SCENARIOS | EXTRAS
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(max(1, repeat)):
         for name in names:  # interleaved, so that a slow minute of the machine meets all of them
             print(f"measuring {name} …", file=sys.stderr, flush=True)
-            runs[name].append(SCENARIOS[name](seconds))
+            try:
+                runs[name].append(measures[name](seconds))
+            except Missing as missing:
+                print(missing, file=sys.stderr)
+                return 1
     figures = {name: _medians(repeats) for name, repeats in runs.items()}
     if "deliver" in figures and "e2e" in figures and figures["deliver"].get("wrk_post_per_second"):
         figures["e2e"]["e2e_to_wrk_ratio"] = (

@@ -509,7 +509,7 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
 
 @app.command(group=SERVICE)
 def bench(
-    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "all"] = "all",
+    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "compare", "all"] = "all",
     /,
     *,
     seconds: float = 5.0,
@@ -521,7 +521,7 @@ def bench(
     Parameters
     ----------
     scenario
-        What to measure.
+        What to measure. compare installs Dramatiq, arq and Celery in a temporary folder and is not part of all.
     seconds
         Length of each measurement.
     repeat

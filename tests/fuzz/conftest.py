@@ -9,6 +9,17 @@ import structlog
 
 from tests.fuzz.cases import Cases
 
+BEYOND_SECONDS = 300.0
+"""What a test may take beyond its cases."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """An hour of cases is no test that hangs."""
+    seconds = config.getoption("--fuzz-seconds")
+    for item in items:
+        if seconds is not None and "cases" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(seconds + BEYOND_SECONDS))
+
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> Cases:
@@ -25,11 +36,3 @@ def silent_log() -> Iterator[None]:
     with structlog.testing.capture_logs() as lines:
         yield
     assert [line for line in lines if line["log_level"] == "error"] == []
-
-
-@pytest.fixture(autouse=True)
-def no_timeout_in_long_runs(request: pytest.FixtureRequest) -> None:
-    """An hour of cases is no test that hangs."""
-    seconds = request.config.getoption("--fuzz-seconds")
-    if seconds is not None:
-        request.node.add_marker(pytest.mark.timeout(seconds + 300))

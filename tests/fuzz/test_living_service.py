@@ -72,9 +72,8 @@ def test_the_processes_live_through_it(cases: Cases, tmp_path: Path) -> None:
                 sound.append(hookline.track())
 
             cases.run("living", CASES, case)
-            wait_until(lambda: len(receiver.requests) >= len(sound), what="as many events as were sound")
-            for message_id in sound:
-                receiver.wait_for(message_id)
-            assert len(hostile.requests) > len(sound)
+            receiver.wait_for(sound[-1])
+            wait_until(lambda: {got.message_id for got in receiver.requests}.issuperset(sound), what="all sound events")
+            assert len(hostile.requests) > 5 * DESTINATIONS  # breakers open now and then
             assert {role: hookline.role(role) for role in before} == before
         assert "Traceback" not in hookline.log

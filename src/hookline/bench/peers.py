@@ -56,11 +56,11 @@ def all_peers() -> list[Peer]:
     cores = os.cpu_count() or 1
     dramatiq = ("dramatiq", "peer_jobs", "--processes", str(cores), "--threads", str(THREADS))
     celery = ("celery", "--app", "peer_jobs", "worker", "--concurrency", str(2 * cores), "--loglevel", "error")
-    celery += ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    alone = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     return [
         Peer("dramatiq", ("dramatiq[redis]==2.2.1", "requests==2.34.2"), dramatiq),
         Peer("arq", ("arq==0.28.0", "aiohttp==3.14.5"), ("arq", "peer_jobs.WorkerSettings"), cores),
-        Peer("celery", ("celery[redis]==5.7.0", "requests==2.34.2"), celery),
+        Peer("celery", ("celery[redis]==5.7.0", "requests==2.34.2"), celery + alone),
     ]
 
 

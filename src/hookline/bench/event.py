@@ -20,7 +20,14 @@ _TAIL = b'"}'
 
 EVENT_BYTES = len(_HEAD) + len(ID_PREFIX) + ID_DIGITS + len(_TAIL)
 
-AUTHORIZATION = b"Basic " + b64encode(f"{WRITE_KEY}:".encode())
+
+
+def authorization(write_key: str) -> bytes:
+    """The header's value for a write key."""
+    return b"Basic " + b64encode(f"{write_key}:".encode())
+
+
+AUTHORIZATION = authorization(WRITE_KEY)
 
 
 def event(number: int) -> bytes:
@@ -28,27 +35,38 @@ def event(number: int) -> bytes:
     return b"%b%b%010d%b" % (_HEAD, ID_PREFIX, number, _TAIL)
 
 
-class Requests:
-    """Builds whole HTTP requests of ``batch`` events each (0: one single track call)."""
+def write_key(source: int) -> str:
+    """The write key of one of several sources."""
+    return f"{WRITE_KEY}_{source}"
 
-    def __init__(self, host: str, batch: int) -> None:
+
+class Requests:
+    """Builds whole HTTP requests of ``batch`` events each (0: one single track call).
+
+    With several sources each request is the next one's: source ``first // events % sources``.
+    """
+
+    def __init__(self, host: str, batch: int, sources: int = 1) -> None:
         self.events = max(1, batch)
         self._single = batch == 0
         length = EVENT_BYTES if self._single else len(b'{"batch":[]}') + batch * (EVENT_BYTES + 1) - 1
-        self._head = (
+        keys = [AUTHORIZATION] if sources == 1 else [authorization(write_key(number)) for number in range(sources)]
+        self._heads = [
             b"POST %b HTTP/1.1\r\nHost: %b\r\nAuthorization: %b\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n"
-            % (b"/v1/track" if self._single else b"/v1/batch", host.encode(), AUTHORIZATION, length)
-        )
+            % (b"/v1/track" if self._single else b"/v1/batch", host.encode(), key, length)
+            for key in keys
+        ]
         self._between = _TAIL + b"," + _HEAD + ID_PREFIX
 
     def request(self, first: int) -> bytes:
         """The request with the events ``first`` to ``first + events - 1``."""
+        head = self._heads[first // self.events % len(self._heads)]
         if self._single:
-            return self._head + event(first)
+            return head + event(first)
         numbers = [b"%010d" % number for number in range(first, first + self.events)]
         return b'%b{"batch":[%b%b%b%b]}' % (
-            self._head,
+            head,
             _HEAD,
             ID_PREFIX,
             self._between.join(numbers),

@@ -35,6 +35,7 @@ class Spec(msgspec.Struct, kw_only=True, frozen=True):
     port: int
     connections: int
     batch: int = 0
+    sources: int = 1
     first: int = 0
     seconds: float = 5.0
     events_max: int
@@ -114,7 +115,7 @@ class Load:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._requests = Requests(f"127.0.0.1:{spec.port}", spec.batch)
+        self._requests = Requests(f"127.0.0.1:{spec.port}", spec.batch, spec.sources)
         self._accepted = Ledger(Path(spec.accepted))
         self._arrivals = Ledger(Path(spec.arrivals))
         self._next = spec.first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,12 @@ def cores() -> tuple[int, int]:
 def tool(name: str) -> str | None:
     """The path of an installed program; servers often lie outside the PATH of ordinary users."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/opt/homebrew/bin")
+
+
+def listens(port: int) -> bool:
+    """Somebody listens on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def describe() -> dict[str, object]:

@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hookline.bench import machine, receiver
+from hookline.bench.connections import SECRET
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, Spec, percentiles
-from hookline.bench.service import SECRET, Service, free_port
+from hookline.bench.service import Service, free_port
 
 EVENTS_MAX = 6_000_000
 """Numbers in one ledger; a measurement that could pass more ends early."""

@@ -1,4 +1,4 @@
-"""A real service for the benchmark, in a folder and on ports of its own: started, looked at, and stopped."""
+"""A real service for the benchmark, in a folder and on ports of its own: started, looked at, killed, and stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from hookline.bench.event import WRITE_KEY
+from hookline.bench.connections import one_receiver
+from hookline.bench.waiting import wait_until
 
-SECRET = "bench-shared-secret"
 START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0
 ROLES = ("collect", "deliver", "control")
@@ -24,34 +26,93 @@ PORTS = range(20_000, 32_000)
 
 
 class Service:
-    """``hookline up`` with one source and one signed webhook destination."""
+    """``hookline up`` with one source and one signed webhook destination, or with the connections that are given.
 
-    def __init__(self, folder: Path, receiver_port: int) -> None:
+    ``options`` are settings as flags; ``within`` is a command that runs the service in surroundings of its own.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        connections: int | Mapping[str, Any],
+        *,
+        options: Sequence[str] = (),
+        within: Sequence[str] = (),
+        data: Path | None = None,
+    ) -> None:
         self.folder = folder
+        self.data = data or folder / "data"
         self.collect_port = free_port()
         self.control_port = free_port(besides=self.collect_port)
+        self.environment: dict[str, str] = {}
         folder.mkdir(parents=True)
         (folder / "hookline.yaml").write_text("{}\n")
-        (folder / "connections.yaml").write_text(_connections(receiver_port))
+        self.connect(one_receiver(connections) if isinstance(connections, int) else connections)
+        self._options = [
+            f"--data-dir={self.data}",
+            f"--collect.listen=127.0.0.1:{self.collect_port}",
+            f"--control.listen=127.0.0.1:{self.control_port}",
+            "--deliver.allow-networks=127.0.0.0/8",
+            *(options or ("--deliver.retry-max=2s",)),
+        ]
+        self._within = tuple(within)
         self._process: subprocess.Popen[bytes] | None = None
         self.start_seconds = 0.0
+
+    def connect(self, connections: Mapping[str, Any]) -> None:
+        """Write the connections file; a service that runs takes it with ``apply``."""
+        (self.folder / "connections.yaml").write_text(json.dumps(connections))  # JSON is YAML
+
+    def apply(self) -> None:
+        """Have a running service take the connections file as it is now."""
+        command = [sys.executable, "-P", "-m", "hookline.cli.main", "apply", "--data-dir", str(self.data)]
+        api = ["--api", f"http://127.0.0.1:{self.control_port}"]
+        done = subprocess.run(
+            [*command, *api, "connections.yaml"],
+            cwd=self.folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"apply failed: {done.stdout}{done.stderr}")
 
     def start(self) -> None:
         """Start the service and wait until the roles are ready."""
         began = time.monotonic()
+        self.launch()
+        self.wait_ready()
+        self.start_seconds = time.monotonic() - began
+
+    def launch(self) -> None:
+        """Start the service without waiting for anything."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hookline.cli.main", "up", *self._options()],
+                [*self._within, sys.executable, "-P", "-m", "hookline.cli.main", "up", *self._options],
                 cwd=self.folder,
-                env=_environment(),
+                env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    def wait_ready(self) -> None:
+        """Wait until collect and control answer that they are ready."""
         for port in (self.collect_port, self.control_port):
             self._wait_until_ready(port)
-        self.start_seconds = time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9 of the whole process group at once; returns when every process of it is gone."""
+        if self._process is None:
+            return
+        group = self._process.pid
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+        wait_until(lambda: not _alive(group), STOP_WAIT_SECONDS, "killed processes gone")
 
     def stop(self) -> None:
         """End the service; kill what does not end."""
@@ -81,20 +142,33 @@ class Service:
         """The journal's durable end, summed over partitions."""
         from hookline.journal.local.reader import LocalReader
 
-        reader = LocalReader(self.folder / "data" / "journal")
+        reader = LocalReader(self.data / "journal")
         try:
             return sum(reader.end(partition) for partition in reader.partitions())
         finally:
             reader.close()
 
-    def _options(self) -> list[str]:
-        return [
-            "--data-dir=data",
-            f"--collect.listen=127.0.0.1:{self.collect_port}",
-            f"--control.listen=127.0.0.1:{self.control_port}",
-            "--deliver.allow-networks=127.0.0.0/8",
-            "--deliver.retry-max=2s",
-        ]
+    @property
+    def log(self) -> str:
+        """Everything the processes printed so far."""
+        path = self.folder / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def metric(self, name: str, label: str = "") -> float:
+        """A metric's sum over its samples (those whose labels contain ``label``)."""
+        headers = {"Authorization": f"Bearer {(self.data / 'admin-token').read_text().strip()}"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=10)
+        try:
+            connection.request("GET", "/metrics", headers=headers)
+            lines = connection.getresponse().read().decode().splitlines()
+        finally:
+            connection.close()
+        samples = [line.rpartition(" ") for line in lines if line.partition("{")[0].partition(" ")[0] == name]
+        return sum(float(value) for labels, _, value in samples if label in labels)
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
+        return {**inherited, **self.environment}
 
     def _wait_until_ready(self, port: int) -> None:
         deadline = time.monotonic() + START_WAIT_SECONDS
@@ -110,7 +184,7 @@ class Service:
                 connection.close()
             time.sleep(0.005)
         self.stop()
-        raise RuntimeError(f"the service did not become ready:\n{(self.folder / 'log').read_text()[-2000:]}")
+        raise RuntimeError(f"the service did not become ready:\n{self.log[-2000:]}")
 
 
 def free_port(besides: int = 0) -> int:
@@ -127,26 +201,6 @@ def free_port(besides: int = 0) -> int:
     raise RuntimeError("no free port between 20000 and 32000; stop what holds them")
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}
-
-
-def _connections(receiver_port: int) -> str:
-    return json.dumps(  # JSON is YAML
-        {
-            "sources": [{"id": "bench", "name": "Bench", "type": "server", "enabled": True, "writeKeys": [WRITE_KEY]}],
-            "destinations": [
-                {
-                    "id": "receiver",
-                    "name": "Receiver",
-                    "kind": "webhook",
-                    "sources": ["bench"],
-                    "enabled": True,
-                    "settings": {
-                        "webhooks": [{"url": f"http://127.0.0.1:{receiver_port}/hook"}],
-                        "sharedSecret": SECRET,
-                    },
-                }
-            ],
-        }
-    )
+def _alive(group: int) -> bool:
+    output = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True)
+    return any(int(line.split()[0]) == group and line.split()[1][0] not in "ZX" for line in output.stdout.splitlines())

@@ -1,0 +1,1 @@
+"""The isolation report: healthy receivers beside sick ones, and the sick ones healed."""

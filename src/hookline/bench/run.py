@@ -22,6 +22,9 @@ SCENARIOS: dict[str, Callable[[float], Figures]] = {
 EXTRAS: dict[str, Callable[[float], Figures]] = {"compare": scenarios.compare}
 """Not part of ``all``: they install other programs."""
 
+SECONDS = 5.0
+"""Length of a measurement when nobody says otherwise."""
+
 FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "faults")
 """A figure whose name ends so counts something that should not happen."""
 

@@ -28,7 +28,7 @@ PORTS = range(20_000, 32_000)
 class Service:
     """``hookline up`` with one source and one signed webhook destination, or with the connections that are given.
 
-    ``options`` are settings as flags; ``within`` is a command that runs the service in surroundings of its own.
+    ``settings`` may be changed before a start; ``within`` is a command that runs the service in surroundings of its own.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Service:
         folder: Path,
         connections: int | Mapping[str, Any],
         *,
-        options: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
         data: Path | None = None,
     ) -> None:
@@ -48,13 +48,14 @@ class Service:
         folder.mkdir(parents=True)
         (folder / "hookline.yaml").write_text("{}\n")
         self.connect(one_receiver(connections) if isinstance(connections, int) else connections)
-        self._options = [
-            f"--data-dir={self.data}",
-            f"--collect.listen=127.0.0.1:{self.collect_port}",
-            f"--control.listen=127.0.0.1:{self.control_port}",
-            "--deliver.allow-networks=127.0.0.0/8",
-            *(options or ("--deliver.retry-max=2s",)),
-        ]
+        self.settings = {
+            "data-dir": str(self.data),
+            "collect.listen": f"127.0.0.1:{self.collect_port}",
+            "control.listen": f"127.0.0.1:{self.control_port}",
+            "deliver.allow-networks": "127.0.0.0/8",
+            "deliver.retry-max": "2s",
+            **(settings or {}),
+        }
         self._within = tuple(within)
         self._process: subprocess.Popen[bytes] | None = None
         self.start_seconds = 0.0
@@ -87,9 +88,10 @@ class Service:
 
     def launch(self) -> None:
         """Start the service without waiting for anything."""
+        flags = [f"--{name}={value}" for name, value in self.settings.items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._within, sys.executable, "-P", "-m", "hookline.cli.main", "up", *self._options],
+                [*self._within, sys.executable, "-P", "-m", "hookline.cli.main", "up", *flags],
                 cwd=self.folder,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -154,8 +156,13 @@ class Service:
         path = self.folder / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def metric(self, name: str, label: str = "") -> float:
-        """A metric's sum over its samples (those whose labels contain ``label``)."""
+    @property
+    def running(self) -> bool:
+        """It was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's samples."""
         headers = {"Authorization": f"Bearer {(self.data / 'admin-token').read_text().strip()}"}
         connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=10)
         try:
@@ -164,7 +171,7 @@ class Service:
         finally:
             connection.close()
         samples = [line.rpartition(" ") for line in lines if line.partition("{")[0].partition(" ")[0] == name]
-        return sum(float(value) for labels, _, value in samples if label in labels)
+        return sum(float(value) for _, _, value in samples)
 
     def _environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}

@@ -509,26 +509,50 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
 
 @app.command(group=SERVICE)
 def bench(
-    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "compare", "all"] = "all",
+    scenario: Literal[
+        "collect", "deliver", "e2e", "idle", "backlog", "compare", "all", "isolation", "crash"
+    ] = "all",
     /,
     *,
-    seconds: float = 5.0,
+    seconds: float | None = None,
     repeat: int = 1,
+    rate: float | None = None,
+    cycles: int = 20,
     json_file: Annotated[Path | None, Parameter(name="--json")] = None,
+    write: Path | None = None,
 ) -> int:
     """Measure a real service on this machine, started in a temporary folder on ports of its own.
 
     Parameters
     ----------
     scenario
-        What to measure. compare installs Dramatiq, arq and Celery in a temporary folder and is not part of all.
+        What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
+        in a temporary folder and is not part of all.
     seconds
-        Length of each measurement.
+        Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
     repeat
         Repeats of each measurement; the median counts.
+    rate
+        Events per second of a report (default: 1,000).
+    cycles
+        How often the crash report kills everything, and how often it cuts the power.
     json_file
         Write the figures to this file.
+    write
+        Write a report to this file as a page.
     """
-    from hookline.bench.run import run_bench
+    if scenario == "isolation":
+        from hookline.bench.isolation import report as isolation
 
-    return run_bench(scenario, seconds=seconds, repeat=repeat, json_file=json_file)
+        return isolation.run_isolation(
+            seconds or isolation.SECONDS, rate or isolation.RATE_PER_SECOND, json_file, write
+        )
+    if scenario == "crash":
+        from hookline.bench.crash import report as crash
+
+        return crash.run_crash(
+            cycles, seconds or crash.FULL_SECONDS, rate or crash.RATE_PER_SECOND, json_file, write
+        )
+    from hookline.bench.run import SECONDS, run_bench
+
+    return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, json_file=json_file)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
-from tests.service.crash.ledger import PROGRAMS, Ledger
+from hookline.bench.crash.ledger import Ledger
 from tests.service.harness import Hookline, wait_until, webhook
 
 REACHED_SECONDS = 90.0
@@ -131,7 +131,7 @@ def test_a_crash_while_erasing_is_finished_later(scene: Scene, point: str) -> No
     ledger.settled()
     hookline.stop()
     number = ERASE_POINTS.index(point)  # another record each time: what is erased already costs no step
-    command = [sys.executable, str(PROGRAMS / "erase_one.py"), str(scene.journal), str(number)]
+    command = [sys.executable, "-m", "hookline.bench.crash.erase_one", str(scene.journal), str(number)]
     died = subprocess.run(command, env={**os.environ, ENVIRONMENT_NAME: point}, check=False, timeout=120)
     assert died.returncode == -9
     hookline.start()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.crash.ledger import Ledger
+from hookline.bench.crash.ledger import Ledger
 from tests.service.harness import Hookline, wait_until
 
 CALLS = "fdatasync,read,recvfrom,recvmsg,write,writev,sendto,sendmsg"

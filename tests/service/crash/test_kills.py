@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.service.crash.ledger import Ledger
+from hookline.bench.crash.ledger import Ledger
 from tests.service.harness import Hookline, wait_until
 
 UPTIME_MAX_SECONDS = 5.0

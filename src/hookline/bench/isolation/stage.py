@@ -24,10 +24,12 @@ from hookline.bench.service import Service
 from hookline.bench.waiting import wait_until
 from hookline.database import sqlite
 
-BATCH = 10
 LOAD_CONNECTIONS = 8
 DRAIN_SECONDS = 60.0
 OPEN_SECONDS = 30.0
+SETTLE_SECONDS = 1.0
+"""After a change of connections: what taking it costs is not what is measured."""
+
 LATE_DUPLICATES_SECONDS = 1.0
 """How long after the last event one still looks for duplicates."""
 
@@ -50,11 +52,12 @@ class Rows(msgspec.Struct, frozen=True):
 class Stage:
     """A context manager; started with all destinations in their first state."""
 
-    def __init__(self, folder: Path, connections: Connections, events_max: int, sources: int = 1) -> None:
+    def __init__(self, folder: Path, connections: Connections, events_max: int, batch: int, sources: int) -> None:
         self._folder = folder
         self._events_max = events_max
+        self._batch = batch
         self._sources = sources
-        self._next = BATCH
+        self._next = batch
         self._programs: list[subprocess.Popen[bytes]] = []
         self._ward: subprocess.Popen[bytes] | None = None
         self.connections = connections
@@ -105,6 +108,7 @@ class Stage:
                 destination["enabled"] = enabled
         self.service.connect(self.connections)
         self.service.apply()
+        time.sleep(SETTLE_SECONDS)
 
     def load(self, seconds: float, rate: float) -> Span:
         """Send at a fixed rate, whatever the answers do; return when the last answer is there."""
@@ -112,7 +116,7 @@ class Stage:
         spec = Spec(
             port=self.service.collect_port,
             connections=LOAD_CONNECTIONS,
-            batch=BATCH,
+            batch=self._batch if self._batch > 1 else 0,
             sources=self._sources,
             first=first,
             seconds=seconds,
@@ -129,8 +133,8 @@ class Stage:
 
     def accepted_in(self, spans: Sequence[Span]) -> list[int]:
         """The numbers of the events that were accepted."""
-        starts = (start for span in spans for start in range(span.first, span.end, BATCH) if self.accepted.times[start])
-        return [number for start in starts for number in range(start, start + BATCH)]
+        starts = (start for span in spans for start in range(span.first, span.end, self._batch) if self.accepted.times[start])
+        return [number for start in starts for number in range(start, start + self._batch)]
 
     def missing(self, ledger: Ledger, numbers: Sequence[int]) -> int:
         """How many of these events a receiver has not got."""
@@ -152,7 +156,7 @@ class Stage:
     def latencies(self, ledger: Ledger, numbers: Sequence[int]) -> list[float]:
         """From the answer to the caller until the arrival, for all that arrived."""
         accepted, arrived = self.accepted.times, ledger.times
-        return [max(0.0, arrived[n] - accepted[n - n % BATCH]) for n in numbers if arrived[n]]
+        return [max(0.0, arrived[n] - accepted[n - n % self._batch]) for n in numbers if arrived[n]]
 
     def deliver_bytes(self) -> int:
         """Resident memory of the delivering role."""

@@ -1,4 +1,6 @@
-"""The healthy receiver of the crash tests: ``python sink.py PORT LOG LAST``; one line per request: its X-Message-Id.
+"""The healthy receiver of the crash report; writes one line per request: its X-Message-Id.
+
+Runs as ``python -m hookline.bench.crash.sink PORT LOG LAST``.
 
 The line is written before the answer, so a request whose answer the service never saw counts as received. LAST gets
 the id of the last request of each connection that ended.

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from tests.service.harness import free_port, wait_until
+from hookline.bench.service import free_port
+from hookline.bench.waiting import wait_until
 
-PROGRAMS = Path(__file__).parent / "programs"
 SETTLE_SECONDS = 90.0
+EXPLAINED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,19 @@ class Sink:
 
     def __init__(self, log: Path) -> None:
         port = free_port()
+        self.port = port
         self.url = f"http://127.0.0.1:{port}/hook"
         self._log = log
         self._last = log.with_name(f"{log.name}-last")
         log.touch()
         self._last.touch()
-        self._process = _program("sink.py", str(port), str(log), str(self._last))
+        self._lines = _Lines(log)
+        self._process = _program("sink", str(port), str(log), str(self._last))
 
     @property
     def received(self) -> int:
         """How many requests it got so far, duplicates included."""
-        return _lines(self._log)
+        return self._lines.count()
 
     def counts(self) -> Counter[str]:
         """How often it got each id."""
@@ -87,6 +90,7 @@ class Ledger:
     def __init__(self, folder: Path, receivers: int = 1) -> None:
         self._folder = folder
         self._acknowledged = folder / "acknowledged"
+        self._lines = _Lines(self._acknowledged)
         self._count = receivers
         self._load: subprocess.Popen[bytes] | None = None
         self.sinks: list[Sink] = []
@@ -106,19 +110,21 @@ class Ledger:
     @property
     def acknowledged(self) -> int:
         """How many events were acknowledged so far."""
-        return _lines(self._acknowledged)
+        return self._lines.count()
 
     def start_load(self, port: int, events_per_second: int = 2_000, padding_bytes: int = 100) -> None:
         """Send to the collection port from now on, in place of a sender that a failed test left behind."""
         self._kill_load()
-        self._load = _program("load.py", str(port), str(self._acknowledged), str(events_per_second), str(padding_bytes))
+        self._load = _program("sender", str(port), str(self._acknowledged), str(events_per_second), str(padding_bytes))
 
     def stop_load(self) -> None:
         """Let the sender finish what it began: afterwards every id it ever sent is acknowledged."""
         assert self._load is not None
-        assert self._load.poll() is None, "the sender died"
+        if self._load.poll() is not None:
+            raise RuntimeError("the sender died")
         self._load.send_signal(signal.SIGTERM)
-        assert self._load.wait(90) == 0
+        if self._load.wait(90) != 0:
+            raise RuntimeError("the sender failed")
 
     def more(self, count: int, seconds: float = 60.0) -> None:
         """Wait until that many further events were acknowledged."""
@@ -127,7 +133,7 @@ class Ledger:
 
     def balance(self) -> Balance:
         """Join the files as they are now."""
-        acknowledged = self._acknowledged.read_text().split()
+        acknowledged = self.acknowledged_ids()
         assert len(acknowledged) == len(set(acknowledged)), "the sender repeated an id"
         every = [sink.counts() for sink in self.sinks]
         return Balance(
@@ -137,18 +143,27 @@ class Ledger:
             duplicates=sum(sum(counts.values()) - len(counts) for counts in every),
         )
 
-    def settled(self) -> Balance:
+    def acknowledged_ids(self) -> list[str]:
+        """All that was acknowledged so far, in the order in which the sender learned of it."""
+        return self._acknowledged.read_text().split()
+
+    def settled(self, seconds: float = SETTLE_SECONDS) -> Balance:
         """Wait until nothing acknowledged is missing any more (or time is up) and return the balance."""
         try:
-            wait_until(lambda: min(sink.received for sink in self.sinks) >= self.acknowledged, SETTLE_SECONDS)
-            wait_until(lambda: not self.balance().lost, SETTLE_SECONDS)
-        except AssertionError:
+            enough = lambda: min(sink.received for sink in self.sinks) >= self.acknowledged  # noqa: E731
+            wait_until(enough, seconds, "as many requests as acknowledgements")
+            wait_until(lambda: not self.balance().lost, seconds, "each of them")
+        except TimeoutError:
             pass  # the balance tells what is missing
         return self.balance()
 
+    def repeats_were_in_flight(self) -> bool:
+        """Every duplicate was the last request of a connection that was cut."""
+        return not any(sink.unexplained() for sink in self.sinks)
+
     def assert_repeats_were_in_flight(self) -> None:
         """Every duplicate was on the wire when a process was killed; the sinks may still be hearing of the cuts."""
-        wait_until(lambda: not any(sink.unexplained() for sink in self.sinks), what="duplicates were in flight")
+        wait_until(self.repeats_were_in_flight, EXPLAINED_SECONDS, "duplicates were in flight")
 
     def _kill_load(self) -> None:
         if self._load is not None and self._load.poll() is None:
@@ -156,10 +171,21 @@ class Ledger:
             self._load.wait()
 
 
+class _Lines:
+    """Counts the lines of a file that grows; reads each of them once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._place = self._found = 0
+
+    def count(self) -> int:
+        with self._path.open("rb") as file:
+            file.seek(self._place)
+            for block in iter(lambda: file.read(1 << 20), b""):
+                self._found += block.count(b"\n")
+                self._place += len(block)
+        return self._found
+
+
 def _program(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(PROGRAMS / name), *arguments])
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return subprocess.Popen([sys.executable, "-P", "-m", f"hookline.bench.crash.{name}", *arguments])

@@ -1,4 +1,6 @@
-"""The sender of the crash tests: ``python load.py PORT LEDGER EVENTS_PER_SECOND PADDING_BYTES``, ended by SIGTERM.
+"""The sender of the crash report, ended by SIGTERM.
+
+Runs as ``python -m hookline.bench.crash.sender PORT LEDGER EVENTS_PER_SECOND PADDING_BYTES``.
 
 It behaves as an SDK does: what was not acknowledged is sent again with the same messageIds until it is. An id is
 written to the ledger file only after the 200 that acknowledges it was read. On SIGTERM every thread finishes what it
@@ -18,6 +20,7 @@ import sys
 import threading
 import time
 
+WRITE_KEY = "wk_site"
 THREADS = 8
 BATCH_EVENTS = 10
 PAUSE_SECONDS = 0.02
@@ -43,7 +46,7 @@ def events(thread: int, count: int, start: int, padding: str) -> list[dict[str, 
 def post(connection: http.client.HTTPConnection, batch: list[dict[str, object]]) -> bool:
     """One request, a batch or a single call; True only after a 200 that takes every event."""
     path, body = ("/v1/batch", {"batch": batch}) if len(batch) > 1 else ("/v1/track", batch[0])
-    key = base64.b64encode(b"wk_site:").decode()
+    key = base64.b64encode(f"{WRITE_KEY}:".encode()).decode()
     connection.request("POST", path, json.dumps(body), {"Authorization": f"Basic {key}"})
     answer = connection.getresponse()
     text = answer.read()

@@ -1,4 +1,4 @@
-"""Erase the Nth record that partition 0 keeps, while the service is down: ``python erase_one.py JOURNAL_FOLDER N``.
+"""Erase the Nth record that partition 0 keeps, while the service is down: ``python -m hookline.bench.crash.erase_one FOLDER N``.
 
 No surface of the service erases yet (deletion requests come later), so the crash points of erasing are reached here.
 """

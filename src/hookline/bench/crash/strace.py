@@ -1,0 +1,57 @@
+"""Errors put into the system calls of a running process, by ``strace`` attached to it: a disk that fails on demand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+DETACH_SECONDS = 60.0
+_CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]")
+
+
+def unavailable() -> str | None:
+    """Why calls cannot be made to fail here; None when they can."""
+    if shutil.which("strace") is None:
+        return "needs strace, which is not installed (Debian: apt install strace)"
+    if os.geteuid() != 0 and subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode:
+        return "needs to be run by root, or by a user whom sudo asks for no password"
+    return None
+
+
+@contextmanager
+def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> Iterator[None]:
+    """Attach to every thread of a process for as long as it lives; ``trace`` gets the faults' calls and ``calls``.
+
+    A fault is what ``strace -e inject=`` takes, such as ``fdatasync:error=EIO:when=30``; with none, calls are only seen.
+    """
+    strace = shutil.which("strace")
+    if strace is None:
+        raise RuntimeError(unavailable())
+    seen = ",".join([*(fault.partition(":")[0] for fault in faults), *([calls] if calls else [])])
+    options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={seen}"]
+    options += [option for fault in faults for option in ("-e", f"inject={fault}")]
+    privileged = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    tracer = subprocess.Popen([*privileged, strace, *options, "-p", str(pid)], stderr=subprocess.PIPE)
+    assert tracer.stderr is not None
+    told = tracer.stderr.readline()
+    if b"attached" not in told:
+        raise RuntimeError(f"strace did not attach: {told.decode(errors='replace')}")
+    try:
+        yield
+    finally:
+        tracer.send_signal(signal.SIGTERM)
+        tracer.wait(DETACH_SECONDS)
+        tracer.stderr.close()
+
+
+def counted(trace: Path) -> dict[str, int]:
+    """How often each call stands in a trace, those counted once that were resumed."""
+    lines = (line for line in trace.read_text(errors="replace").splitlines() if " resumed>" not in line)
+    return dict(Counter(found[1] for line in lines if (found := _CALL.match(line))))

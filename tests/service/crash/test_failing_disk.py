@@ -6,18 +6,13 @@ after it, the process must end, and what the disk really holds must be enough.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from hookline.bench.crash.ledger import Ledger
+from hookline.bench.crash.strace import injecting
 from tests.service.harness import Hookline, wait_until
 
 CALLS = "fdatasync,read,recvfrom,recvmsg,write,writev,sendto,sendmsg"
@@ -32,25 +27,6 @@ FAULTS = {
 }
 
 
-@contextmanager
-def injecting(pid: int, fault: str, trace: Path) -> Iterator[None]:
-    """Attach strace to every thread of a process for as long as it lives; ``trace`` gets its calls."""
-    calls = f"{fault.partition(':')[0]},{CALLS}"
-    strace = shutil.which("strace")
-    assert strace is not None, "strace is needed; scripts/test-needs.sh installs it"
-    options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={calls}", "-e", f"inject={fault}"]
-    privileged = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    tracer = subprocess.Popen([*privileged, strace, *options, "-p", str(pid)], stderr=subprocess.PIPE)
-    assert tracer.stderr is not None
-    assert b"attached" in tracer.stderr.readline()
-    try:
-        yield
-    finally:
-        tracer.send_signal(signal.SIGTERM)
-        tracer.wait(60)
-        tracer.stderr.close()
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failing_disk_stops_acknowledgements(hookline: Hookline, ledger: Ledger, tmp_path: Path, fault: str) -> None:
     """No 200 leaves the process after the failure; it ends with an error, comes back, and nothing acked is lost."""
@@ -60,7 +36,7 @@ def test_a_failing_disk_stops_acknowledgements(hookline: Hookline, ledger: Ledge
     ledger.start_load(hookline.collect_port, events_per_second=400, padding_bytes=0)
     ledger.more(100)
     pid = hookline.role("collect")
-    with injecting(pid, FAULTS[fault], trace):
+    with injecting(pid, [FAULTS[fault]], trace, CALLS):
         wait_until(lambda: pid not in hookline.members(), 60, "collect ended after the failure")
     calls = trace.read_text().splitlines()
     failed = next(n for n, line in enumerate(calls) if "(INJECTED)" in line)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-DETACH_SECONDS = 60.0
+DETACH_SECONDS = 10.0
 _CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]")
 
 
@@ -38,7 +38,9 @@ def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> 
     options = ["-f", "-s", "64", "-o", str(trace), "-e", f"trace={seen}"]
     options += [option for fault in faults for option in ("-e", f"inject={fault}")]
     privileged = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    tracer = subprocess.Popen([*privileged, strace, *options, "-p", str(pid)], stderr=subprocess.PIPE)
+    tracer = subprocess.Popen(
+        [*privileged, strace, *options, "-p", str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     assert tracer.stderr is not None
     told = tracer.stderr.readline()
     if b"attached" not in told:
@@ -46,9 +48,17 @@ def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> 
     try:
         yield
     finally:
-        tracer.send_signal(signal.SIGTERM)
-        tracer.wait(DETACH_SECONDS)
+        _end(tracer)
         tracer.stderr.close()
+
+
+def _end(tracer: subprocess.Popen[bytes]) -> None:
+    tracer.send_signal(signal.SIGTERM)
+    try:
+        tracer.wait(DETACH_SECONDS)
+    except subprocess.TimeoutExpired:  # now and then it waits for ever for a process that was killed under it
+        tracer.kill()
+        tracer.wait()
 
 
 def counted(trace: Path) -> dict[str, int]:

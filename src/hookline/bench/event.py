@@ -21,7 +21,6 @@ _TAIL = b'"}'
 EVENT_BYTES = len(_HEAD) + len(ID_PREFIX) + ID_DIGITS + len(_TAIL)
 
 
-
 def authorization(write_key: str) -> bytes:
     """The header's value for a write key."""
     return b"Basic " + b64encode(f"{write_key}:".encode())
@@ -53,8 +52,7 @@ class Requests:
         keys = [AUTHORIZATION] if sources == 1 else [authorization(write_key(number)) for number in range(sources)]
         self._heads = [
             b"POST %b HTTP/1.1\r\nHost: %b\r\nAuthorization: %b\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n"
-            % (b"/v1/track" if self._single else b"/v1/batch", host.encode(), key, length)
+            b"Content-Length: %d\r\n\r\n" % (b"/v1/track" if self._single else b"/v1/batch", host.encode(), key, length)
             for key in keys
         ]
         self._between = _TAIL + b"," + _HEAD + ID_PREFIX

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0
 ROLES = ("collect", "deliver", "control")
 PORTS = range(20_000, 32_000)
+HELD_MAX = 200
+_held: deque[socket.socket] = deque()
 
 
 class Service:
@@ -195,16 +198,25 @@ class Service:
 
 
 def free_port(besides: int = 0) -> int:
-    """A port nothing listens on, below those that systems give to outgoing connections: it stays free."""
+    """A port nothing listens on, below those that systems give to outgoing connections: it stays free.
+
+    It is held by a socket that does not listen, which refuses connections and shares the port with servers (they set
+    SO_REUSEADDR), not with others that look for a free one.
+    """
     for port in random.sample(PORTS, 200):
         if port == besides:
             continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        holder = socket.socket()
+        try:
+            holder.bind(("127.0.0.1", port))
+        except OSError:
+            holder.close()
+            continue
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _held.append(holder)
+        if len(_held) > HELD_MAX:
+            _held.popleft().close()
+        return port
     raise RuntimeError("no free port between 20000 and 32000; stop what holds them")
 
 

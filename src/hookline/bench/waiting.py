@@ -1,7 +1,12 @@
-"""Waiting for a condition with a bound: the way the reports synchronise with the real processes."""
+"""Waiting for a condition with a bound: the way the reports synchronise with the real processes.
+
+And what they do when they are told to end: they leave, taking their processes and disks with them.
+"""
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +14,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.02
+TERMINATED = 128 + signal.SIGTERM
 
 
 def wait_until(condition: Callable[[], T], seconds: float, what: str) -> T:
@@ -21,3 +27,8 @@ def wait_until(condition: Callable[[], T], seconds: float, what: str) -> T:
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds:g} s: {what}")
         time.sleep(POLL_SECONDS)
+
+
+def leave_on_sigterm() -> None:
+    """From now on SIGTERM ends this process as an exception does, so that what it started is ended too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))

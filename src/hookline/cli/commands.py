@@ -541,6 +541,9 @@ def bench(
     write
         Write a report to this file as a page.
     """
+    from hookline.bench.waiting import leave_on_sigterm
+
+    leave_on_sigterm()
     if scenario == "isolation":
         from hookline.bench.isolation import report as isolation
 
@@ -550,9 +553,7 @@ def bench(
     if scenario == "crash":
         from hookline.bench.crash import report as crash
 
-        return crash.run_crash(
-            cycles, seconds or crash.FULL_SECONDS, rate or crash.RATE_PER_SECOND, json_file, write
-        )
+        return crash.run_crash(cycles, seconds or crash.FULL_SECONDS, rate or crash.RATE_PER_SECOND, json_file, write)
     from hookline.bench.run import SECONDS, run_bench
 
     return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, json_file=json_file)

@@ -31,7 +31,10 @@ IN_NAMESPACE = ("unshare", "--mount", "--map-root-user")
 
 def full_disk(seconds: float, rate: float) -> Score:
     """Fill the disk under load, leave it full, free it; only 503 meanwhile, and afterwards it works by itself."""
-    if shutil.which("unshare") is None or subprocess.run([*IN_NAMESPACE, "true"], check=False, capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*IN_NAMESPACE, "true"], check=False, capture_output=True).returncode
+    ):
         return Score(kind=KIND, not_run="this machine lets nobody make a mount namespace (unshare --mount)")
     with TemporaryDirectory(prefix="hookline-bench-") as name:
         folder, disk = Path(name), Path(name) / "disk"

@@ -52,10 +52,9 @@ class Scene:
         settings: Mapping[str, str] | None = None,
         receivers: int = RECEIVERS,
     ) -> None:
-        self._temporary = None if folder else TemporaryDirectory(prefix="hookline-bench-")
-        self.folder = folder or Path(self._temporary.name if self._temporary else ".")
+        self._temporary = TemporaryDirectory(prefix="hookline-bench-")
+        self.folder = folder or Path(self._temporary.name)
         self.rate = rate
-        self.chance = random.Random(random.randrange(10**9))
         self.restarts: list[float] = []
         self.ledger = Ledger(self.folder, receivers)
         self._data, self._within, self._settings = data, within, settings
@@ -68,8 +67,7 @@ class Scene:
             {
                 "sources": [source("site", WRITE_KEY)],
                 "destinations": [
-                    destination(name, sink.port, ["site"])
-                    for name, sink in zip(names, self.ledger.sinks, strict=True)
+                    destination(name, sink.port, ["site"]) for name, sink in zip(names, self.ledger.sinks, strict=True)
                 ],
             },
             settings={"deliver.retry-first": "100ms", **(self._settings or {})},
@@ -81,8 +79,7 @@ class Scene:
     def __exit__(self, *_: object) -> None:
         self.service.kill()
         self.ledger.__exit__(None, None, None)
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._temporary.cleanup()
 
     @property
     def journal(self) -> Path:
@@ -100,7 +97,7 @@ class Scene:
 
     def wait_at_random(self, seconds_max: float) -> None:
         """Let a random time go by: the random moment itself, no synchronisation."""
-        time.sleep(self.chance.uniform(0, seconds_max))
+        time.sleep(random.uniform(0, seconds_max))
 
     def stop_load_and_settle(self) -> None:
         """Let the sender finish, wait for what is missing, and stop the service, so that no late duplicate is missed."""

@@ -93,9 +93,7 @@ class SickReceiver(Receiver):
             return
         match self._sickness:
             case Sickness.RESETTING:
-                self._transport.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, LINGER_ZERO
-                )
+                self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_ZERO)
                 self._transport.abort()
             case Sickness.FAILING:
                 self._transport.write(FAILURE)

@@ -133,7 +133,9 @@ class Stage:
 
     def accepted_in(self, spans: Sequence[Span]) -> list[int]:
         """The numbers of the events that were accepted."""
-        starts = (start for span in spans for start in range(span.first, span.end, self._batch) if self.accepted.times[start])
+        starts = (
+            start for span in spans for start in range(span.first, span.end, self._batch) if self.accepted.times[start]
+        )
         return [number for start in starts for number in range(start, start + self._batch)]
 
     def missing(self, ledger: Ledger, numbers: Sequence[int]) -> int:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, and the real SDKs in build/. Installs only what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, and the real SDKs in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ need chromium chromium
 need node nodejs
 need npm npm
 need strace strace
+need faketime faketime
 # shellcheck disable=SC2086
 [ -z "$missing" ] || sh scripts/apt-install.sh $missing
 

@@ -1,4 +1,4 @@
-"""The connections of the measured services: sources, each with its write key, and webhook destinations on this machine."""
+"""The connections of the measured services: sources, each with its write key, and destinations on this machine."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _held: deque[socket.socket] = deque()
 class Service:
     """``hookline up`` with one source and one signed webhook destination, or with the connections that are given.
 
-    ``settings`` may be changed before a start; ``within`` is a command that runs the service in surroundings of its own.
+    ``settings`` may be changed before a start; ``within`` is a command that runs it in surroundings of its own.
     """
 
     def __init__(

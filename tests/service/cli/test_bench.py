@@ -21,3 +21,19 @@ def test_it_measures_a_real_service_and_counts_losses(tmp_path: Path) -> None:
     figures = json.loads(report.read_text())["figures"]["e2e"]
     assert figures["e2e_per_second"] > 0
     assert [figures[f"e2e_{fault}"] for fault in ("lost", "duplicates", "wrong_signatures", "refused")] == [0, 0, 0, 0]
+
+
+def test_the_isolation_report_counts_and_writes_a_page(tmp_path: Path) -> None:
+    """A short one: nothing is missing or repeated at healthy or healed receivers; how fast it was decides its code."""
+    line = [sys.executable, "-m", "hookline.cli.main", "bench", "isolation", "--seconds", "1", "--rate", "200"]
+    files = ["--json", str(tmp_path / "figures.json"), "--write", str(tmp_path / "reports" / "isolation.md")]
+    done = subprocess.run(
+        [*line, *files], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=280, check=False
+    )
+    report = json.loads((tmp_path / "figures.json").read_text())
+    assert done.returncode == int(not all(check["passed"] for check in report["checks"])), done.stdout + done.stderr
+    assert [len(figures["recoveries"]) for figures in report["figures"]] == [5, 1]
+    for figures in report["figures"]:
+        assert (figures["healthy_missing"], figures["healthy_duplicates"], figures["refused"]) == (0, 0, 0)
+        assert all(sick["expected"] and not sick["missing"] for sick in figures["recoveries"])
+    assert (tmp_path / "reports" / "isolation.md").read_text().startswith("# Isolation report\n")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.client import basic, send
 from hookline.bench.crash.ledger import Ledger
+from tests.service.client import basic, send
 from tests.service.harness import COMMAND, Answer, Hookline, new_id, wait_until, webhook
 
 DISK_BYTES = 192 * 1024 * 1024

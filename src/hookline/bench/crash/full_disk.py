@@ -1,4 +1,4 @@
-"""A full disk: the data folder on a small tmpfs of its own that is filled for a while, and everything killed on it once.
+"""A full disk: the data folder on a small tmpfs of its own that is filled for a while, and freed again.
 
 The service runs in a mount namespace of its own (``unshare``), which needs no privileges where users may make
 namespaces, and leaves nothing behind.

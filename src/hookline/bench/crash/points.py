@@ -1,6 +1,7 @@
 """kill -9 at every named crash point: what must be so for it to be passed, and the crash itself.
 
-The points are those of ``telemetry/crashpoints.py``. Most are passed by any load; the others have their conditions here.
+The points are those of ``telemetry/crashpoints.py``. Most are passed by any load; for the others their conditions are
+made here.
 """
 
 from __future__ import annotations

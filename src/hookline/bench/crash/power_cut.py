@@ -3,8 +3,8 @@
 The control run is the same with synchronisation turned off: ``strace`` answers every fsync and fdatasync with success
 and does nothing. It has to lose, or the cut proves nothing.
 
-An event that was delivered before the cut would not be missed. So the receiver hangs when the power goes, in the control
-run always and else every second time.
+An event that was delivered before the cut would not be missed. So the receiver hangs when the power goes: always in the
+control run, else every second time.
 
 A process lives some microseconds on after the cut, so only what the sender had been told *before* the cut counts. What
 it was told from then until the processes were dead is counted apart.
@@ -45,32 +45,34 @@ def control_cuts(cycles: int, rate: float) -> Score:
 
 def _cut(kind: str, cycles: int, rate: float, *, synchronised: bool) -> Score:
     doubtful: set[str] = set()
-    with TemporaryDirectory(prefix="hookline-bench-") as name, loop_disk.LoopDisk(Path(name)) as disk:
-        with Scene(rate, data=disk.folder / "data", receivers=1) as scene:
-            scene.service.start()
-            scene.start_load()
-            for cycle in range(cycles):
-                if cycle % 2 == 0 or not synchronised:
-                    scene.ledger.sinks[0].hang()
-                doubtful |= _one_cut(scene, disk, synchronised)
-                scene.ledger.sinks[0].wake()
-            scene.ledger.more(EVENTS_BETWEEN)
-            scene.ledger.stop_load()
-            if synchronised:
-                _settle_besides(scene, doubtful)
-            else:
-                scene.ledger.settled(CONTROL_SETTLE_SECONDS)
-            scene.service.stop()
-            lost = {entry.partition(" ")[0] for entry in scene.ledger.balance().lost}
-            remark = f"{len(doubtful):,} acknowledged in the moment of a cut, {len(lost & doubtful)} of them lost"
-            return scene.score(
-                kind,
-                cycles,
-                lost=len(lost - doubtful),
-                in_doubt=len(doubtful),
-                remark=remark,
-                loses_on_purpose=not synchronised,
-            )
+    with ExitStack() as entered:
+        folder = Path(entered.enter_context(TemporaryDirectory(prefix="hookline-bench-")))
+        disk = entered.enter_context(loop_disk.LoopDisk(folder))
+        scene = entered.enter_context(Scene(rate, data=disk.folder / "data", receivers=1))
+        scene.service.start()
+        scene.start_load()
+        for cycle in range(cycles):
+            if cycle % 2 == 0 or not synchronised:
+                scene.ledger.sinks[0].hang()
+            doubtful |= _one_cut(scene, disk, synchronised)
+            scene.ledger.sinks[0].wake()
+        scene.ledger.more(EVENTS_BETWEEN)
+        scene.ledger.stop_load()
+        if synchronised:
+            _settle_besides(scene, doubtful)
+        else:
+            scene.ledger.settled(CONTROL_SETTLE_SECONDS)
+        scene.service.stop()
+        lost = {entry.partition(" ")[0] for entry in scene.ledger.balance().lost}
+        remark = f"{len(doubtful):,} acknowledged in the moment of a cut, {len(lost & doubtful)} of them lost"
+        return scene.score(
+            kind,
+            cycles,
+            lost=len(lost - doubtful),
+            in_doubt=len(doubtful),
+            remark=remark,
+            loses_on_purpose=not synchronised,
+        )
 
 
 def _one_cut(scene: Scene, disk: loop_disk.LoopDisk, synchronised: bool) -> set[str]:

@@ -18,18 +18,19 @@ FULL_SECONDS = 10.0
 RATE_PER_SECOND = 1_000.0
 RESTART_SECONDS_MAX = 2.0
 ROUNDS_SHARE = 0.05
-"""Of the cycles: so often every crash point has its turn, and each of the smaller kinds so many times as five points."""
+"""Of the cycles: so often every crash point has its turn; the smaller kinds have five times as many cycles."""
 
 PROSE = """\
-Under load at a fixed rate the service is damaged in one way after another, in cycles: damage, start, go on. The sender and
-the receivers are processes of their own. The sender writes down what was acknowledged and sends what was not again, as an
-SDK does; the receivers write down what they get. At the end these files are joined. **Lost** is what was acknowledged and
-never arrived; **twice** is what arrived more than once. Hookline promises at least once: a crash may repeat what was on
-the wire when it struck, and a power cut what was delivered since the last checkpoint that was on the disk."""
+Under load at a fixed rate the service is damaged in one way after another, in cycles: damage, start, go on. The sender
+and the receivers are processes of their own. The sender writes down what was acknowledged and sends what was not again,
+as an SDK does; the receivers write down what they get. At the end these files are joined. **Lost** is what was
+acknowledged and never arrived; **twice** is what arrived more than once. Hookline promises at least once: a crash may
+repeat what was on the wire when it struck, and a power cut what was delivered since the last checkpoint that had
+reached the disk. Restart is the time from the start of the command until all roles are ready."""
 
 BOUNDS = """\
-No loss in *n* cycles is no proof that there is never one: with 95 % confidence it is less than one in *n* / 3 cycles. So
-{cycles} power cuts without a loss say: fewer than {share:.1%} of them lose anything."""
+No loss in *n* cycles is no proof that there is never one; it says, with 95 % confidence, that fewer than 3 / *n* of the
+cycles lose anything: for {cycles} power cuts, fewer than {share:.1%}."""
 
 
 def run_crash(cycles: int, full_seconds: float, rate: float, json_file: Path | None, page_file: Path | None) -> int:

@@ -100,7 +100,7 @@ class Scene:
         time.sleep(random.uniform(0, seconds_max))
 
     def stop_load_and_settle(self) -> None:
-        """Let the sender finish, wait for what is missing, and stop the service, so that no late duplicate is missed."""
+        """Let the sender finish, wait for what is missing, and stop, so that no late duplicate is missed."""
         self.ledger.more(ENOUGH_EVENTS)
         self.ledger.stop_load()
         self.ledger.settled()

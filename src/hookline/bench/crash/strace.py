@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-DETACH_SECONDS = 10.0
+DETACH_SECONDS = 5.0
 _CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]")
 
 
@@ -29,7 +29,7 @@ def unavailable() -> str | None:
 def injecting(pid: int, faults: Sequence[str], trace: Path, calls: str = "") -> Iterator[None]:
     """Attach to every thread of a process for as long as it lives; ``trace`` gets the faults' calls and ``calls``.
 
-    A fault is what ``strace -e inject=`` takes, such as ``fdatasync:error=EIO:when=30``; with none, calls are only seen.
+    A fault is what ``strace -e inject=`` takes, such as ``fdatasync:error=EIO:when=30``; without any it only looks.
     """
     strace = shutil.which("strace")
     if strace is None:

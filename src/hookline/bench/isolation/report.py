@@ -21,21 +21,21 @@ AIM_SECONDS = 0.010
 GROWTH_BYTES_MAX = 20 * 1024 * 1024
 
 PROSE = """\
-A receiver that is sick must not be felt by those that are well, and must miss nothing once it is well again. Here healthy
-receivers get events at a fixed rate, first alone, then beside sick ones; then the sick ones are healed, and at the end the
-healthy ones are alone once more. Load and receivers are processes of their own, and their ledgers are kept outside the
-service. Latency is the time from the answer to the caller until the event is at the receiver. *Alone* is the load before
-or after, whichever went better. The sick receivers begin with the load, so the time in which they are found out is part of what
-is measured. [Lanes](../lanes.md) tells why it comes out like this."""
+A receiver that is sick must not be felt by those that are well, and must miss nothing once it is well again. Here
+healthy receivers get events at a fixed rate, first alone, then beside sick ones; then the sick ones are healed, and at
+the end the healthy ones are alone once more. Load and receivers are processes of their own, and their ledgers are kept
+outside the service. Latency is the time from the answer to the caller until the event is at the receiver. *Alone* is
+the load before or after, whichever went better. The sick receivers begin with the load, so the time in which they are
+found out is part of what is measured. [Lanes](../lanes.md) tells why it comes out like this."""
 
 CASE_PROSE = {
     FIVE_KINDS.name: (
-        "Two healthy receivers and five sick ones, each of which is meant to get every event: one refuses connections, one "
-        "resets them, one never answers, one answers a byte at a time, one answers 500."
+        "Two healthy receivers and five sick ones, each of which is meant to get every event: one refuses connections, "
+        "one resets them, one never answers, one answers a byte at a time, one answers 500."
     ),
     ONE_OF_A_THOUSAND.name: (
-        "999 healthy destinations, each with a source of its own, and one that is meant to get the events of all sources and "
-        "never answers."
+        "999 healthy destinations, each with a source of its own, and one that is meant to get the events of all "
+        "sources and never answers."
     ),
 }
 

@@ -1,0 +1,29 @@
+"""The power goes under load: nothing acknowledged is lost; without synchronisation it would be.
+
+Needs root and loop devices; elsewhere the score says so, which is tested too. ``hookline bench crash`` cuts more often.
+"""
+
+from __future__ import annotations
+
+from hookline.bench.crash import loop_disk
+from hookline.bench.crash.power_cut import control_cuts, power_cuts
+
+CUTS = 2
+EVENTS_PER_SECOND = 500
+
+
+def test_a_power_cut_loses_nothing() -> None:
+    """What was acknowledged before the cut is delivered after it."""
+    score = power_cuts(CUTS, EVENTS_PER_SECOND)
+    print(f"\n{score}")
+    assert score.not_run == loop_disk.unavailable()
+    assert score.lost == 0
+    assert (score.cycles, score.expected > 0) == ((CUTS, True) if score.not_run is None else (0, False))
+
+
+def test_without_synchronisation_it_does() -> None:
+    """The same cut with fsync turned off loses events: the cut is a real one."""
+    score = control_cuts(1, EVENTS_PER_SECOND)
+    print(f"\n{score}")
+    assert score.loses_on_purpose
+    assert (score.lost > 0) is (score.not_run is None)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
-from hookline.bench.waiting import wait_until
 
 UPTIME_SECONDS_MAX = 3.0
 RECOVERY_SECONDS_MAX = 0.5
 KILLS_IN_RECOVERY = 3
-BACK_SECONDS = 30.0
 
 
 def random_kills(cycles: int, rate: float) -> Score:
@@ -50,13 +49,8 @@ def role_kills(cycles: int, rate: float, role: str) -> Score:
         scene.start_load()
         for _ in range(cycles):
             scene.ledger.more(ENOUGH_EVENTS)
-            pid = scene.service.processes()[role]
-            os.kill(pid, 9)
-            wait_until(
-                lambda pid=pid: scene.service.processes().get(role, pid) != pid,  # type: ignore[misc]
-                BACK_SECONDS,
-                f"{role} is back",
-            )
+            os.kill(scene.pid(role), signal.SIGKILL)
+        scene.pid(role)
         scene.stop_load_and_settle()
         return _explained(scene, f"{role} alone", cycles)
 

@@ -79,9 +79,8 @@ def _one_cut(scene: Scene, disk: loop_disk.LoopDisk, synchronised: bool) -> set[
     """One cut and the start after it; return what was acknowledged in its moment."""
     with ExitStack() as attached:
         if not synchronised:
-            roles = scene.service.processes()
             for role in LYING_ROLES:
-                attached.enter_context(strace.injecting(roles[role], LYING, scene.folder / f"trace-{role}"))
+                attached.enter_context(strace.injecting(scene.pid(role), LYING, scene.folder / f"trace-{role}"))
         scene.ledger.more(EVENTS_BETWEEN)
         scene.wait_at_random(UPTIME_SECONDS_MAX)
         before = scene.ledger.acknowledged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from hookline.bench.page import Check, Page, Section
 FULL_SECONDS = 10.0
 RATE_PER_SECOND = 1_000.0
 RESTART_SECONDS_MAX = 2.0
+ERROR_CHARACTERS = 300
 ROUNDS_SHARE = 0.05
 """Of the cycles: so often every crash point has its turn; the smaller kinds have five times as many cycles."""
 
@@ -38,7 +40,15 @@ def run_crash(cycles: int, full_seconds: float, rate: float, json_file: Path | N
     scores = []
     for name, measure in kinds(cycles, full_seconds, rate).items():
         print(f"measuring {name} …", file=sys.stderr, flush=True)
-        scores.append(measure())
+        try:
+            scores.append(measure())
+        except (
+            RuntimeError,
+            TimeoutError,
+            OSError,
+            subprocess.SubprocessError,
+        ) as error:  # the other kinds still count
+            scores.append(Score(kind=name, failures=(f"given up: {str(error)[:ERROR_CHARACTERS]}",)))
     page = crash_page(scores, cycles, full_seconds, rate)
     page.print()
     if json_file is not None:

@@ -14,10 +14,12 @@ from hookline.bench.connections import destination, source
 from hookline.bench.crash.ledger import Ledger
 from hookline.bench.crash.sender import WRITE_KEY
 from hookline.bench.service import Service
+from hookline.bench.waiting import wait_until
 
 RECEIVERS = 2
 """Two, so that one may hang."""
 
+BACK_SECONDS = 60.0
 ENOUGH_EVENTS = 200
 """How many are acknowledged before and after a crash, at the least."""
 
@@ -85,6 +87,10 @@ class Scene:
     def journal(self) -> Path:
         """The journal's folder."""
         return self.service.data / "journal"
+
+    def pid(self, role: str) -> int:
+        """The process of a role; waits until there is one."""
+        return wait_until(lambda: self.service.processes().get(role, 0), BACK_SECONDS, f"{role} is back")
 
     def start_load(self, padding_bytes: int = 100) -> None:
         """Send at the scene's rate from now on."""

@@ -166,15 +166,27 @@ class Service:
 
     def metric(self, name: str) -> float:
         """The sum of a metric's samples."""
-        headers = {"Authorization": f"Bearer {(self.data / 'admin-token').read_text().strip()}"}
-        connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=10)
-        try:
-            connection.request("GET", "/metrics", headers=headers)
-            lines = connection.getresponse().read().decode().splitlines()
-        finally:
-            connection.close()
+        lines = self._admin("GET", "/metrics").decode().splitlines()
         samples = [line.rpartition(" ") for line in lines if line.partition("{")[0].partition(" ")[0] == name]
         return sum(float(value) for _, _, value in samples)
+
+    def api(self, method: str, path: str, body: object = None) -> None:
+        """Call the admin API; RuntimeError when it refuses."""
+        self._admin(method, f"/api/v1/{path}", json.dumps(body))
+
+    def _admin(self, method: str, path: str, body: str | None = None) -> bytes:
+        token = (self.data / "admin-token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.control_port, timeout=10)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise RuntimeError(f"{method} {path}: {answer.status} {content.decode(errors='replace')}")
+        return content
 
     def _environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")}

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 from hookline.bench.waiting import wait_until
@@ -17,6 +18,7 @@ from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 
 REACHED_SECONDS = 90.0
 RESTARTS_MAX = 20
+REPLAYED = timedelta(seconds=1)
 SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
@@ -46,6 +48,13 @@ def wake_once_detached(scene: Scene) -> None:
     scene.ledger.sinks[0].wake()
 
 
+def ask_for_replay(scene: Scene) -> None:
+    """Send what came in a moment ago once more."""
+    scene.service.wait_ready()
+    since = datetime.now(UTC) - REPLAYED
+    scene.service.api("POST", "replays", {"destination": "crm1", "from": since.isoformat()})
+
+
 # What must be so, and what must happen after the start, for a point to be passed; the others are passed by any load.
 BEFOREHAND: dict[str, Callable[[Scene], None]] = {
     "journal.recovery_cut_saved": tear_the_tail,
@@ -56,6 +65,7 @@ BEFOREHAND: dict[str, Callable[[Scene], None]] = {
 AFTER_START: dict[str, Callable[[Scene], None]] = {
     "deliver.catching_up": wake_once_detached,
     "deliver.attached_again": wake_once_detached,
+    "deliver.replay_opened": ask_for_replay,
 }
 PASSAGE = {
     "journal.after_write_before_sync": 40,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 from pathlib import Path
 
 import pytest
 
 from hookline.bench.crash.ledger import Ledger
+from tests.service.waiting import wait_until
 
 
 @pytest.fixture
@@ -47,3 +49,24 @@ def test_only_the_last_request_of_a_cut_connection_may_come_again(ledger: Ledger
     assert not ledger.repeats_were_in_flight()
     write(tmp_path, "received-0-last", "b")
     assert ledger.repeats_were_in_flight()
+
+
+def test_a_replay_is_answered_and_not_counted(tmp_path: Path) -> None:
+    """What is sent once more on purpose is no duplicate, and makes good no loss."""
+    with Ledger(tmp_path) as ledger:
+        port = ledger.sinks[0].port
+        wait_until(lambda: posted(port, "a", {"X-Hookline-Replay": "1"}) == 200, what="the sink answers")
+        assert posted(port, "b", {}) == 200
+        assert ledger.sinks[0].counts() == {"b": 1}
+
+
+def posted(port: int, message_id: str, headers: dict[str, str]) -> int:
+    """The status that a delivery is answered with, 0 while nobody listens."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", "/hook", b"{}", {"X-Message-Id": message_id, **headers})
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()

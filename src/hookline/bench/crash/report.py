@@ -28,7 +28,12 @@ and the receivers are processes of their own. The sender writes down what was ac
 as an SDK does; the receivers write down what they get. At the end these files are joined. **Lost** is what was
 acknowledged and never arrived; **twice** is what arrived more than once. Hookline promises at least once: a crash may
 repeat what was on the wire when it struck, and a power cut what was delivered since the last checkpoint that had
-reached the disk. Restart is the time from the start of the command until all roles are ready."""
+reached the disk. Restart is the time from the start of the command until all roles are ready.
+
+The power is cut by having the kernel shut down the file system under the data folder (ext4 on a loop device), so that
+nothing more is written back; what was acknowledged before that call counts. In the control run every fsync is answered
+with success and not done, by `strace`, which also makes calls fail. The full disk is a small tmpfs, filled again
+whenever something gives back room. The clock that jumps is that of the service alone, by `libfaketime`."""
 
 BOUNDS = """\
 No loss in *n* cycles is no proof that there is never one; it says, with 95 % confidence, that fewer than 3 / *n* of the

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.service.cli.conftest import environment
+from tests.service.waiting import wait_until
+
+TERMINATED = 143
 
 
 def test_it_measures_a_real_service_and_counts_losses(tmp_path: Path) -> None:
@@ -37,3 +41,13 @@ def test_the_isolation_report_counts_and_writes_a_page(tmp_path: Path) -> None:
         assert (figures["healthy_missing"], figures["healthy_duplicates"], figures["refused"]) == (0, 0, 0)
         assert all(sick["expected"] and not sick["missing"] for sick in figures["recoveries"])
     assert (tmp_path / "reports" / "isolation.md").read_text().startswith("# Isolation report\n")
+
+
+def test_ended_early_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    """SIGTERM in the middle of a report ends the service it started, and its folder is gone."""
+    line = [sys.executable, "-m", "hookline.cli.main", "bench", "isolation"]
+    with subprocess.Popen(line, cwd=tmp_path, env={**environment(), "TMPDIR": str(tmp_path)}) as bench:
+        wait_until(lambda: list(tmp_path.glob("hookline-bench-*/service/data/admin-token")), what="the service runs")
+        bench.send_signal(signal.SIGTERM)
+        assert bench.wait(60) == TERMINATED
+    assert list(tmp_path.glob("hookline-bench-*")) == []

@@ -509,9 +509,7 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
 
 @app.command(group=SERVICE)
 def bench(
-    scenario: Literal[
-        "collect", "deliver", "e2e", "idle", "backlog", "compare", "all", "isolation", "crash"
-    ] = "all",
+    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "compare", "all", "isolation", "crash"] = "all",
     /,
     *,
     seconds: float | None = None,

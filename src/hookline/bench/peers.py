@@ -21,10 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hookline.bench import receiver
+from hookline.bench.connections import SECRET
 from hookline.bench.event import ID_PREFIX, event
 from hookline.bench.ledger import Ledger
 from hookline.bench.machine import tool
-from hookline.bench.service import SECRET, free_port
+from hookline.bench.service import free_port
 
 JOBS_PER_SECOND = 4_000
 """How many jobs are put into a queue per second of measuring; one that empties sooner is measured until then."""

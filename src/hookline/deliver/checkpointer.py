@@ -8,6 +8,7 @@ sending stops: nothing is forgotten and memory stays bounded.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 from hookline.database.sqlite import engine as sqlite
@@ -22,6 +23,9 @@ from hookline.outcomes import places
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
+
+SYNC_SECONDS = 1.0
+"""How far a power cut may set back what is known of deliveries."""
 
 
 class Checkpointer:
@@ -42,11 +46,13 @@ class Checkpointer:
         self._ring_position = 0
         self._log = logger()
         self._failing = False
+        self._unsynced = False
+        self._synced_seconds = 0.0
 
     async def tick(self) -> None:
         """Save if anything changed; return when it is saved or has failed."""
         if self.committing is None:
-            if not self._is_dirty():
+            if not (self._is_dirty() or self._must_sync()):
                 return
             self.committing = self._gather()
         batch = self.committing
@@ -93,7 +99,20 @@ class Checkpointer:
     def _commit(self, batch: Batch) -> None:
         crash_point("deliver.before_checkpoint")
         self._store.commit(batch)
+        self._unsynced = True
         crash_point("deliver.after_checkpoint")
+        if self._must_sync():
+            self._sync()
+
+    def _must_sync(self) -> bool:
+        return self._unsynced and self._engine.clock.monotonic() - self._synced_seconds >= SYNC_SECONDS
+
+    def _sync(self) -> None:
+        """Bound what a power cut takes back, and so what is sent again after it; off the event loop."""
+        self._synced_seconds = self._engine.clock.monotonic()
+        with contextlib.suppress(OSError):  # the next one may succeed, and what is at stake are repeats
+            self._store.sync()
+            self._unsynced = False
 
     def _is_dirty(self) -> bool:
         engine = self._engine

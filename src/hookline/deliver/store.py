@@ -6,6 +6,8 @@ cut may take back the last checkpoints as a whole, never reorder them, and the j
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -51,6 +53,7 @@ class DeliverStore:
     """Reads on the event loop, one writing connection used by the checkpoint's thread."""
 
     def __init__(self, path: Path) -> None:
+        self._log = path.with_name(path.name + "-wal")
         self._write = connect(path, synchronous="NORMAL")
         self._read = connect(path, read_only=True)
         # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
@@ -277,6 +280,16 @@ class DeliverStore:
             'DELETE FROM lane_filters WHERE partition = ? AND "offset" < ? AND version = 0',
         ):
             cursor.execute(statement, (partition, offset))
+
+    def sync(self) -> None:
+        """Bring what was committed to the disk, so that a power cut takes back a moment and not all since SQLite's own
+        checkpoint; raise OSError when the disk refuses."""
+        with contextlib.suppress(FileNotFoundError):  # no log: everything is in the file, and SQLite synced that
+            descriptor = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                getattr(os, "fdatasync", os.fsync)(descriptor)
+            finally:
+                os.close(descriptor)
 
     def close(self) -> None:
         """Close both connections."""

@@ -83,10 +83,14 @@ class Service:
             raise RuntimeError(f"apply failed: {done.stdout}{done.stderr}")
 
     def start(self) -> None:
-        """Start the service and wait until the roles are ready."""
+        """Start the service and wait until the roles are ready; when that fails or is ended, nothing is left."""
         began = time.monotonic()
-        self.launch()
-        self.wait_ready()
+        try:
+            self.launch()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
         self.start_seconds = time.monotonic() - began
 
     def launch(self) -> None:

@@ -43,6 +43,12 @@ def test_the_isolation_report_counts_and_writes_a_page(tmp_path: Path) -> None:
     assert (tmp_path / "reports" / "isolation.md").read_text().startswith("# Isolation report\n")
 
 
+def processes_naming(folder: Path) -> list[str]:
+    """The command lines in which a folder occurs."""
+    listed = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if str(folder) in line]
+
+
 def test_ended_early_it_leaves_nothing_behind(tmp_path: Path) -> None:
     """SIGTERM in the middle of a report ends the service it started, and its folder is gone."""
     line = [sys.executable, "-m", "hookline.cli.main", "bench", "isolation"]
@@ -51,3 +57,4 @@ def test_ended_early_it_leaves_nothing_behind(tmp_path: Path) -> None:
         bench.send_signal(signal.SIGTERM)
         assert bench.wait(60) == TERMINATED
     assert list(tmp_path.glob("hookline-bench-*")) == []
+    wait_until(lambda: not processes_naming(tmp_path), what="no process is left")

@@ -84,9 +84,10 @@ class Registry:
         for lane in list(self._draining):
             if lane.closed:
                 self._draining.discard(lane)
+            elif lane.is_drained:
+                self._engine.open_lanes.add(lane)
             else:
                 self._feeder.room(lane)
-                self._engine.open_lanes.add(lane)
 
     def _join(self, lane: Lane) -> None:
         if lane.start.until is not None:

@@ -112,6 +112,10 @@ class Ledger:
         """How many events were acknowledged so far."""
         return self._lines.count()
 
+    @property
+    def _fewest_received(self) -> int:
+        return min(sink.received for sink in self.sinks)
+
     def start_load(self, port: int, events_per_second: int = 2_000, padding_bytes: int = 100) -> None:
         """Send to the collection port from now on, in place of a sender that a failed test left behind."""
         self._kill_load()
@@ -150,8 +154,10 @@ class Ledger:
     def settled(self, seconds: float = SETTLE_SECONDS) -> Balance:
         """Wait until nothing acknowledged is missing any more (or time is up) and return the balance."""
         try:
-            enough = lambda: min(sink.received for sink in self.sinks) >= self.acknowledged  # noqa: E731
-            wait_until(enough, seconds, "as many requests as acknowledgements")
+            # Counting is cheaper than balancing: first as many, then each of them.
+            wait_until(
+                lambda: self._fewest_received >= self.acknowledged, seconds, "as many requests as acknowledgements"
+            )
             wait_until(lambda: not self.balance().lost, seconds, "each of them")
         except TimeoutError:
             pass  # the balance tells what is missing

@@ -94,8 +94,11 @@ def _one_cut(scene: Scene, disk: loop_disk.LoopDisk, synchronised: bool) -> set[
 
 def _settle_besides(scene: Scene, doubtful: set[str]) -> None:
     """Wait until everything has arrived that was acknowledged for certain."""
-    certain = lambda: all(entry.partition(" ")[0] in doubtful for entry in scene.ledger.balance().lost)  # noqa: E731
+
+    def is_certain_there() -> bool:
+        return all(entry.partition(" ")[0] in doubtful for entry in scene.ledger.balance().lost)
+
     try:
-        wait_until(certain, CONTROL_SETTLE_SECONDS * 9, "what was acknowledged before the cuts")
+        wait_until(is_certain_there, CONTROL_SETTLE_SECONDS * 9, "what was acknowledged before the cuts")
     except TimeoutError:
         pass  # the balance tells what is missing

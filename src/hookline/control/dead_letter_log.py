@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.read_only import ReadOnly
+from hookline.events.timestamps import iso
 from hookline.replays.letters import LETTERS_MAX, LetterFilter
 from hookline.replays.model import replay_id
 
@@ -64,8 +64,7 @@ class DeadLetterLog:
     """Reads the table; before deliver's first start there is none, which is the same as empty."""
 
     def __init__(self, data_path: Path) -> None:
-        self._path = data_path / "deliver.db"
-        self._connection: Connection | None = None
+        self._database = ReadOnly(data_path / "deliver.db")
 
     def newest(self, limit: int, before_id: int | None, wanted: LetterFilter) -> list[DeadLetter]:
         """At most ``limit`` dead letters older than ``before_id`` that the filter asks for."""
@@ -149,23 +148,11 @@ class DeadLetterLog:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def _rows(self, query: str, values: Any = ()) -> list[Any]:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._path, read_only=True)
-            except OperationalError:
-                return []
-        return self._connection.execute(query, values).fetchall()
-
-
-def iso(milliseconds: int) -> str:
-    """Milliseconds since the epoch as ISO 8601 with milliseconds and Z."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
+        connection = self._database.open()
+        return [] if connection is None else connection.execute(query, values).fetchall()
 
 
 def _letter(row: tuple[Any, ...]) -> DeadLetter:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.control.dead_letter_log import iso
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import Connection
+from hookline.events.timestamps import iso
 
 RECENT_ATTEMPTS_MAX = 500
 """Failed attempts looked at for each destination's latest one."""
@@ -34,12 +35,11 @@ class DestinationHealth:
     """Reads deliver's database; before deliver's first start every destination is simply well."""
 
     def __init__(self, data_path: Path) -> None:
-        self._path = data_path / "deliver.db"
-        self._connection: Connection | None = None
+        self._database = ReadOnly(data_path / "deliver.db")
 
     def of_lanes(self, lanes: dict[str, int]) -> dict[str, Health]:
         """The health of destinations, given the lane number of each that is enabled."""
-        connection = self._open()
+        connection = self._database.open()
         if connection is None:
             return dict.fromkeys(lanes, Health())
         detached = {lane for (lane,) in connection.execute("SELECT DISTINCT lane FROM lanes")}
@@ -60,17 +60,7 @@ class DestinationHealth:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _open(self) -> Connection | None:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._path, read_only=True)
-            except OperationalError:
-                return None
-        return self._connection
+        self._database.close()
 
 
 def _count(connection: Connection, query: str, value: int | str) -> int:

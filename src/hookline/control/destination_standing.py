@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.connections.model import Destination, Lane
 from hookline.connections.state import Stored
-from hookline.control.dead_letter_log import iso
+from hookline.events.timestamps import iso
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalError
 from hookline.journal.record import Record

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from hookline.connections.model import Pause
 from hookline.connections.store import ChangeRefused, Store
 from hookline.control.journal_ends import journal_ends
-from hookline.database.sqlite import Connection, OperationalError, connect, engine
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import engine
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -31,7 +32,7 @@ class LaneWatch:
         self._store = store
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
-        self._connection: Connection | None = None
+        self._database = ReadOnly(settings.data_path / "deliver.db")
 
     def resumed(self, destination: str) -> None:
         """A person has resumed it a moment ago."""
@@ -50,7 +51,7 @@ class LaneWatch:
         """Pause what is gone; return which destinations that were."""
         now = self._monotonic()
         self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
-        gone, drained = self._lanes("gone"), self._lanes("drained")
+        gone, drained = self._lanes().values()
         paused: list[str] = []
         for stored in self._store.destinations() if gone or drained else ():
             lane, id = stored.lane, stored.object.id
@@ -71,15 +72,13 @@ class LaneWatch:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
-    def _lanes(self, state: str) -> set[int]:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._settings.data_path / "deliver.db", read_only=True)
-            except OperationalError:
-                return set()
-        rows = self._connection.execute("SELECT DISTINCT lane FROM lanes WHERE state = ?", (state,))
-        return {lane for (lane,) in rows}
+    def _lanes(self) -> dict[str, set[int]]:
+        """The lanes that deliver says are gone, and those that it says are drained."""
+        found: dict[str, set[int]] = {"gone": set(), "drained": set()}
+        connection = self._database.open()
+        query = "SELECT DISTINCT state, lane FROM lanes WHERE state IN ('gone', 'drained')"
+        for state, lane in connection.execute(query) if connection is not None else ():
+            found[state].add(lane)
+        return found

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.control.conditions.finding import Finding, OpenNotice
-from hookline.control.dead_letter_log import iso
 from hookline.database.sqlite import connect
+from hookline.events.timestamps import iso
 from hookline.telemetry.notices import KINDS, sentence
 
 RESOLVED_KEPT_MAX = 1_000

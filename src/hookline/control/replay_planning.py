@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from hookline.connections.model import Destination, Offsets
-from hookline.control.dead_letter_log import DeadLetterLog, iso
+from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.letter_places import letter_places
 from hookline.events.fingerprint import fingerprint
+from hookline.events.timestamps import iso
 from hookline.index import lookup
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalCorrupt, OffsetExpired

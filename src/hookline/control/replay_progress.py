@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.read_only import ReadOnly
 
 SPEED_SECONDS = 30.0
 """The speed of a replay is that of its last so many seconds."""
@@ -30,19 +30,16 @@ class ReplayProgress:
     """Reads the counts, and remembers a few for the speed. Times are monotonic seconds."""
 
     def __init__(self, data_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = data_path / "deliver.db"
+        self._database = ReadOnly(data_path / "deliver.db")
         self._clock = clock
-        self._connection: Connection | None = None
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 
     def of(self, lane: int) -> Progress | None:
         """The counts of a replay; None before it begins."""
-        if self._connection is None:
-            try:
-                self._connection = connect(self._path, read_only=True)
-            except OperationalError:
-                return None
-        row = self._connection.execute(
+        connection = self._database.open()
+        if connection is None:
+            return None
+        row = connection.execute(
             "SELECT state, delivered, failed, started_at, ended_at, reason,"
             " (SELECT count(*) FROM retries WHERE retries.lane = replays.lane) FROM replays WHERE lane = ?",
             (lane,),
@@ -70,6 +67,4 @@ class ReplayProgress:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()

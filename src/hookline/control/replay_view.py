@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from hookline.control.dead_letter_log import iso
 from hookline.control.replay_planner import DryRun
 from hookline.control.replay_planning import SampleEvent
 from hookline.control.services import Services
+from hookline.events.timestamps import iso
 from hookline.replays.model import IN_FLIGHT_MAX, Replay, ReplayRequest
 
 ANSWER_SECONDS_GUESSED = 0.05

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.read_only import ReadOnly
 
 By = Literal["day", "month"]
 EPOCH = date(1970, 1, 1)
@@ -25,12 +25,11 @@ class UsageLog:
     """Reads the table; before deliver's first start there is none, which is the same as empty."""
 
     def __init__(self, data_path: Path) -> None:
-        self._path = data_path / "deliver.db"
-        self._connection: Connection | None = None
+        self._database = ReadOnly(data_path / "deliver.db")
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> list[UsageCount]:
         """The counts of these days by period and source, newest period first."""
-        connection = self._open()
+        connection = self._database.open()
         if connection is None:
             return []
         rows = connection.execute(
@@ -49,14 +48,4 @@ class UsageLog:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _open(self) -> Connection | None:
-        if self._connection is None:
-            try:
-                self._connection = connect(self._path, read_only=True)
-            except OperationalError:
-                return None
-        return self._connection
+        self._database.close()

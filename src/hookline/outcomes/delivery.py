@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import msgspec
 
 from hookline.connections.model import Destination
 from hookline.database.sqlite import Connection, connect
+from hookline.events.timestamps import iso
 from hookline.outcomes import places
 from hookline.outcomes.filter_rules import EventRules
 from hookline.outcomes.outcome import Outcome, from_number
@@ -317,7 +318,7 @@ def _failed_attempts(connection: Connection, lane: int, partition: int, offset: 
         (partition, offset, lane),
     )
     return [
-        Attempt(number, url, _iso(at), Outcome(outcome), status, error or None, ms, _iso(next_at) if next_at else None)
+        Attempt(number, url, iso(at), Outcome(outcome), status, error or None, ms, iso(next_at) if next_at else None)
         for number, url, at, outcome, status, error, ms, next_at in rows
     ]
 
@@ -330,12 +331,8 @@ def _merge(failed: list[Attempt], results: list[Entry], destination: Destination
     for entry in results:
         outcome, status = from_number(entry.result)
         url = webhooks[entry.url_index].url if entry.url_index < len(webhooks) else ""
-        yield Attempt(number, url, _iso(entry.at_ms), outcome, status, None, entry.milliseconds, None)
+        yield Attempt(number, url, iso(entry.at_ms), outcome, status, None, entry.milliseconds, None)
 
 
-def _ms(iso: str) -> int:
-    return round(datetime.fromisoformat(iso).timestamp() * 1000)
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

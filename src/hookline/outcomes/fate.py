@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Lane, Snapshot
 from hookline.database.sqlite import Connection, connect
 from hookline.events.fingerprint import fingerprint
+from hookline.events.timestamps import iso
 from hookline.index import lookup
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
@@ -118,7 +118,7 @@ class Fates:
             source=record.source,
             type=record.type,
             user_id=_user_of(record),
-            received_at=_iso(record.received_at),
+            received_at=iso(record.received_at),
             duplicates=max(repeats, self._deliveries.duplicates(partition, offset)),
             fate=summary,
             rejection=Rejection(record.rejection.code, record.rejection.message) if record.rejection else None,
@@ -245,10 +245,6 @@ def _raw(record: Record) -> msgspec.Raw:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return msgspec.Raw(msgspec.json.encode(record.body.decode("utf-8", "replace")))
     return msgspec.Raw(record.body)
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 __all__ = ["Attempt", "DestinationFate", "EventFate", "Fates", "Rejection"]

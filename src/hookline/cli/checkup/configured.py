@@ -18,7 +18,7 @@ from hookline.connections.secrets import SecretMissing, is_reference, resolve, r
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
-from hookline.control.read_only import ReadOnly
+from hookline.database.read_only import ReadOnly
 from hookline.deliver.guard import Guard
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}

@@ -11,7 +11,7 @@ from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.cli.options import ROLES
-from hookline.control.read_only import ReadOnly
+from hookline.database.read_only import ReadOnly
 from hookline.settings import parse_listen
 
 ANSWER_SECONDS_MAX = 3.0

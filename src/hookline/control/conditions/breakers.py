@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.dead_letter_log import iso
-from hookline.control.read_only import ReadOnly
+from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
+from hookline.events.timestamps import iso
 
 ATTEMPTS_LOOKED_AT_MAX = 500
 """Failed attempts read, newest first, to say why breakers are open."""

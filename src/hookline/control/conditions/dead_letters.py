@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.read_only import ReadOnly
+from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
 
 WINDOW_MS = 3_600_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hookline.connections.model import Pause
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.dead_letter_log import iso
+from hookline.events.timestamps import iso
 
 
 class Pauses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.dead_letter_log import iso
+from hookline.events.timestamps import iso
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 DOWN_MS = 30_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.control.dead_letter_log import iso
 from hookline.control.source_activity import SourceActivity
+from hookline.events.timestamps import iso
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 SOURCE_LAST_EVENT = "hookline_collect_source_last_event_seconds"

@@ -1,0 +1,1 @@
+"""The ways events leave the process, one module each."""

@@ -1,0 +1,98 @@
+"""Each call becomes a line of a log file, for ``hookline-upload``. Nothing is kept in memory, and no thread is made.
+
+A call returns when its line is written: the end of the process, however it comes, loses nothing. The system brings the
+file to the disk when it sees fit, so a power cut may lose the last half minute.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from hookline_client.errors import CODES
+from hookline_client.ledger import Ledger
+from hookline_client.log_file import LOCK_WAIT_SECONDS, LogFile
+from hookline_client.options import Options
+from hookline_client.receipts import Message
+
+
+class File:
+    """Appends messages to ``options.filename``."""
+
+    def __init__(self, options: Options, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._log = LogFile(options.filename)
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        # Re-entrant: a handler, a destructor or a signal may track in the middle of a call of the same thread.
+        self._lock = threading.RLock()
+        self._is_writing = False
+        self._waiting: deque[Message] = deque()
+
+    def enqueue(self, message: Message) -> bool:
+        """Write a message to the file; False when that failed."""
+        if not self._lock.acquire(timeout=LOCK_WAIT_SECONDS):
+            self._ledger.dropped((message,), "file_busy", CODES["file_busy"])
+            return False
+        try:
+            self._waiting.append(message)
+            if self._is_writing:  # this thread is in the middle of a line already: it goes on with this one
+                return True
+            written, failed = self._write()
+        finally:
+            self._lock.release()
+        self._ledger.handed_over(written)
+        for lost, code, reason in failed:
+            self._ledger.dropped((lost,), code, reason)
+        return all(lost is not message for lost, _, _ in failed)
+
+    def flush(self, timeout: float | None) -> int:
+        """Nothing ever waits."""
+        return 0
+
+    def close(self, timeout: float) -> int:
+        """Close the file."""
+        with self._lock:
+            self._closed = True
+            self._log.close()
+        return 0
+
+    def before_fork(self) -> None:
+        """Nothing to do: the child begins anew."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing to undo."""
+
+    def after_fork_in_child(self) -> None:
+        """Open the file anew: the lock of an open file belongs to parent and child together."""
+        self._begin()
+        self._log.close()
+
+    def _write(self) -> tuple[list[Message], list[tuple[Message, str, str]]]:
+        written, failed = [], []
+        self._is_writing = True
+        try:
+            while self._waiting:
+                message = self._waiting.popleft()
+                code, reason = self._append(message[1])
+                if code:
+                    failed.append((message, code, reason))
+                else:
+                    self._ledger.queued()
+                    written.append(message)
+        finally:
+            self._is_writing = False
+        return written, failed
+
+    def _append(self, line: bytes) -> tuple[str, str]:
+        if self._closed:
+            return "closed", CODES["closed"]
+        try:
+            self._log.append(line)
+        except TimeoutError as error:
+            return "file_busy", f"{CODES['file_busy']} ({error})"
+        except OSError as error:
+            return "file_failed", f"{CODES['file_failed']} ({error})"
+        return "", ""

@@ -1,0 +1,67 @@
+"""A directory in which the processes of an application keep their events until the service has acknowledged them.
+
+``DIRECTORY/KEY/BOX/``: KEY is made of the write key, so that no event is ever sent with another source's key; each
+process has a box of its own. A box whose process is gone is adopted by any other that spools with the same write key.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import time
+
+from hookline_client.spool.box import FOLDER_MODE, Box
+
+INFANT_SECONDS_MAX = 3600.0
+"""A box takes milliseconds to make; one that is older than this without being visible never will be."""
+
+
+class Spool:
+    """The spool of one write key, and this process's box in it. ``append`` from any thread, the rest from one."""
+
+    def __init__(self, directory: str, write_key: str, bytes_max: int) -> None:
+        self._folder = os.path.join(directory, hashlib.sha256(write_key.encode()).hexdigest()[:16])
+        self._bytes_max = bytes_max
+        self.box: Box | None = None
+
+    def append(self, line: bytes) -> None:
+        """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
+        if self.box is None:
+            os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+            self.box = Box.create(self._folder)
+        if self.box.waiting_bytes + len(line) >= self._bytes_max:
+            raise OSError(errno.ENOBUFS, f"{self._bytes_max:,} bytes wait in it already", self._folder)
+        self.box.append(line)
+
+    def adopt(self) -> Box | None:
+        """Take over the oldest box whose process is gone; None when there is none."""
+        try:
+            names = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return None
+        for name in names:
+            folder = os.path.join(self._folder, name)
+            if name.startswith("."):
+                _remove_infant(folder)
+            elif self.box is None or folder != self.box.folder:
+                adopted = Box.adopt(folder)
+                if adopted is not None:
+                    return adopted
+        return None
+
+    def forget(self) -> None:
+        """In a child after fork: the box is its parent's."""
+        box, self.box = self.box, None
+        if box is not None:
+            box.forget()
+
+
+def _remove_infant(folder: str) -> None:
+    try:
+        if time.time() - os.stat(folder).st_mtime > INFANT_SECONDS_MAX:
+            for name in os.listdir(folder):
+                os.unlink(os.path.join(folder, name))
+            os.rmdir(folder)
+    except OSError:  # another process was quicker
+        pass

@@ -1,0 +1,250 @@
+"""Forks and ends of processes: nothing is lost, nothing is sent twice, nothing is held up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from programs import run, run_file
+from scripted_service import Reply, ScriptedService
+
+START = "import sys, os\nfrom hookline_client import Client\n"
+
+
+def sent(service: ScriptedService) -> Counter[str]:
+    """How often each event arrived, by name."""
+    return Counter(event["event"] for event in service.events)
+
+
+def test_the_end_of_a_process_sends_what_waits(service: ScriptedService) -> None:
+    """Without close or flush, and with a client that nobody holds any more."""
+    run(START + "c = Client('wk', endpoint=sys.argv[1]); c.track('u', 'A')\n"
+        "Client('wk', endpoint=sys.argv[1]).track('u', 'B')", service.url)  # fmt: skip
+    assert sent(service) == {"A": 1, "B": 1}
+
+
+def test_events_of_an_exit_handler_are_sent(service: ScriptedService) -> None:
+    """Even the first of a client: newer Pythons start no thread any more then."""
+    program = "import atexit\nc = Client('wk', endpoint=sys.argv[1])\natexit.register(lambda: c.track('u', 'Bye'))"
+    run(START + program, service.url)
+    assert sent(service) == {"Bye": 1}
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip"])
+def test_the_end_of_a_process_is_bounded(fault: str) -> None:
+    """A service that hangs holds it for the exit timeout: with 0.1 s instead of the 3000 s an exchange may take."""
+    with ScriptedService(*[Reply(fault=fault)] * 5) as service:
+        program = "c = Client('wk', endpoint=sys.argv[1], timeout=3000, exit_timeout=0.1); c.track('u', 'A')"
+        assert run(START + program, service.url).stderr.count("closed") == 0
+
+
+def test_the_end_of_a_process_without_a_service_is_bounded() -> None:
+    """No deadlock, and nothing on stderr: whoever wants to know has a handler or a log."""
+    program = (
+        "c = Client('wk', endpoint='http://127.0.0.1:1', exit_timeout=0.1)\nfor _ in range(500): c.track('u', 'A')"
+    )
+    ended = run(START + program)
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_many_clients_delay_the_end_no_longer_than_one() -> None:
+    """Twenty whose service hangs, with 2 s each: they share the time."""
+    with ScriptedService(*[Reply(fault="hang")] * 20) as service:
+        program = """
+import time, atexit
+began = []
+atexit.register(lambda: print(time.monotonic() - began[0]))  # runs after the library's, which is registered later
+clients = [Client('wk', endpoint=sys.argv[1], timeout=3000, flush_at=1) for _ in range(20)]
+for c in clients: c.track('u', 'A')
+began.append(time.monotonic())
+"""
+        assert float(run(START + program, service.url).stdout) < 20 * 2.0
+
+
+def test_sigterm_is_left_alone(service: ScriptedService) -> None:
+    """The default still kills; a program's own handler is still the program's."""
+    program = (
+        START
+        + """
+import signal
+before = signal.getsignal(signal.SIGTERM)
+c = Client('wk', endpoint=sys.argv[1]); c.track('u', 'A'); c.flush()
+assert signal.getsignal(signal.SIGTERM) is before
+os.kill(os.getpid(), signal.SIGTERM)
+signal.pause()
+"""
+    )
+    assert run(program, service.url, check=False).returncode == -15
+
+
+def test_a_forked_child_sends_its_own_and_not_its_parents(service: ScriptedService) -> None:
+    """As with gunicorn --preload: the client is made before the fork, with events in its queue."""
+    program = (
+        START
+        + """
+c = Client('wk', endpoint=sys.argv[1])
+c.track('u', 'Before')
+for number in range(3):
+    if os.fork() == 0:
+        assert c.stats.queued == 0
+        c.track('u', f'Child {number}')
+        assert c.flush().accepted == 1
+        os._exit(0)
+for _ in range(3):
+    assert os.wait()[1] == 0
+c.track('u', 'After')
+assert c.flush().accepted == 2
+"""
+    )
+    run(program, service.url)
+    assert sent(service) == {"Before": 1, "Child 0": 1, "Child 1": 1, "Child 2": 1, "After": 1}
+
+
+def test_a_child_does_not_use_its_parents_connection(service: ScriptedService) -> None:
+    """Two processes on one connection would mix their requests."""
+    program = (
+        START
+        + """
+c = Client('wk', endpoint=sys.argv[1])
+c.track('u', 'A'); c.flush()
+if os.fork() == 0:
+    c.track('u', 'B'); c.flush(); os._exit(0)
+os.wait()
+c.track('u', 'C'); c.flush()
+"""
+    )
+    run(program, service.url)
+    assert {event["event"]: post.connection for post in service.posts for event in post.batch} == {
+        "A": 1,
+        "B": 2,
+        "C": 1,
+    }
+
+
+def test_message_ids_differ_between_processes(service: ScriptedService) -> None:
+    """A child that went on with its parent's ids would have its events dropped as repeats."""
+    program = (
+        START
+        + """
+c = Client('wk', endpoint=sys.argv[1])
+for _ in range(4):
+    if os.fork() == 0:
+        for _ in range(50): c.track('u', 'A')
+        c.flush(); os._exit(0)
+for _ in range(4): os.wait()
+"""
+    )
+    run(program, service.url)
+    assert len({event["messageId"] for event in service.events}) == len(service.events) == 200
+
+
+def test_forks_while_threads_track(service: ScriptedService) -> None:
+    """A fork in the middle of other threads' calls leaves no lock held in the child, and the parent loses nothing."""
+    program = (
+        START
+        + """
+import threading
+c = Client('wk', endpoint=sys.argv[1], flush_at=10, batch_size=50)
+threads = [threading.Thread(target=lambda: [c.track('u', 'Parent') for _ in range(400)]) for _ in range(4)]
+for t in threads: t.start()
+for _ in range(10):
+    if os.fork() == 0:
+        c.track('u', 'Child')
+        os._exit(0 if c.flush(30).accepted == 1 else 1)
+for _ in range(10): assert os.wait()[1] == 0
+for t in threads: t.join()
+assert c.flush(30).waiting == 0
+"""
+    )
+    run(program, service.url)
+    assert sent(service) == {"Parent": 1600, "Child": 10}
+
+
+def test_a_wrong_consumer_of_the_programs_own_hurts_no_other_client(service: ScriptedService) -> None:
+    """It knows nothing of forks and raises at the end: the clients made before and after it go on all the same."""
+    program = (
+        START
+        + """
+class Wrong:
+    def enqueue(self, message): return True
+    def flush(self, timeout): return 0
+    def close(self, timeout): raise OSError('wrong')
+c = Client('wk', endpoint=sys.argv[1])
+wrong = Client('wk', consumer=lambda options, ledger: Wrong())
+d = Client('wk', endpoint=sys.argv[1])
+child = os.fork()
+name = 'Parent' if child else 'Child'
+c.track('u', name); d.track('u', name)
+if child: assert os.waitpid(child, 0)[1] == 0
+else:
+    c.flush(); d.flush(); os._exit(0)
+"""
+    )
+    run(program, service.url)
+    assert sent(service) == {"Parent": 2, "Child": 2}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_flush_at_their_end(service: ScriptedService, method: str, tmp_path: Path) -> None:
+    """They end without the interpreter's exit handlers."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        START
+        + f"""
+import multiprocessing
+c = Client('wk', endpoint=sys.argv[1])
+def work(number):
+    c.track('u', f'Child {{number}}')
+if __name__ == '__main__':
+    context = multiprocessing.get_context({method!r})
+    children = [context.Process(target=work, args=(n,)) for n in range(2)]
+    for child in children: child.start()
+    for child in children: child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+"""
+    )
+    run_file(program, service.url)
+    assert sent(service) == {"Child 0": 1, "Child 1": 1}
+
+
+def test_debug_analytics_turns_logging_on(service: ScriptedService) -> None:
+    """SPEC.md 2.4: through logging, to stderr when the program has set up nothing else."""
+    program = START + "c = Client('wk', endpoint=sys.argv[1]); c.track('u', 'A'); c.close()"
+    assert '"event":"A"' in run(program, service.url, DEBUG="analytics").stderr
+    assert '"event":"A"' in run(program, service.url, DEBUG="http,analytics").stderr
+    assert run(program, service.url, DEBUG="http").stderr == ""
+    own = "import logging; logging.basicConfig(format='own %(message)s')\n"
+    assert run(own + program, service.url, DEBUG="analytics").stderr.startswith("own track")
+
+
+def test_a_missing_key_is_a_line_in_the_log_and_nothing_more() -> None:
+    """A program without its configuration still runs."""
+    program = "import logging; logging.basicConfig()\n" + START
+    ended = run(program + "c = Client(); print(c.track('u', 'A'), c.flush().ok, c.close().ok)")
+    assert ended.stdout == "None True True\n"
+    assert "write key" in ended.stderr
+
+
+def test_importing_is_quick_and_takes_only_the_standard_library() -> None:
+    """Under 30 ms of CPU, the best of some; on a busy machine, less than a module that all others import.
+
+    What takes long is imported when it is needed.
+    """
+    program = """
+import sys, time
+before, began = set(sys.modules), time.process_time()
+import {}
+milliseconds = (time.process_time() - began) * 1000
+new = {{name.partition(".")[0] for name in set(sys.modules) - before}}
+late = {{"http", "ssl", "asyncio", "logging", "gzip", "dataclasses", "multiprocessing"}} & new
+foreign = {{name for name in new if name not in sys.stdlib_module_names}} - {{"hookline_client"}}
+print(milliseconds, late or "none", foreign or "none")
+"""
+    ours, others = (
+        [run(program.format(name), PYTHONDONTWRITEBYTECODE="").stdout.split() for _ in range(8)]
+        for name in ("hookline_client", "http.client")
+    )
+    assert {tuple(end[1:]) for end in ours} == {("none", "none")}
+    assert min(float(end[0]) for end in ours) < max(30.0, min(float(end[0]) for end in others))

@@ -1,0 +1,1 @@
+"""The clients against a real Hookline."""

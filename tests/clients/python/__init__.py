@@ -1,0 +1,1 @@
+"""The Python library against a real Hookline."""

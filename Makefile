@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench lock clean
+.PHONY: help setup run test lint format bench reference tour lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,20 +13,27 @@ run: .venv/.ready ## Start Hookline on ./hookline-data with a first source; Ctrl
 
 test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace and faketime first where they are missing)
 	@sh scripts/test-needs.sh
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
-	@.venv/bin/ruff format --check src tests examples
-	@.venv/bin/ruff check src tests examples
+	@.venv/bin/ruff format --check src tests examples clients
+	@.venv/bin/ruff check src tests examples clients
 	@.venv/bin/mypy
+	@.venv/bin/mypy --config-file clients/python/pyproject.toml
 	@.venv/bin/lint-imports
 
 format: .venv/.ready-dev ## Rewrite the sources in the house format
-	@.venv/bin/ruff format src tests examples
-	@.venv/bin/ruff check --fix src tests examples
+	@.venv/bin/ruff format src tests examples clients
+	@.venv/bin/ruff check --fix src tests examples clients
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
+
+reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
+	@.venv/bin/python -m hookline.control.openapi.reference
+
+tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
+	@.venv/bin/python -m tests.ui.tour
 
 lock: ## Resolve all lock files anew (needs uv)
 	@sh scripts/lock.sh
@@ -34,9 +41,9 @@ lock: ## Resolve all lock files anew (needs uv)
 clean: ## Remove what setup and the tests made; data folders stay
 	@rm -rf .venv .tools build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.venv/.ready: requirements.lock pyproject.toml scripts/setup.sh
+.venv/.ready: requirements.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh requirements.lock $@
 
-.venv/.ready-dev: requirements-dev.lock requirements.lock pyproject.toml scripts/setup.sh
+.venv/.ready-dev: requirements-dev.lock requirements.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh requirements-dev.lock $@
 	@touch .venv/.ready

@@ -7,7 +7,10 @@ compile() {
         --no-emit-find-links --no-header "$@"
 }
 compile pyproject.toml -o requirements.lock
-compile pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+# The extras of the Python client are for its tests, so they are in the lock of the developers.
+compile pyproject.toml clients/python/pyproject.toml --all-extras --group dev -c requirements.lock -o requirements-dev.lock
 echo uv | compile - -o requirements-tools.lock
+(cd clients/python/tests && compile --python-version 3.10 requirements.in -o requirements.lock)
+(cd clients/python/bench && compile requirements.in -o requirements.lock)
 compile scripts/sdks/requirements.in -o scripts/sdks/requirements.lock
 (cd scripts/sdks && npm install --silent --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts)

@@ -35,3 +35,9 @@ if [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/
     "$uv" pip install --quiet --python build/sdk-venv/bin/python --require-hashes -r scripts/sdks/requirements.lock
     touch build/sdk-venv/.ready
 fi
+
+# Every Python that the client library supports and this machine has.
+sh scripts/client-pythons.sh
+
+# SDKs of Go, Java, PHP and Ruby, with the programs that use them.
+sh scripts/sdk-programs.sh

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from hookline.settings import Settings
@@ -46,7 +46,12 @@ def run_deliver(settings: Settings) -> int:
     return _run("deliver", settings, main)
 
 
-def run_control(settings: Settings, connections_file: Path | None, one_time_link: bool = False) -> int:
+def run_control(
+    settings: Settings,
+    connections_file: Path | None,
+    one_time_link: bool = False,
+    origins: Mapping[str, str] | None = None,
+) -> int:
     """Admin API, pages and connections; return the exit code."""
     from hookline.control.admin_token import AdminTokenError
     from hookline.control.opening import CannotStart, open_connections
@@ -67,6 +72,7 @@ def run_control(settings: Settings, connections_file: Path | None, one_time_link
             one_time_link,
             extensions=(routes,),
             stop_descriptor=int(descriptor) if descriptor else None,
+            origins=origins,
         )
     except (CannotStart, AdminTokenError, DatabaseError) as error:
         log.logger().error("control_cannot_start", reason=str(error))

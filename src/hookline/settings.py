@@ -15,6 +15,7 @@ import re
 import tempfile
 import types
 from collections.abc import Mapping
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, NewType, get_args, get_origin, get_type_hints
@@ -162,6 +163,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return folder / name
 
 
+SECRET_KEYS = ("control.admin_token", "notices.secret")
+"""Settings whose values are shown to nobody."""
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Where the value of one key came from: ``flag``, ``env NAME``, ``file PATH`` or ``default``."""
 
@@ -199,7 +204,8 @@ def load(
     return settings, origins
 
 
-def keys() -> dict[str, Any]:
+@cache
+def keys() -> Mapping[str, Any]:
     """Every dotted key with its type, in the order of the reference."""
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(Settings).items():
@@ -276,8 +282,15 @@ def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
     return values
 
 
-# HOOKLINE_SECRET_* holds secrets that connections refer to; the others steer tests and tools, not the service.
-_NOT_SETTINGS = ("HOOKLINE_SECRET_", "HOOKLINE_CRASH_POINT", "HOOKLINE_SUPERVISOR_FD", "HOOKLINE_TEST_")
+# HOOKLINE_SECRET_* holds secrets that connections refer to, HOOKLINE_CLIENT_* the options of the client libraries; the
+# others steer tests and tools, not the service.
+_NOT_SETTINGS = (
+    "HOOKLINE_SECRET_",
+    "HOOKLINE_CLIENT_",
+    "HOOKLINE_CRASH_POINT",
+    "HOOKLINE_SUPERVISOR_FD",
+    "HOOKLINE_TEST_",
+)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[object, str]]:
@@ -366,6 +379,8 @@ def _validate(settings: Settings) -> None:
             parse_listen(value_of(settings, key))
         except ValueError as error:
             raise SettingsError(f"setting {key!r}: {error}") from None
+    if settings.collect.public_url and not _is_address(settings.collect.public_url):
+        raise SettingsError("setting 'collect.public_url': write an address such as https://events.example.com")
     for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
         if value_of(settings, key) <= 0:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
@@ -377,3 +392,7 @@ def _validate(settings: Settings) -> None:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
         raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")
+
+
+def _is_address(text: str) -> bool:
+    return re.fullmatch(r"https?://[^/?#\s\\]+(?:/[^?#\s\\]*)?", text) is not None

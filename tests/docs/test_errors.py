@@ -12,6 +12,7 @@ from hookline.collect.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
 from hookline.control.problem import CODES
 from hookline.control.secret_rotation import STATUS_OF_REFUSAL
+from hookline.control.users import STATUS_OF_ACCOUNT_ERROR
 from hookline.outcomes.outcome import FINAL, Outcome
 from tests.docs.pages import ROOT, section
 
@@ -55,9 +56,13 @@ def test_admin_errors_are_documented() -> None:
     """Every code that the admin API answers is in its table, with its status."""
     documented = {code: cells[0] for code, cells in table("Admin API").items()}
     answered = {code: str(status) for status, (code, _) in CODES.items()}
-    answered |= {code: str(status) for code, status in {**raised_problems(), **STATUS_OF_REFUSAL}.items()}
+    answered |= {
+        code: str(status)
+        for code, status in {**raised_problems(), **STATUS_OF_REFUSAL, **STATUS_OF_ACCOUNT_ERROR}.items()
+    }
     assert answered.items() <= documented.items()
-    assert documented.keys() - answered.keys() <= {"version_conflict"}  # raised by the store, answered under its code
+    # Raised by the store, answered under its code.
+    assert documented.keys() - answered.keys() <= {"version_conflict"}
 
 
 def test_connection_problems_are_documented() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-LOCKS = ["requirements.lock", "requirements-dev.lock", "requirements-tools.lock", "scripts/sdks/requirements.lock"]
+LOCKS = [
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-tools.lock",
+    "scripts/sdks/requirements.lock",
+    "clients/python/tests/requirements.lock",
+    "clients/python/bench/requirements.lock",
+]
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -27,6 +34,10 @@ def test_every_dependency_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert names(project["project"]["dependencies"]) <= locked("requirements.lock")
     assert names(project["dependency-groups"]["dev"]) <= locked("requirements-dev.lock")
+    client = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())["project"]
+    assert client["dependencies"] == []
+    for extra in client.get("optional-dependencies", {}).values():
+        assert names(extra) <= locked("requirements-dev.lock")
 
 
 @pytest.mark.parametrize("lock", [*LOCKS, "scripts/sdks/package-lock.json"])

@@ -17,4 +17,5 @@ def test_the_table_is_the_registry() -> None:
 def test_metrics_named_in_any_page_exist() -> None:
     """No page of the documentation names a metric that is not there."""
     text = "\n".join(page.read_text() for page in DOCS.rglob("*.md"))
-    assert set(re.findall(r"`(hookline_\w+)`", text)) <= set(METRICS)
+    named = set(re.findall(r"`(hookline_\w+)`", text)) - {"hookline_client"}  # a package, and the name of its logger
+    assert named <= set(METRICS)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from time import monotonic
 from typing import NamedTuple, cast
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.connection import ANSWER_KEPT_BYTES, HEAD_BYTES_MAX, Connection, Failure
+from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.connection import ANSWER_KEPT_BYTES, Connection
 from hookline.deliver.egress import Guard, Resolver
+from hookline.deliver.failure import Failure
+from hookline.deliver.plain_answers import PlainAnswers
 from hookline.deliver.pool import Pool
+from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 
 ADDRESS = "192.0.2.1"
@@ -45,12 +50,19 @@ class Socket(asyncio.Transport):
         return self.closed
 
 
-class BareSender(Pool):
+class Answers(PlainAnswers):
+    """Plain answers that the test fetches."""
+
+    def begin(self) -> None:
+        """There is no turn to wait for the end of."""
+
+
+class BareSender(Pool, Sink):
     """A pool of one connection, and the sink of its results by token."""
 
     def __init__(self) -> None:
         resolver = Resolver(Guard(()), lambda host, port: [])
-        super().__init__(parse_receiver_url("http://h/"), self, resolver, NO_TLS, set())
+        super().__init__(parse_receiver_url("http://h/"), self, resolver, NO_TLS, set(), Answers(self))
         self.results: list[tuple[object, Result]] = []
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
@@ -75,12 +87,13 @@ class BareSender(Pool):
             if asked:
                 if not self.idle:
                     break
-                assert self.idle.pop() is connection
-                connection.begin_again(asked, NO_TARGET, b"POST / HTTP/1.1\r\n\r\n", 1.0)
+                connection.idle_since = monotonic()
+                self.send(NO_TARGET, [(asked, b"POST / HTTP/1.1\r\n\r\n")])
             asked += 1
             for piece in pieces:
                 if not transport.closed:
                     connection.data_received(piece)
+                    self.answers.tell()
                     assert len(getattr(connection, "_head", b"")) <= HEAD_BYTES_MAX + max(map(len, pieces))
                     assert len(getattr(connection, "_answer", b"")) <= ANSWER_KEPT_BYTES
         if not transport.closed:

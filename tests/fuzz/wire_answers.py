@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from typing import NamedTuple
 
-from hookline.collect.answers import ERRORS
+from hookline.collect.answers import ERRORS, GIF
 
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) [A-Z][A-Za-z -]*")
 _HEADER = re.compile(rb"([A-Za-z-]+): ([ -~]*)")
@@ -43,18 +44,32 @@ def read_answers(data: bytes) -> list[Answer]:
 
 
 def _with_body(status: int, headers: dict[bytes, bytes], data: bytes) -> tuple[Answer, bytes]:
-    if status == 204:
+    if status in (204, 304):
         assert b"Content-Length" not in headers
         return Answer(status, headers, b""), data
     length = int(headers[b"Content-Length"])
-    if not data.startswith(b"{"):  # to HEAD
+    if not data or data.startswith(b"HTTP/1.1 "):  # to HEAD
         return Answer(status, headers, b""), data
     body, rest = data[:length], data[length:]
-    said = json.loads(body)
-    if status == 200:
-        assert said.get("success") is True or said.get("status") in ("alive", "ready"), said
-    else:
-        assert said["success"] is False, said
-        assert ERRORS[said["code"]][0] == status, said
-        assert said["error"] == {"code": said["code"], "message": said["message"]}
+    assert len(body) == length, "half a body"
+    _check_body(status, headers, body)
     return Answer(status, headers, body), rest
+
+
+def _check_body(status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+    media_type = headers[b"Content-Type"]
+    if media_type == b"image/gif":
+        assert body == GIF
+        assert status == (200 if ERRORS.get(headers.get(b"X-Hookline-Error", b"").decode(), (0, ""))[0] < 500 else 503)
+    elif media_type == b"text/javascript; charset=utf-8":
+        assert status == 200
+        assert (gzip.decompress(body) if b"Content-Encoding" in headers else body).startswith((b"/*!", b"(", b'"use'))
+    else:
+        said = json.loads(body)
+        if status == 200:
+            fetched = "integrations" in said or "source" in said
+            assert fetched or said.get("success") is True or said.get("status") in ("alive", "ready"), said
+        else:
+            assert said["success"] is False, said
+            assert ERRORS[said["code"]][0] == status, said
+            assert said["error"] == {"code": said["code"], "message": said["message"]}

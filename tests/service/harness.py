@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from hookline.bench.service import free_port
 from tests.service.client import Answer, basic, bearer, send
-from tests.service.free_port import free_port
 from tests.service.receiver import Receiver, Reply, Request
 from tests.service.waiting import WAIT_SECONDS, holds_for, wait_until
 

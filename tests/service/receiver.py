@@ -18,6 +18,8 @@ from urllib.parse import unquote
 from tests.service.waiting import WAIT_SECONDS, wait_until
 
 HEAD_BYTES_MAX = 64 * 1024
+BACKLOG = 1_024
+"""Connections that come at once: one that finds no place is lost to who tries only for a while."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ class Receiver:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls, limit=HEAD_BYTES_MAX)
+            asyncio.start_server(
+                self._serve, self.host, self.port, ssl=self._tls, limit=HEAD_BYTES_MAX, backlog=BACKLOG
+            )
         )
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()

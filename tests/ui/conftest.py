@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.service.harness import Hookline, Receiver, webhook
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
 
 WAIT_MS = 30_000
 """A bound that only a failure reaches, on a slow and busy machine too."""
@@ -148,6 +148,11 @@ def overview(page: Page, hookline: Hookline) -> Page:
 def sign_in(page: Page, hookline: Hookline) -> None:
     """Give the token and wait until the page is live."""
     page.goto("/")
-    page.get_by_label("Admin token").fill(hookline.admin_token)
+    page.locator("#password").fill(hookline.admin_token)
     page.get_by_role("button", name="Sign in").click()
     page.locator("#light[data-state=good]").wait_for()
+
+
+def wait_for_key(hookline: Hookline, key: str) -> None:
+    """Wait until the edge has heard of a write key, without sending an event."""
+    wait_until(lambda: hookline.post("/v1/batch", {"batch": []}, key=key).status != 401, what=f"{key} to be known")

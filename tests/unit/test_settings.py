@@ -157,6 +157,7 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path, key: str, nearest: str
 def test_variables_that_are_no_settings() -> None:
     """Secrets of connections are not taken for misspelt settings, and neither is what belongs to others."""
     assert from_environment(HOOKLINE_SECRET_CRM="x", HOME="/", HOOKLINES="y") == Settings()
+    assert from_environment(HOOKLINE_CLIENT_WRITE_KEY="wk", HOOKLINE_CLIENT_DEBUG="true") == Settings()
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,8 @@ def test_variables_that_are_no_settings() -> None:
         ("plan.level", "gold", "free, team, business"),
         ("plan.grandfathered", "perhaps", "true or false"),
         ("collect.listen", "nowhere", "collect.listen"),
+        ("collect.public_url", "events.example.com", "such as https://events"),
+        ("collect.public_url", "https://events.example.com/?a=b", "such as https://events"),
         ("journal.partitions", "0", "1 to 1024"),
         ("journal.partitions", "two", "journal.partitions"),
         ("service_name", "a b", "service_name"),

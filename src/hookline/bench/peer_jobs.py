@@ -1,17 +1,23 @@
 """One job, post a signed event, written for each of the job queues Hookline is compared with.
 
 Imports nothing of Hookline: it is copied into a folder beside another environment, where ``PEER`` names the queue, and
-runs there as ``python peer_jobs.py FIRST LAST`` to fill it and as the queue's own worker to empty it.
+runs there as ``python peer_jobs.py JOBS AHEAD`` to put jobs in, at most AHEAD before the workers (0: all), and as the
+queue's own worker to deliver them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import logging
 import os
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import redis
 
 PEER = os.environ["PEER"]
 REDIS = os.environ["PEER_REDIS"]
@@ -22,6 +28,9 @@ EVENT = os.environ["PEER_EVENT"]
 ASYNC_JOBS_MAX = 200
 logging.disable(logging.INFO)  # in arq's favour, which logs every job
 POLL_SECONDS = 0.01
+PUT_AT_ONCE = 50
+QUEUES = {"dramatiq": "dramatiq:default", "celery": "celery", "arq": "arq:queue"}
+"""The key in Redis under which each keeps what waits."""
 
 
 def headers(number: int, body: bytes) -> dict[str, str]:
@@ -63,6 +72,7 @@ elif PEER == "celery":
     job = app.task(deliver, name="deliver")
 
 else:
+    import arq
     import arq.connections
 
     async def deliver_async(context: dict[str, Any], number: int, event: str) -> None:
@@ -86,28 +96,37 @@ else:
         keep_result = 0
 
 
-async def fill_async(first: int, last: int) -> None:
-    """Put the jobs into arq's queue."""
-    import arq
-    import arq.connections
+async def fill_async(numbers: Iterable[int]) -> None:
+    """Put the jobs into arq's queue, several at once as a server under load does."""
+    import asyncio
 
     pool = await arq.create_pool(arq.connections.RedisSettings.from_dsn(REDIS))
-    for number in range(first, last + 1):
-        await pool.enqueue_job("deliver_async", number, EVENT % number)
+    while chunk := list(itertools.islice(numbers, PUT_AT_ONCE)):
+        await asyncio.gather(*(pool.enqueue_job("deliver_async", number, EVENT % number) for number in chunk))
     await pool.aclose()
 
 
-def fill(first: int, last: int) -> None:
+def fill(numbers: Iterable[int]) -> None:
     """Put the jobs into the queue."""
     if PEER == "arq":
         import asyncio
 
-        asyncio.run(fill_async(first, last))
+        asyncio.run(fill_async(numbers))
         return
     enqueue = job.send if PEER == "dramatiq" else job.delay
-    for number in range(first, last + 1):
+    for number in numbers:
         enqueue(number, EVENT % number)
 
 
+def allowed(jobs: int, ahead: int) -> Iterator[int]:
+    """Number after number, as the queue has room for them."""
+    connection = redis.Redis.from_url(REDIS)
+    length = connection.zcard if PEER == "arq" else connection.llen
+    for number in range(1, jobs + 1):
+        while ahead and number % PUT_AT_ONCE == 0 and length(QUEUES[PEER]) >= ahead:
+            time.sleep(POLL_SECONDS / 10)
+        yield number
+
+
 if __name__ == "__main__":
-    fill(int(sys.argv[1]), int(sys.argv[2]))
+    fill(allowed(int(sys.argv[1]), int(sys.argv[2])))

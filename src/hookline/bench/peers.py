@@ -1,8 +1,8 @@
 """The job queues people deliver webhooks with today, at the same work on the same machine: Dramatiq, arq, Celery.
 
 An extra of the benchmark, not of the product: each gets an environment of its own in a temporary folder, and all of
-them a Redis server each. What is doubtful is decided in their favour: the queue is full before the clock starts, Redis
-keeps nothing on disk, the body is sent as it was put in, and they have every core.
+them a Redis server each. What is doubtful is decided in their favour: nothing collects, so jobs are put in by a program
+that does nothing else, the body is sent as it was put in, nothing is recorded, and they have every core.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -29,6 +29,9 @@ from hookline.bench.service import free_port
 
 JOBS_PER_SECOND = 4_000
 """How many jobs are put into a queue per second of measuring; one that empties sooner is measured until then."""
+
+AHEAD_MAX = 1_000
+"""How many jobs may wait in the queue while they are put in and delivered at the same time."""
 
 WARM_UP_JOBS = 500
 START_WAIT_SECONDS = 60.0
@@ -65,8 +68,13 @@ def all_peers() -> list[Peer]:
     ]
 
 
-def deliveries_per_second(peer: Peer, seconds: float) -> float:
-    """How many signed events a second the peer posts out of a full queue; RuntimeError when it does other work."""
+def deliveries_per_second(peer: Peer, seconds: float, *, full_queue: bool) -> float:
+    """How many signed events a second the peer posts; RuntimeError when it does other work.
+
+    With a full queue only the posting counts: all jobs are put in before the clock starts and Redis keeps nothing on
+    disk. Without, the peer does what Hookline does end to end: jobs are put in while others are delivered, as fast as
+    the workers keep up, and each is on disk before the one who put it in goes on.
+    """
     redis = tool("redis-server")
     if redis is None:
         raise Missing("the comparison needs redis-server: install it (Debian: apt-get install redis-server)")
@@ -77,17 +85,21 @@ def deliveries_per_second(peer: Peer, seconds: float) -> float:
         arrivals = Ledger(folder / "arrivals", jobs + 1)
         redis_port, receiver_port = free_port(), free_port()
         environment = _environment(peer, redis_port, receiver_port)
-        keeps_nothing = ("--save", "", "--appendonly", "no", "--dir", name, "--port", str(redis_port))
+        disk = ("--appendonly", "no") if full_queue else ("--appendonly", "yes", "--appendfsync", "always")
+        stores = (redis, "--bind", "127.0.0.1", "--save", "", *disk, "--dir", name, "--port", str(redis_port))
         receives = (sys.executable, "-P", "-m", "hookline.bench.receiver", str(receiver_port))
-        with (
-            _running((redis, "--bind", "127.0.0.1", *keeps_nothing), folder, None),
-            _running((*receives, str(folder / "arrivals"), SECRET), folder, None),
-        ):
+        with _running(stores, folder, None), _running((*receives, str(folder / "arrivals"), SECRET), folder, None):
             _wait_listening(redis_port)
             _wait_listening(receiver_port)
-            fill = [str(bin_folder / "python"), _PROGRAM, "1", str(jobs)]
-            subprocess.run(fill, cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL)
-            with _workers(peer, bin_folder, folder, environment):
+            puts = (str(bin_folder / "python"), _PROGRAM, str(jobs))
+            if full_queue:
+                subprocess.run([*puts, "0"], cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL)
+            worker = (str(bin_folder / peer.worker[0]), *peer.worker[1:])
+            with ExitStack() as running:
+                if not full_queue:
+                    running.enter_context(_running((*puts, str(AHEAD_MAX)), folder, environment))
+                for _ in range(peer.processes):
+                    running.enter_context(_running(worker, folder, environment))
                 rate = _rate(arrivals, jobs, seconds, folder)
         if arrivals.counters[receiver.WRONG_SIGNATURE] or arrivals.counters[receiver.UNNUMBERED]:
             raise RuntimeError(f"{peer.name} does not send what Hookline sends")
@@ -122,18 +134,6 @@ def _environment(peer: Peer, redis_port: int, receiver_port: int) -> dict[str, s
         "PEER_SECRET": SECRET,
         "PEER_EVENT": template.decode(),
     }
-
-
-@contextmanager
-def _workers(peer: Peer, bin_folder: Path, folder: Path, environment: dict[str, str], left: int = -1) -> Iterator[None]:
-    """The peer's workers, all of them ended afterwards."""
-    left = peer.processes if left < 0 else left
-    if not left:
-        yield
-        return
-    command = (str(bin_folder / peer.worker[0]), *peer.worker[1:])
-    with _running(command, folder, environment), _workers(peer, bin_folder, folder, environment, left - 1):
-        yield
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from hookline.bench import machine, receiver
-from hookline.bench.connections import SECRET
+from hookline.bench.connections import SECRET, Connections, one_receiver
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, Spec, percentiles
 from hookline.bench.service import Service, free_port
@@ -39,12 +39,19 @@ class Delivered(msgspec.Struct, frozen=True):
 class Rig:
     """A started service with the benchmark's receiver as its destination (unless another port is given)."""
 
-    def __init__(self, folder: Path, receiver_port: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        receiver_port: int | None = None,
+        events_max: int = EVENTS_MAX,
+        connections: Callable[[int], Connections] = one_receiver,
+    ) -> None:
         self.folder = folder
         self.port = receiver_port or free_port()
-        self.service = Service(folder / "service", self.port)
-        self.accepted = Ledger(folder / "accepted", EVENTS_MAX)
-        self.arrivals = Ledger(folder / "arrivals", EVENTS_MAX)
+        self.service = Service(folder / "service", connections(self.port))
+        self.events_max = events_max
+        self.accepted = Ledger(folder / "accepted", events_max)
+        self.arrivals = Ledger(folder / "arrivals", events_max)
         self._receiver: subprocess.Popen[bytes] | None = None
         self._next = 1
 
@@ -82,7 +89,7 @@ class Rig:
             {
                 "port": self.service.collect_port,
                 "first": self._next,
-                "events_max": EVENTS_MAX - self._next,
+                "events_max": self.events_max - self._next,
                 "accepted": str(self.folder / "accepted"),
                 "arrivals": str(self.folder / "arrivals"),
                 **options,
@@ -152,10 +159,14 @@ class Rig:
 
 
 @contextmanager
-def rig(receiver_port: int | None = None) -> Iterator[Rig]:
-    """A rig in a temporary folder, started, and gone afterwards."""
+def rig(
+    receiver_port: int | None = None,
+    events_max: int = EVENTS_MAX,
+    connections: Callable[[int], Connections] = one_receiver,
+) -> Iterator[Rig]:
+    """A rig in a temporary folder, started, and gone afterwards; ``connections`` are those for a receiver's port."""
     with TemporaryDirectory(prefix="hookline-bench-") as folder:
-        made = Rig(Path(folder), receiver_port)
+        made = Rig(Path(folder), receiver_port, events_max, connections)
         try:
             made.service.start()
             yield made

@@ -6,9 +6,10 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from hookline.bench import machine, scenarios
+from hookline.bench import machine, pages, scenarios
 from hookline.bench.peers import Missing
 from hookline.bench.scenarios import Figures
 
@@ -19,8 +20,8 @@ SCENARIOS: dict[str, Callable[[float], Figures]] = {
     "e2e": scenarios.e2e,
     "backlog": scenarios.backlog,
 }
-EXTRAS: dict[str, Callable[[float], Figures]] = {"compare": scenarios.compare}
-"""Not part of ``all``: they install other programs."""
+EXTRAS: dict[str, Callable[[float], Figures]] = {"compare": scenarios.compare, "pages": pages.pages}
+"""Not part of ``all``: one installs other programs, one takes long to fill the folder."""
 
 SECONDS = 5.0
 """Length of a measurement when nobody says otherwise."""
@@ -29,9 +30,12 @@ FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "fa
 """A figure whose name ends so counts something that should not happen."""
 
 
-def run_bench(scenario: str, *, seconds: float, repeat: int, json_file: Path | None) -> int:
+def run_bench(scenario: str, *, seconds: float, repeat: int, events: int | None = None, json_file: Path | None) -> int:
     """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
     measures = SCENARIOS | EXTRAS
+    if events is not None:
+        measures["backlog"] = partial(scenarios.backlog, events=events)
+        measures["pages"] = partial(pages.pages, events=events)
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(max(1, repeat)):

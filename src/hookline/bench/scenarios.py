@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from hookline.bench import machine, peers, reference
 from hookline.bench.event import AUTHORIZATION, ID_PREFIX, event
 from hookline.bench.load import Result
-from hookline.bench.rig import Rig, rig
+from hookline.bench.rig import EVENTS_MAX, Rig, rig
 
 Figures = dict[str, float]
 """Figure name (unit last) to value."""
@@ -25,6 +25,7 @@ E2E_WINDOW = 20_000
 
 DRAINED_EVENTS = 300_000
 BACKLOG_EVENTS = 1_000_000
+BACKLOG_WAIT_SECONDS = 600.0
 SETTLE_SECONDS = 2.0
 E2E_FAULTS = ("refused", "lost", "duplicates", "wrong_signatures")
 WARM_UP_EVENTS = 5_000
@@ -211,8 +212,11 @@ def e2e(seconds: float) -> Figures:
 
 
 def compare(seconds: float) -> Figures:
-    """Job queues at the same work, deliveries only, against Hookline end to end."""
-    rates = {peer.name: peers.deliveries_per_second(peer, seconds) for peer in peers.all_peers()}
+    """Job queues at the same work end to end, and at deliveries alone out of a full queue, against Hookline."""
+    rates: Figures = {}
+    for peer in peers.all_peers():
+        rates[peer.name] = peers.deliveries_per_second(peer, seconds, full_queue=False)
+        rates[f"{peer.name}_full_queue"] = peers.deliveries_per_second(peer, seconds, full_queue=True)
     own = e2e(seconds)
     figures = {"compare_hookline_per_second": own["e2e_per_second"]}
     figures |= {f"compare_{name}_per_second": rate for name, rate in rates.items()}
@@ -228,24 +232,33 @@ def idle(seconds: float) -> Figures:
         return figures | _memory(bench, "idle")
 
 
-def backlog(seconds: float) -> Figures:
-    """A million events for a receiver that is away and comes back: memory on the way, and what was lost."""
-    with rig() as bench:
+def backlog(seconds: float, events: int = BACKLOG_EVENTS) -> Figures:
+    """Many events for a receiver that is away and comes back, everything killed and started again in between.
+
+    Memory on the way, how long the start takes with all of them waiting, and what was lost.
+    """
+    with rig(events_max=events + EVENTS_MAX) as bench:
         bench.load(connections=BATCH_CONNECTIONS, seconds=600, batch=BATCH, events_max=BATCH)
         figures = _memory(bench, "backlog_start")
-        filled = bench.load(connections=BATCH_CONNECTIONS, seconds=600, batch=BATCH, events_max=BACKLOG_EVENTS)
+        filled = bench.load(connections=BATCH_CONNECTIONS, seconds=600, batch=BATCH, events_max=events)
         figures |= _memory(bench, "backlog_full")
+        bench.service.kill()
+        bench.service.start()
         bench.start_receiver()
         began, total = time.monotonic(), bench.next_number - 1
-        while bench.received() < total // 2 and time.monotonic() - began < 120:
+        while bench.received() < total // 2 and time.monotonic() - began < BACKLOG_WAIT_SECONDS:
             time.sleep(0.1)
         figures |= _memory(bench, "backlog_half_drained")
         bench.drain(total)
+        drained = time.monotonic() - began
         seen = bench.delivered(BATCH)
         figures |= _memory(bench, "backlog_drained")
     return figures | {
+        "backlog_events": float(total),
         "backlog_filled_per_second": filled.accepted / filled.seconds,
-        "backlog_drained_seconds": time.monotonic() - began,
+        "backlog_start_to_ready_seconds": bench.service.start_seconds,
+        "backlog_drained_seconds": drained,
+        "backlog_drained_per_second": total / drained,
         "backlog_lost": float(seen.lost),
         "backlog_duplicates": float(seen.duplicates),
     }

@@ -174,9 +174,10 @@ class Service:
         samples = [line.rpartition(" ") for line in lines if line.partition("{")[0].partition(" ")[0] == name]
         return sum(float(value) for _, _, value in samples)
 
-    def api(self, method: str, path: str, body: object = None) -> None:
-        """Call the admin API; RuntimeError when it refuses."""
-        self._admin(method, f"/api/v1/{path}", json.dumps(body))
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the admin API and return the answer's JSON; RuntimeError when it refuses."""
+        content = self._admin(method, f"/api/v1/{path}", None if body is None else json.dumps(body))
+        return json.loads(content) if content else None
 
     def _admin(self, method: str, path: str, body: str | None = None) -> bytes:
         token = (self.data / "admin-token").read_text().strip()
@@ -213,22 +214,28 @@ class Service:
         raise RuntimeError(f"the service did not become ready:\n{self.log[-2000:]}")
 
 
-def free_port(besides: int = 0) -> int:
-    """A port nothing listens on, below those that systems give to outgoing connections: it stays free.
+def hold(port: int) -> socket.socket | None:
+    """A socket on a loopback port that nobody has; None when somebody has it.
 
-    It is held by a socket that does not listen, which refuses connections and shares the port with servers (they set
-    SO_REUSEADDR), not with others that look for a free one.
+    It does not listen, so connections are refused. It shares the port with servers, which set SO_REUSEADDR before they
+    bind, and not with others that look for a free one: they bind without, as this does.
     """
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        holder.close()
+        return None
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return holder
+
+
+def free_port(besides: int = 0) -> int:
+    """A port nothing listens on, below those that systems give to outgoing connections: it stays free."""
     for port in random.sample(PORTS, 200):
-        if port == besides:
+        holder = None if port == besides else hold(port)
+        if holder is None:
             continue
-        holder = socket.socket()
-        try:
-            holder.bind(("127.0.0.1", port))
-        except OSError:
-            holder.close()
-            continue
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _held.append(holder)
         if len(_held) > HELD_MAX:
             _held.popleft().close()

@@ -17,16 +17,25 @@ POLL_SECONDS = 0.02
 TERMINATED = 128 + signal.SIGTERM
 
 
-def wait_until(condition: Callable[[], T], seconds: float, what: str) -> T:
-    """Call ``condition`` until it is truthy and return its value; TimeoutError after ``seconds``."""
+def wait_until(
+    condition: Callable[[], T], seconds: float, what: str, progress: Callable[[], object] | None = None
+) -> T:
+    """Call ``condition`` until it is truthy and return its value; TimeoutError after ``seconds``.
+
+    With ``progress`` the time begins anew whenever that has changed: a slow machine gets what it needs.
+    """
     deadline = time.monotonic() + seconds
+    before = progress() if progress is not None else None
     while True:
+        asked = time.monotonic()
         value = condition()
         if value:
             return value
+        if progress is not None and (now := progress()) != before:
+            before, deadline = now, time.monotonic() + seconds
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds:g} s: {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(max(POLL_SECONDS, time.monotonic() - asked))  # a question that takes long is asked less often
 
 
 def leave_on_sigterm() -> None:

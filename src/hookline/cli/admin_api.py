@@ -14,6 +14,7 @@ Json = Any
 """Free-form JSON."""
 
 TIMEOUT_SECONDS = 30.0
+PAGE = 200
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -67,13 +68,26 @@ class AdminApi:
 
     def sources(self) -> list[Json]:
         """Every source (pages of 200)."""
-        return self._all("/sources")
+        return self.every("/sources")
 
-    def _all(self, path: str) -> list[Json]:
+    def newest(self, path: str, limit: int, **query: str | int | None) -> list[Json]:
+        """The first items of a list, at most so many."""
+        items: list[Json] = []
+        after: str | None = None
+        while len(items) < limit:
+            page = self.get(path, limit=min(PAGE, limit - len(items)), after=after, **query)
+            items += page["items"]
+            after = page["after"]
+            if after is None:
+                break
+        return items
+
+    def every(self, path: str) -> list[Json]:
+        """Every item of a list."""
         items: list[Json] = []
         after: str | None = None
         while True:
-            page = self.get(path, limit=200, after=after)
+            page = self.get(path, limit=PAGE, after=after)
             items.extend(page["items"])
             after = page.get("after")
             if after is None:
@@ -81,7 +95,8 @@ class AdminApi:
 
     def _failure(self, status: int, method: str, path: str, answer: Json) -> CommandFailed:
         if status == 401:
-            return CommandFailed("the admin token is not the server's; give the right one with --token")
+            reason = str(answer.get("detail", "")) if isinstance(answer, dict) else ""
+            return CommandFailed(f"{reason or 'The token is not good.'} Give the right one with --token.")
         sentence = f"{method} {path} was answered {status}"
         if isinstance(answer, dict):
             sentence = str(answer.get("detail") or answer.get("title") or sentence)

@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from hookline.cli.admin_api import AdminApi
+from hookline.cli.change_lines import print_changes
 from hookline.cli.failure import CommandFailed
 from hookline.cli.filters import tried_filters
 from hookline.settings import Settings
-
-SIGNS = {"create": "+", "change": "~", "delete": "-"}
 
 
 def check_file(file: Path, settings: Settings, as_json: bool) -> int:
@@ -44,16 +43,7 @@ def apply_file(admin: AdminApi, file: Path, *, prune: bool, dry_run: bool, as_js
     for change in answer["changes"]:
         if change.get("staleSecret") and change["action"] == "keep":
             print(f"= {change['kind']} {change['id']}  ({change['note']})")
-    changes = [change for change in answer["changes"] if change["action"] in SIGNS]
-    for change in changes:
-        note = f"  ({change['note']})" if change.get("note") else ""
-        print(f"{SIGNS[change['action']]} {change['kind']} {change['id']}{note}")
-        for field in change.get("fields") or []:
-            print(f"    {field['path']}: {_short(field.get('before'))} → {_short(field.get('after'))}")
-    if not changes:
-        print("nothing to change")
-    elif dry_run:
-        print(f"{len(changes)} would change")
+    print_changes(answer["changes"], would=dry_run)
     return 0
 
 
@@ -68,7 +58,3 @@ def _sentence(file: Path, problem: dict[str, Any]) -> str:
     place = f"{file}:{problem['line']}" if problem.get("line") else str(file)
     path = f" {problem['path']}:" if problem.get("path") else ""
     return f"{place}:{path} {problem['message']} ({problem['code']})"
-
-
-def _short(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,6 @@ from hookline.cli.replaying import line, moment
 from hookline.cli.why import attempt_line
 
 USAGE = 2
-PAGE = 200
 
 
 def selection_of(since: str | None, until: str | None, **fields: str | None) -> Json:
@@ -23,14 +22,7 @@ def selection_of(since: str | None, until: str | None, **fields: str | None) -> 
 
 def print_list(admin: AdminApi, wanted: Json, limit: int, as_json: bool) -> int:
     """The newest that match, at most ``limit``."""
-    items: list[Json] = []
-    after: str | None = None
-    while len(items) < limit:
-        page = admin.get("/dead-letters", limit=min(PAGE, limit - len(items)), after=after, **wanted)
-        items += page["items"]
-        after = page["after"]
-        if after is None:
-            break
+    items = admin.newest("/dead-letters", limit, **wanted)
     if as_json:
         print(json.dumps(items))
     else:

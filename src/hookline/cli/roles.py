@@ -43,4 +43,4 @@ def role(name: str, arguments: Sequence[str]) -> int:
     if name == "deliver":
         return app.run_deliver(launch.settings)
     connections = Path(launch.connections) if launch.connections else None
-    return app.run_control(launch.settings, connections, one_time_link=launch.one_time_link)
+    return app.run_control(launch.settings, connections, launch.one_time_link, launch.origins)

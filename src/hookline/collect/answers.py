@@ -30,6 +30,10 @@ ERRORS: dict[str, tuple[int, str]] = {
     "missing_group_id": (400, "A group call needs groupId."),
     "missing_type": (400, "An event of a batch needs type."),
     "unknown_type": (400, "type must be identify, track, page, screen, group or alias."),
+    "invalid_query": (
+        400,
+        "The query holds no event; give data=BASE64 of its JSON, or its fields: userId=u1&event=Open.",
+    ),
     "missing_write_key": (401, "Give the source's write key as HTTP Basic user name, in the body or in the query."),
     "unknown_write_key": (401, "No source has this write key; copy it from the source's settings."),
     "source_disabled": (401, "The source of this write key is disabled; enable it to send events."),
@@ -57,6 +61,11 @@ _SINGLE_START = b'{"success": true, "messageId": '
 _encode = msgspec.json.Encoder().encode
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+GIF = (
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00"
+    b",\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+)
+"""One transparent pixel."""
 
 
 class RejectedItem(msgspec.Struct, rename="camel", gc=False):
@@ -68,10 +77,12 @@ class RejectedItem(msgspec.Struct, rename="camel", gc=False):
     message: str
 
 
-def answer(status: int, body: bytes, headers: bytes = cors.ANSWER_HEADERS) -> bytes:
+def answer(
+    status: int, body: bytes, headers: bytes = cors.ANSWER_HEADERS, media_type: str = "application/json"
+) -> bytes:
     """A whole answer; ``headers`` are complete lines."""
     head = (
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {media_type}\r\n"
         f"Content-Length: {len(body)}\r\n"
     )
     return b"".join((head.encode(), headers, b"\r\n", body))
@@ -101,9 +112,23 @@ def error(code: str, headers: bytes = cors.ANSWER_HEADERS) -> bytes:
     return answer(status, body, headers)
 
 
+def picture(code: str | None = None) -> bytes:
+    """The answer to a pixel: always a picture, because nobody reads what is wrong where it is shown.
+
+    A mistake of the caller's is answered 200 and named in a header; only when events cannot be stored it is 503.
+    """
+    headers = b"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + cors.FETCH_HEADERS
+    status = 200 if code is None or ERRORS[code][0] < 500 else 503
+    if code is not None:
+        headers += b"X-Hookline-Error: %b\r\n" % code.encode()
+    if status == 503:
+        headers += b"Retry-After: %d\r\n" % RETRY_AFTER_SECONDS
+    return answer(status, GIF, headers, "image/gif")
+
+
 REJECTIONS = {code: Rejection(code, sentence) for code, (status, sentence) in ERRORS.items() if status in (400, 413)}
-_SUCCESS_BODY = b'{"success": true}'
 """The reason kept with a refused event, by code."""
+_SUCCESS_BODY = b'{"success": true}'
 DROPPED = answer(200, _SUCCESS_BODY)
 ALIVE = answer(200, b'{"status": "alive"}', b"")
 READY = answer(200, b'{"status": "ready"}', b"")
@@ -111,3 +136,6 @@ NOT_READY = error("not_ready", b"")
 NOT_FOUND = error("not_found", b"")
 BY_CODE = {code: error(code) for code in ERRORS}
 """The answer to a refused call, by code."""
+PIXEL = picture()
+PIXEL_BY_CODE = {code: picture(code) for code in ERRORS}
+"""The answer to a refused pixel, by code."""

@@ -20,6 +20,7 @@ class Counters:
         "heard",
         "open_connections",
         "refused_connections",
+        "refused_pixels",
         "rejected",
         "repaired_surrogates",
         "requests",
@@ -34,6 +35,7 @@ class Counters:
         self.heard: set[str] = set()
         self.open_connections = 0
         self.refused_connections = 0
+        self.refused_pixels: defaultdict[str, int] = defaultdict(int)
         self.rejected: defaultdict[str, int] = defaultdict(int)
         self.repaired_surrogates = 0
         self.requests: defaultdict[bytes, int] = defaultdict(int)
@@ -43,4 +45,5 @@ class Counters:
         counts = {name: value for name in self.__slots__ if isinstance(value := getattr(self, name), int)}
         counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
+        counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -157,7 +157,12 @@ class Connection(Outbound):
         self._phase = BODY
         self.deadline = self._clients.now + limits.BODY_SECONDS_MAX
         self._intake.screen(exchange)
-        self._settle_length(exchange)
+        behind = self._writing_paused or len(self._queue) > limits.PIPELINED_MAX
+        if behind and exchange.route is not None and exchange.route.fetched:
+            exchange.verdict = BY_CODE["overloaded"]  # else all the files it does not read would wait in memory
+            self._answer_unread(exchange)
+        else:
+            self._settle_length(exchange)
 
     def on_chunk_header(self) -> None:
         """A chunk of a body whose length is not known begins."""

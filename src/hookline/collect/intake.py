@@ -14,23 +14,27 @@ from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
-from hookline.collect.cors import ANSWER_HEADERS, PREFLIGHT
+from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
+from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
-from hookline.collect.router import ROUTES, Kind, Route
+from hookline.collect.pixel import event_of
+from hookline.collect.router import ROUTES, Kind, Route, keyed
 from hookline.connections.model import Snapshot, Source
 from hookline.journal.port import JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.telemetry.log import logger
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: POST, OPTIONS\r\n" + ANSWER_HEADERS)
+_CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % CALL_METHODS + ANSWER_HEADERS)
+_FETCH_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % FETCH_METHODS + ANSWER_HEADERS)
 _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
+_SINGLE, _BATCH = Kind.SINGLE, Kind.BATCH
 
 
 class Appends(Protocol):
@@ -43,10 +47,11 @@ class Appends(Protocol):
 class Intake:
     """Judges requests: ``screen`` when the head is read, ``take`` when the body is."""
 
-    def __init__(self, appender: Appends, counters: Counters, clock: Callable[[], float]) -> None:
+    def __init__(self, appender: Appends, counters: Counters, clock: Callable[[], float], downloads: Downloads) -> None:
         self._appender = appender
         self._counters = counters
         self._clock = clock
+        self._downloads = downloads
         self._keys: WriteKeys | None = None
         self._failed = False
         self._full_until = 0.0
@@ -67,14 +72,19 @@ class Intake:
 
     def screen(self, exchange: Exchange) -> None:
         """Find the route and the header's source; settle the answer when the head alone decides it."""
-        route = ROUTES.get(exchange.path)
+        route, key = ROUTES.get(exchange.path), b""
         if route is None:
-            exchange.verdict = answers.NOT_FOUND
-            return
+            found = keyed(exchange.path)
+            if found is None:
+                exchange.verdict = answers.NOT_FOUND
+                return
+            route, key = found
         exchange.route = route
         if route.collects:
             exchange.body_bytes_max = route.body_bytes_max
             exchange.verdict = self._screen_call(exchange, route)
+        elif route.fetched:
+            exchange.verdict = self._screen_fetch(exchange, route, key)
         elif exchange.method not in (b"GET", b"HEAD"):
             exchange.verdict = _PROBE_NOT_ALLOWED
         elif route.kind is Kind.ALIVE:
@@ -90,21 +100,24 @@ class Intake:
         try:
             if exchange.gzipped:
                 body = inflate(body, route.body_bytes_max)
-            if route.type is not None:
+            if route.kind is _SINGLE:
                 self._take_single(exchange, route, keys, body)
-            else:
+            elif route.kind is _BATCH:
                 self._take_batch(exchange, keys, body)
+            else:
+                body = exchange.query
+                self._take_single(exchange, route, keys, event_of(body), answers.PIXEL)
         except TooLarge:
             exchange.respond(BY_CODE[route.code_too_large])
         except BadBody as bad:
             if exchange.source is not None and bad.code in REJECTIONS:
                 self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, bad.code))
-            exchange.respond(BY_CODE[bad.code])
+            self._refuse(exchange, bad.code)
         except WriteKeyRefused as refused:
-            exchange.respond(BY_CODE[refused.code])
+            self._refuse(exchange, refused.code)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the connection or the others
             logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
-            exchange.respond(BY_CODE["internal_error"])
+            self._refuse(exchange, "internal_error")
 
     def _screen_call(self, exchange: Exchange, route: Route) -> bytes | None:
         if exchange.method == b"OPTIONS":
@@ -132,16 +145,46 @@ class Intake:
                 return BY_CODE["unsupported_encoding"]
         return None
 
-    def _take_single(self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes) -> None:
+    def _screen_fetch(self, exchange: Exchange, route: Route, key: bytes) -> bytes | None:
+        if exchange.method == b"OPTIONS":
+            return FETCH_PREFLIGHT
+        if exchange.method not in (b"GET", b"HEAD"):
+            return _FETCH_NOT_ALLOWED
+        if route.kind is Kind.PIXEL:
+            return self._screen_pixel(exchange, route)
+        if self._keys is None:
+            return BY_CODE["not_ready"]
+        try:
+            return self._downloads.answer(exchange, route, key, self._keys)
+        except WriteKeyRefused as refused:
+            return BY_CODE[refused.code]
+
+    def _screen_pixel(self, exchange: Exchange, route: Route) -> bytes | None:
+        if exchange.method == b"HEAD":
+            return answers.PIXEL  # whoever only asks about a picture has not looked at it
+        if self._keys is None or not self.takes:
+            return self._picture("not_ready")
+        exchange.body_bytes_max = route.body_bytes_max
+        authorization = exchange.headers.get(b"authorization")
+        if authorization is not None:
+            try:
+                exchange.source = self._keys.of_header(authorization)
+            except WriteKeyRefused as refused:
+                return self._picture(refused.code)
+        return None
+
+    def _take_single(
+        self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
+    ) -> None:
         head, body, refused = self._read_single(body)
         source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
         exchange.source = source
         record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
         if record.rejection is None:
-            self._append(exchange, [record], answers.accepted(record.message_id), ())
+            self._append(exchange, [record], picture or answers.accepted(record.message_id), ())
         else:
             self._keep(record)
-            exchange.respond(BY_CODE[record.rejection.code])
+            self._refuse(exchange, record.rejection.code)
 
     def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None]:
         body = body.strip(b" \t\r\n")
@@ -194,7 +237,7 @@ class Intake:
         self, exchange: Exchange, answer: bytes, accepted: int, rejected: Sequence[str], error: BaseException | None
     ) -> None:
         if error is not None:
-            exchange.respond(BY_CODE[self._note_failure(error)])
+            self._refuse(exchange, self._note_failure(error))
             return
         self._counters.accepted += accepted
         if accepted and exchange.source is not None:
@@ -202,6 +245,14 @@ class Intake:
         for code in rejected:
             self._counters.rejected[code] += 1
         exchange.respond(answer)
+
+    def _refuse(self, exchange: Exchange, code: str) -> None:
+        pixel = exchange.route is not None and exchange.route.kind is Kind.PIXEL
+        exchange.respond(self._picture(code) if pixel else BY_CODE[code])
+
+    def _picture(self, code: str) -> bytes:
+        self._counters.refused_pixels[code] += 1  # the status does not tell
+        return answers.PIXEL_BY_CODE[code]
 
     def _note_failure(self, error: BaseException) -> str:
         if isinstance(error, JournalFull):

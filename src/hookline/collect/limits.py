@@ -30,6 +30,9 @@ HEADERS_MAX = 100
 TARGET_BYTES_MAX = 8 * 1024
 WRITE_KEY_CHARACTERS_MAX = 200
 QUERY_FIELDS_MAX = 20
+PIXEL_FIELDS_MAX = 200
+HOST_CHARACTERS_MAX = 261
+"""The longest name and a port; a longer Host is not repeated in what SDKs are told."""
 
 # One request's body on the wire.
 GZIP_OVERHEAD_BYTES = 1_024

@@ -20,7 +20,9 @@ WANTED = frozenset(
         b"traceparent",
     )
 )
-"""The headers that are looked at."""
+"""The headers that are looked at; there may be only one of each."""
+LISTS = frozenset((b"accept-encoding", b"if-none-match"))
+"""Those of which several make one list (RFC 9110 5.3)."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _HOSTS_REMEMBERED = 256
@@ -58,6 +60,8 @@ class RequestHead:
             if name in WANTED:
                 duplicated = duplicated or name in headers
                 headers[name] = value.rstrip(b" \t")
+            elif name in LISTS:
+                headers[name] = headers[name] + b"," + value if name in headers else value
         if head_bytes > HEAD_BYTES_MAX:
             return "headers_too_large"
         return "malformed_request" if duplicated else self._fault(version)

@@ -106,6 +106,7 @@ class CollectRole:
             },
             "hookline_collect_accepted_total": counters.accepted,
             "hookline_collect_rejected_total": {"code": dict(counters.rejected)},
+            "hookline_collect_refused_pixels_total": {"code": dict(counters.refused_pixels)},
             "hookline_collect_body_bytes_total": counters.body_bytes,
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from hookline.collect.limits import BATCH_BYTES_MAX, EVENT_BYTES_MAX
+from hookline.collect.sdk_files import BUNDLES
 from hookline.journal.record import MessageType
 
 
@@ -15,12 +16,17 @@ class Kind(Enum):
     SINGLE = auto()
     BATCH = auto()
     TELEMETRY = auto()
+    PIXEL = auto()
+    SETTINGS = auto()
+    SOURCE_CONFIG = auto()
+    SCRIPT = auto()
+    BUNDLE = auto()
     ALIVE = auto()
     READY = auto()
 
 
 class Route(NamedTuple):
-    """A path's purpose; ``type`` is set for single calls, ``code_too_large`` is told past ``body_bytes_max``."""
+    """A path's purpose; ``type`` is set for one event, ``code_too_large`` is told past ``body_bytes_max``."""
 
     kind: Kind
     type: MessageType | None = None
@@ -31,6 +37,11 @@ class Route(NamedTuple):
     def collects(self) -> bool:
         """Whether browsers and SDKs post here."""
         return self.kind in (Kind.SINGLE, Kind.BATCH, Kind.TELEMETRY)
+
+    @property
+    def fetched(self) -> bool:
+        """Whether browsers and SDKs get something here."""
+        return self.kind in (Kind.PIXEL, Kind.SETTINGS, Kind.SOURCE_CONFIG, Kind.SCRIPT, Kind.BUNDLE)
 
 
 _SINGLES: dict[str, MessageType] = {
@@ -49,19 +60,51 @@ _SINGLES: dict[str, MessageType] = {
 }
 
 
+_RUDDER_PIXELS = ("track", "page")
+
+
 def _table() -> dict[bytes, Route]:
     routes = {
         f"/v1/{name}": Route(Kind.SINGLE, type_, EVENT_BYTES_MAX, "event_too_large") for name, type_ in _SINGLES.items()
     }
     routes.update({f"/v1/{name}": Route(Kind.BATCH) for name in ("batch", "import", "b")})
+    routes["/beacon/v1/batch"] = Route(Kind.BATCH)
+    for type_ in _SINGLES.values():
+        pixel = Route(Kind.PIXEL, type_, EVENT_BYTES_MAX, "event_too_large")
+        routes[f"/v1/pixel/{type_}"] = pixel
+        if type_ in _RUDDER_PIXELS:
+            routes[f"/pixel/v1/{type_}"] = pixel
+    routes["/sourceConfig"] = Route(Kind.SOURCE_CONFIG)
     routes["/v1/m"] = Route(Kind.TELEMETRY)
     routes["/healthz"] = Route(Kind.ALIVE)
     routes["/readyz"] = Route(Kind.READY)
-    return {spelling.encode(): route for path, route in routes.items() for spelling in (path, path + "/")}
+    table = {spelling.encode(): route for path, route in routes.items() for spelling in (path, path + "/")}
+    table.update({f"/analytics-next/bundles/{name}".encode(): Route(Kind.BUNDLE) for name in BUNDLES})
+    return table
 
 
 ROUTES: dict[bytes, Route] = _table()
-"""Every path, with and without one trailing slash."""
+"""Every path that holds no write key, with and without one trailing slash where calls go."""
+
+_SETTINGS = Route(Kind.SETTINGS)
+
+KEYED: tuple[tuple[bytes, bytes, Route], ...] = (
+    *(
+        (f"{before}/projects/".encode(), behind, _SETTINGS)
+        for before in ("/v1", "")
+        for behind in (b"/settings", b"/settings/")
+    ),
+    (b"/analytics.js/v1/", b"/analytics.min.js", Route(Kind.SCRIPT)),
+)
+"""What stands before and behind the write key in a path that holds one."""
+
+
+def keyed(path: bytes) -> tuple[Route, bytes] | None:
+    """The route of a path that holds a write key, and the key as it is written there."""
+    for before, behind, route in KEYED:
+        if path.startswith(before) and path.endswith(behind) and len(path) > len(before) + len(behind):
+            return route, path[len(before) : -len(behind)]
+    return None
 
 
 def split(target: bytes) -> tuple[bytes, bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
+from hookline.collect.downloads import Downloads
 from hookline.collect.http import Connection
 from hookline.collect.intake import Appends, Intake
 from hookline.collect.limits import (
@@ -37,7 +38,7 @@ class Edge:
     ) -> None:
         self.counters = counters or Counters()
         self._settings = settings
-        self._intake = Intake(appender, self.counters, clock)
+        self._intake = Intake(appender, self.counters, clock, Downloads(settings))
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from hookline.connections.catalog.kind_check import kind_problems
 from hookline.connections.filter_check import PLAN_LEVEL, filter_problems
 from hookline.connections.headers import STANDARD_WEBHOOKS, check_static_headers
 from hookline.connections.model import Destination, Source
@@ -31,6 +32,7 @@ ProblemCode = Literal[
     "duplicate_id",
     "duplicate_write_key",
     "unknown_source",
+    "unknown_kind",
     "source_in_use",
     "invalid_url",
     "invalid_headers",
@@ -43,6 +45,7 @@ ProblemCode = Literal[
     "not_found",
     "not_enabled",
     "draining",
+    "changed_meanwhile",
     "too_many",
 ]
 PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)
@@ -98,8 +101,8 @@ def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> li
 
 
 def check_destination(path: str, destination: Destination) -> list[Problem]:
-    """The problems of a destination by itself: URLs, headers, secrets, filters."""
-    problems: list[Problem] = []
+    """The problems of a destination by itself: kind, URLs, headers, secrets, filters."""
+    problems = [Problem(code, join(path, place), text) for code, place, text in kind_problems(destination)]
     for index, webhook in enumerate(destination.settings.webhooks):
         place = join(path, f"settings.webhooks[{index}]")
         problems += _judge("invalid_url", f"{place}.url", parse_receiver_url, webhook.url)

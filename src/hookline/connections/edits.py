@@ -28,12 +28,14 @@ from hookline.connections.state import Object, State
 class Put:
     """Create or replace an object; ``path`` is where its problems are said to be.
 
-    ``rotating`` says that the object's rotations are meant; elsewhere the stored ones go on.
+    ``rotating`` says that the object's rotations are meant; elsewhere the stored ones go on. With ``since`` the edit is
+    good only for the object that is in force since then.
     """
 
     object: Object
     path: str = ""
     rotating: bool = False
+    since: int | None = None
 
     @property
     def kind(self) -> Kind:
@@ -48,11 +50,12 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an object."""
+    """Remove an object; ``since`` as for Put."""
 
     kind: Kind
     id: str
     path: str = ""
+    since: int | None = None
 
 
 Edit = Put | Delete
@@ -120,8 +123,12 @@ def _check_ids(state: State, edits: Sequence[Edit]) -> Iterator[Problem]:
             yield Problem("duplicate_id", place, f"another {edit.kind} has the id {edit.id!r}; ids are unique")
         seen.add((edit.kind, edit.id))
         stored = state.sources if edit.kind == "source" else state.destinations
-        if isinstance(edit, Delete) and edit.id not in stored:
+        found = stored.get(edit.id)
+        if isinstance(edit, Delete) and found is None:
             yield Problem("not_found", place, f"there is no {edit.kind} {edit.id!r}; it may be deleted already")
+        elif edit.since is not None and (found is None or found.since != edit.since):
+            message = f"{edit.kind} {edit.id!r} was changed meanwhile; read it again and repeat the change"
+            yield Problem("changed_meanwhile", edit.path, message)
 
 
 def _check_write_keys(state: State, edits: Sequence[Edit]) -> list[Problem]:

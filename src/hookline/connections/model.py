@@ -11,6 +11,8 @@ import msgspec
 
 WEBHOOKS_MAX = 5
 """Receiver URLs per destination (SPEC 2.1 and 8)."""
+WRITE_KEYS_MAX = 20
+"""Write keys per source."""
 FILTERS_MAX = 50
 """Filters per destination."""
 FILTER_PROPERTIES_MAX = 200
@@ -28,7 +30,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     name: Name
     type: Literal["web", "mobile", "server"] = "server"
     enabled: bool = True
-    write_keys: Annotated[tuple[WriteKey, ...], msgspec.Meta(max_length=20)] = ()
+    write_keys: Annotated[tuple[WriteKey, ...], msgspec.Meta(max_length=WRITE_KEYS_MAX)] = ()
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -114,7 +116,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
 
     id: Id
     name: Name
-    kind: Literal["webhook"] = "webhook"
+    kind: Id = "webhook"
     sources: tuple[Id, ...] = ()
     enabled: bool = True
     settings: WebhookSettings
@@ -159,7 +161,3 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     destinations: tuple[Destination, ...] = ()
     lanes: dict[str, Lane] = {}
-
-
-PUBLISHED_NAMES = {"webhook": "Webhooks"}
-"""Kind to published name, the name that ``integrations`` uses (SPEC 2.4); case-sensitive."""

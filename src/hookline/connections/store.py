@@ -64,6 +64,8 @@ class Store:
         self._lock = threading.Lock()
         self._state = State()
         self._snapshot: Snapshot | None = None
+        self.on_version: Callable[[int], None] = lambda version: None
+        """Told of every version as it is made; one whose change fails after all never comes into force."""
         self.restarted = False
         """Whether ``mark_ready`` found that control was ready before in this boot: it stands in for one that ended."""
         with self._lock:
@@ -240,6 +242,7 @@ class Store:
             "INSERT INTO versions (version, at, author, ends) VALUES (?, ?, ?, ?)",
             (version, self._now_ms(), author, _json(ends)),
         )
+        self.on_version(version)
         return version
 
     def _replace_rows(self, version: int, closed: Sequence[tuple[Kind, str]], opened: Sequence[ObjectRow]) -> None:

@@ -20,6 +20,7 @@ TOKEN_CHARACTERS_GOOD = 16
 """A configured token shorter than this is taken, with a warning: whoever can reach the port may guess it."""
 TOKEN_CHARACTERS_MAX = 512
 _TOKEN_BYTES = 32
+_MARK_BYTES = 8
 
 
 class AdminTokenError(ValueError):
@@ -40,6 +41,11 @@ class AdminToken:
         if len(token) < TOKEN_CHARACTERS_GOOD:
             logger().warning("admin_token_short", next_step=f"use {TOKEN_CHARACTERS_GOOD} characters or more")
         self._digest = sha256(token.encode()).digest()
+
+    @property
+    def mark(self) -> bytes:
+        """What tells that it is still the same token, and no more."""
+        return sha256(b"mark" + self._digest).digest()[:_MARK_BYTES]
 
     def matches(self, presented: str) -> bool:
         """Whether this is the token; takes the same time whatever is presented."""

@@ -10,25 +10,40 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler
 
-from hookline.control.access import require_access
+from hookline.control.access import SignInNeeded, check_needs, require_need, to_login
 from hookline.control.apply import Connections
-from hookline.control.catalog import list_catalog
+from hookline.control.attempts import Attempts
+from hookline.control.audit.trail import AuditTrail
+from hookline.control.audit_entries import AuditEntries
+from hookline.control.call import Calls
+from hookline.control.catalog import get_icon, get_kind, list_catalog
 from hookline.control.dead_letters import DeadLetters
+from hookline.control.destination_metrics import get_destination_metrics
+from hookline.control.effective_settings import list_settings
 from hookline.control.events import Events
 from hookline.control.filter_tests import FilterTests
 from hookline.control.host_gate import HostGate
+from hookline.control.idempotency.middleware import Idempotency
 from hookline.control.notices import Notices
 from hookline.control.objects import Destinations, Sources
-from hookline.control.openapi import get_openapi
+from hookline.control.openapi.document import get_openapi
 from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
+from hookline.control.rate_limits import RateLimits
 from hookline.control.replays import Replays
 from hookline.control.secret_rotation import SecretRotation
 from hookline.control.security_headers import SecurityHeaders
+from hookline.control.series import Metrics
 from hookline.control.services import Services
+from hookline.control.source_schema import get_schema
+from hookline.control.tester.destination_tests import DestinationTests
+from hookline.control.tokens import TokensApi
 from hookline.control.usage import Usage
+from hookline.control.usage_details import UsageDetails
+from hookline.control.users import Users
+from hookline.control.versions import Versions
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
@@ -37,23 +52,30 @@ Extension = Callable[[], Sequence[ControllerRouterHandler]]
 
 
 def build(services: Services, extensions: Sequence[Extension] = ()) -> ASGIApp:
-    """Put the application together."""
+    """Put the application together; raise UndeclaredRoute."""
+    app = application(extensions, services)
+    check_needs(app)
+    gated = SecurityHeaders(HostGate(RateLimits(app), services.settings), over_tls=services.sessions.secure)
+    return CountAnswers(Calls(gated, services), services.own_metrics)
+
+
+def application(extensions: Sequence[Extension] = (), services: Services | None = None) -> Litestar:
+    """All routes with their guard; without services it can be looked at, not asked."""
     further = [handler for extension in extensions for handler in extension()]
-    app = Litestar(
+    return Litestar(
         route_handlers=[api(), get_openapi, get_healthz, get_readyz, get_metrics, *further],
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         state=State({"services": services}, deep_copy=False),
-        exception_handlers={HTTPException: respond, Exception: respond},
+        exception_handlers={SignInNeeded: to_login, HTTPException: respond, Exception: respond},
+        guards=[require_need],
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
         logging_config=None,
     )
-    gated = SecurityHeaders(HostGate(app, services.settings), over_tls=services.sessions.secure)
-    return CountAnswers(gated, services.own_metrics)
 
 
 def api() -> Router:
-    """Everything below ``/api/v1``; all of it asks who is calling."""
+    """Everything below ``/api/v1``; what of it changes something is on the record."""
     return Router(
         "/api/v1",
         route_handlers=[
@@ -62,13 +84,26 @@ def api() -> Router:
             Pausing,
             SecretRotation,
             FilterTests,
+            DestinationTests,
+            Attempts,
             Replays,
             DeadLetters,
             Events,
             Connections,
+            Versions,
             Notices,
             Usage,
+            UsageDetails,
+            Metrics,
+            get_destination_metrics,
+            get_schema,
+            Users,
+            TokensApi,
+            AuditEntries,
             list_catalog,
+            get_kind,
+            get_icon,
+            list_settings,
         ],
-        guards=[require_access],
+        middleware=[Idempotency, AuditTrail],
     )

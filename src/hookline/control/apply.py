@@ -10,6 +10,7 @@ from litestar.params import RawBody
 
 from hookline.connections import check
 from hookline.connections.changes import Change
+from hookline.control.call import current_author, the_call
 from hookline.control.journal_ends import journal_ends
 from hookline.control.objects import refused_as_problem
 from hookline.control.problem import FieldError, Problem, invalid_body, pointer_of
@@ -40,17 +41,19 @@ class Connections(Controller):
 
     path = "/connections"
 
-    @post("/apply", status_code=200, request_max_body_size=APPLY_BODY_BYTES_MAX)
+    @post("/apply", status_code=200, request_max_body_size=APPLY_BODY_BYTES_MAX, needs="editor")
     async def apply(self, services: FromServices, body: RawBody) -> ApplyResult:
         """Bring the connections to what the file says; with problems nothing is changed."""
         try:
             wanted = msgspec.json.decode(body, type=ApplyRequest)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise invalid_body(error) from None
+        the_call().only_looked = wanted.dry_run
+        author = current_author()
         # In a thread: reading a large file takes seconds, and the store may be shared between threads.
-        return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, wanted, "api"))
+        return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, wanted, author))
 
-    @get("/export")
+    @get("/export", needs="viewer")
     async def export(self, services: FromServices) -> Response[str]:
         """Return all connections as a file, `keep` in place of stored secrets."""
         from hookline.connections import file  # here: YAML is wanted rarely

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
-from hookline.replays.letters import LETTERS_MAX, LetterFilter
+from hookline.replays.letters import LETTERS_MAX, LetterFilter, RetryPlace
 from hookline.replays.model import replay_id
 
 PAGE_ROWS = 5_000
@@ -131,6 +131,11 @@ class DeadLetterLog:
         """Whether the event waits for another try after all."""
         query = 'SELECT 1 FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?'
         return bool(self._rows(query, attempt))
+
+    def retries(self, partition: int, offset: int, lanes: Collection[int]) -> list[RetryPlace]:
+        """Where the event at a place waits for another try, in any of some lanes."""
+        rows = self._rows('SELECT lane FROM retries WHERE partition = ? AND "offset" = ?', (partition, offset))
+        return [RetryPlace(lane, partition, offset) for (lane,) in rows if lane in lanes]
 
     def discarded_ranges(self, destination: str, since_ms: int) -> list[LostRange]:
         """What was discarded when the destination was disabled; what a person took out of a replay is not meant."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Controller, get, post
 from litestar.params import FromPath, QueryParameter, RawBody
 
+from hookline.control.audit.entry import AuditChange
+from hookline.control.call import current_author, the_call
 from hookline.control.dead_letter_log import DeadLetter
-from hookline.control.listing import After, Limit, Listing
-from hookline.control.objects import AUTHOR, decode_body
+from hookline.control.listing import After, Limit, Listing, number_after
+from hookline.control.moment import milliseconds
+from hookline.control.objects import decode_body
 from hookline.control.problem import Problem, not_found
 from hookline.control.replay_view import ReplayView, view_of
 from hookline.control.replays import begin
@@ -64,7 +66,7 @@ class DeadLetters(Controller):
 
     path = "/dead-letters"
 
-    @get()
+    @get(needs="viewer")
     async def list_dead_letters(
         self,
         services: FromServices,
@@ -80,8 +82,6 @@ class DeadLetters(Controller):
         until: Annotated[str | None, QueryParameter(name="to", max_length=64)] = None,
     ) -> Listing[DeadLetter]:
         """Return the newest dead letters that match; discarded ones only when that fate is asked for."""
-        if after is not None and not (after.isdecimal() and len(after) < 19):
-            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
         wanted = LetterFilter(
             destination=destination,
             source=source,
@@ -89,14 +89,14 @@ class DeadLetters(Controller):
             event=event,
             outcome=outcome,
             fate=fate,
-            since_ms=_ms("from", since),
-            until_ms=_ms("to", until),
+            since_ms=milliseconds("from", since),
+            until_ms=milliseconds("to", until),
         )
-        letters = services.dead_letters.newest(limit + 1, int(after) if after else None, wanted)
+        letters = services.dead_letters.newest(limit + 1, number_after(after), wanted)
         page = letters[:limit]
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
-    @get("/{letter_id:str}")
+    @get("/{letter_id:str}", needs="viewer")
     async def get_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> DeadLetterDetail:
         """Return one dead letter with its event, every attempt and the receiver's last answer."""
         letter = _letter(services, letter_id)
@@ -108,7 +108,7 @@ class DeadLetters(Controller):
             history=next((each.attempts for each in fates if each.id == letter.destination), ()),
         )
 
-    @post("/{letter_id:str}/retry", status_code=201)
+    @post("/{letter_id:str}/retry", status_code=201, needs="editor")
     async def retry_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> ReplayView:
         """Send one again: a replay of one event."""
         letter = _letter(services, letter_id)
@@ -116,13 +116,13 @@ class DeadLetters(Controller):
         made = await begin(services, ReplayRequest(destination=letter.destination, letters=wanted))
         return view_of(services, made)
 
-    @post("/{letter_id:str}/discard", status_code=200)
+    @post("/{letter_id:str}/discard", status_code=200, needs="editor")
     async def discard_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> Discarded:
         """Give one up for good: its fate becomes `discarded`."""
         letter = _letter(services, letter_id)
         return await _discard(services, LetterFilter(ids=(letter.id,)))
 
-    @post("/retry", status_code=200)
+    @post("/retry", status_code=200, needs="editor")
     async def retry_dead_letters(self, services: FromServices, body: RawBody) -> Listing[ReplayView]:
         """Send all that match again: one replay for each destination."""
         selection = decode_body(body, LetterSelection)
@@ -138,7 +138,7 @@ class DeadLetters(Controller):
             made.append(view_of(services, await begin(services, request)))
         return Listing(made)
 
-    @post("/discard", status_code=200)
+    @post("/discard", status_code=200, needs="editor")
     async def discard_dead_letters(self, services: FromServices, body: RawBody) -> Discarded:
         """Give all that match up for good."""
         return await _discard(services, _filter(services, decode_body(body, LetterSelection)))
@@ -148,7 +148,9 @@ async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
     matched = sum(services.dead_letters.count(wanted).values())
     if not matched:
         return Discarded(0, 0)
-    action = services.replays.discard(wanted, AUTHOR)
+    action = services.replays.discard(wanted, current_author())
+    target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
+    the_call().changed(target, AuditChange(target, "discarded", None, matched))
     for _ in range(int(DISCARD_SECONDS / LOOK_SECONDS)):
         done = services.dead_letters.discarded(action)
         if done is not None:
@@ -177,14 +179,3 @@ def _letter(services: Services, letter_id: str) -> DeadLetter:
     if letter is None:
         raise not_found("dead letter", letter_id)
     return letter
-
-
-def _ms(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment: datetime = msgspec.convert(text, Moment)
-    except msgspec.ValidationError:
-        detail = f"Write {name} as ISO 8601 with an offset, such as 2026-11-20T07:00:00Z."
-        raise Problem(400, "invalid_parameter", detail) from None
-    return int(moment.timestamp() * 1000)

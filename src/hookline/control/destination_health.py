@@ -9,6 +9,8 @@ from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
+COUNTED_MAX = 1_000
+"""Dead letters and retries of one destination are counted up to this: pages show many destinations at once."""
 RECENT_ATTEMPTS_MAX = 500
 """Failed attempts looked at for each destination's latest one."""
 
@@ -23,7 +25,9 @@ class Failure(NamedTuple):
 
 
 class Health(NamedTuple):
-    """What waits for a destination and what it did not get; ``detached`` lanes stand apart from the live stream."""
+    """What waits for a destination and what it did not get, each counted up to ``COUNTED_MAX``.
+
+    ``detached`` lanes stand apart from the live stream."""
 
     detached: bool = False
     retrying: int = 0
@@ -47,10 +51,10 @@ class DestinationHealth:
         return {
             destination: Health(
                 detached=lane in detached,
-                retrying=_count(connection, "SELECT count(*) FROM retries WHERE lane = ?", lane),
+                retrying=_count(connection, "SELECT 1 FROM retries WHERE lane = ?", lane),
                 dead_letters=_count(
                     connection,
-                    "SELECT count(*) FROM dead_letters WHERE destination = ? AND fate <> 'discarded'",
+                    "SELECT 1 FROM dead_letters WHERE destination = ? AND fate <> 'discarded'",
                     destination,
                 ),
                 failure=failures.get(lane),
@@ -64,7 +68,7 @@ class DestinationHealth:
 
 
 def _count(connection: Connection, query: str, value: int | str) -> int:
-    ((count,),) = connection.execute(query, (value,)).fetchall()
+    ((count,),) = connection.execute(f"SELECT count(*) FROM ({query} LIMIT {COUNTED_MAX})", (value,)).fetchall()
     return int(count)
 
 

@@ -46,7 +46,7 @@ class Waiting(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of ``destinations/{id}/metrics``, ``pause`` and ``resume``."""
+    """The answer of ``destinations/{id}/pause`` and ``resume``, and the beginning of that of ``metrics``."""
 
     id: str
     state: State

@@ -13,13 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, get_args
 
-import msgspec
-
+from hookline.control.event_filter import EventFilter
 from hookline.control.problem import Problem
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.newest import newest_first
 from hookline.journal.record import Record
-from hookline.outcomes.fate import EventFate, Fates
+from hookline.outcomes.fate import EventFate, Fates, Found
 
 Fate = Literal[
     "waiting",
@@ -45,17 +44,6 @@ TAIL_EVENTS_MAX = 20
 PARTITIONS_PER_CURSOR_MAX = 1_024
 
 T = TypeVar("T")
-
-
-class EventFilter(NamedTuple):
-    """What a search asks for; None asks for nothing."""
-
-    source: str | None = None
-    type: str | None = None
-    event: str | None = None
-    user_id: str | None = None
-    message_id: str | None = None
-    fate: str | None = None
 
 
 class LoggedEvent(NamedTuple):
@@ -89,14 +77,28 @@ class EventLog:
         self._reader: LocalReader | None = None
         self._fates: Fates | None = None
 
-    async def newest(self, wanted: EventFilter, limit: int, after: str | None = None) -> Page:
-        """The newest events that match, at most ``limit``, older than the cursor ``after``."""
+    async def newest(
+        self, wanted: EventFilter, limit: int, after: str | None = None, seconds: float = SEARCH_SECONDS_MAX
+    ) -> Page:
+        """The newest events that match, at most ``limit``, older than the cursor ``after``, as found in ``seconds``."""
         before = parse_cursor(after) if after else None
-        return await self._run(lambda: self._newest(wanted, limit, before))
+        return await self._run(lambda: self._newest(wanted, limit, before, seconds))
 
     async def of_message(self, message_id: str, source: str | None) -> EventFate | None:
         """The fate of a message, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._fate_reader().of_message(message_id, source))
+
+    async def find(self, message_id: str, source: str | None) -> Found | None:
+        """Where a message lies, None when it is unknown (or no longer kept)."""
+        return await self._run(lambda: self._fate_reader().find(message_id, source))
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What some work comes to that reads with this log's reader, on its thread."""
+        return await self._run(work)
+
+    def record_at(self, partition: int, offset: int) -> Record | None:
+        """The record at a place, None when it is not kept; only within ``run``."""
+        return self._journal().get(partition, offset)
 
     async def ends(self) -> dict[int, int]:
         """One past the newest durable offset of each partition."""
@@ -135,11 +137,11 @@ class EventLog:
         journal = self._journal()
         return {partition: journal.end(partition) for partition in journal.partitions()}
 
-    def _newest(self, wanted: EventFilter, limit: int, before: dict[int, int] | None) -> Page:
+    def _newest(self, wanted: EventFilter, limit: int, before: dict[int, int] | None, seconds: float) -> Page:
         # A cursor names the partitions that still have older events; the first search begins at every end.
         positions = self._ends() if before is None else before
-        matches = _matcher(wanted)
-        deadline = self._clock() + SEARCH_SECONDS_MAX
+        matches = wanted.matcher()
+        deadline = self._clock() + seconds
         found: list[LoggedEvent] = []
         for partition, offset, record in newest_first(self._journal(), dict(positions)):
             positions[partition] = offset
@@ -194,21 +196,6 @@ def fates_of(event: EventFate) -> set[str]:
     return fates | {event.fate} if event.fate else fates
 
 
-def event_name(record: Record) -> str:
-    """What a person calls the event: a track call's event, a page's or screen's name; empty for other types."""
-    return name_in(record.type, record.body)
-
-
-def name_in(message_type: str, body: bytes) -> str:
-    """The name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
-    try:
-        named = _named.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""
-    name = named.event if message_type == "track" else named.name
-    return name if isinstance(name, str) else ""
-
-
 def parse_cursor(text: str) -> dict[int, int]:
     """``partition:offset[,partition:offset…]`` as offsets; raise Problem for anything else."""
     positions: dict[int, int] = {}
@@ -219,25 +206,3 @@ def parse_cursor(text: str) -> dict[int, int]:
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
         positions[int(partition)] = int(offset)
     return positions
-
-
-class _Named(msgspec.Struct):
-    event: object = None
-    name: object = None
-
-
-_named = msgspec.json.Decoder(_Named)
-
-
-def _matcher(wanted: EventFilter) -> Callable[[Record], bool]:
-    def matches(record: Record) -> bool:
-        return (
-            (wanted.source is None or record.source == wanted.source)
-            and (wanted.type is None or record.type == wanted.type)
-            and (wanted.user_id is None or record.user_key == wanted.user_id)
-            and (wanted.message_id is None or record.message_id == wanted.message_id)
-            and (wanted.fate != "rejected" or record.rejection is not None)
-            and (wanted.event is None or event_name(record) == wanted.event)
-        )
-
-    return matches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -10,11 +11,16 @@ from litestar import Controller, Request, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
-from hookline.control.event_log import EventFilter, Fate
+from hookline.control.call import Call, the_call
+from hookline.control.event_filter import EventFilter
+from hookline.control.event_log import Fate
 from hookline.control.listing import After, Limit, Listing
 from hookline.control.problem import Problem
 from hookline.control.services import FromServices
 from hookline.outcomes.fate import EventFate
+
+KNOWN_SECONDS = 5.0
+"""How long a stream goes on at most before it asks whether its caller is still let in."""
 
 Text = Annotated[str | None, QueryParameter(max_length=1_000)]
 
@@ -24,7 +30,7 @@ class Events(Controller):
 
     path = "/events"
 
-    @get()
+    @get(needs="viewer")
     async def list_events(
         self,
         services: FromServices,
@@ -36,19 +42,31 @@ class Events(Controller):
         user_id: Annotated[str | None, QueryParameter(name="userId", max_length=1_000)] = None,
         message_id: Annotated[str | None, QueryParameter(name="messageId", max_length=1_000)] = None,
         fate: FromQuery[Fate | None] = None,
+        text: Text = None,
     ) -> Listing[EventFate]:
         """Return the newest events that match; a page may be short when the search took long, `after` goes on."""
-        wanted = EventFilter(source, type_, event, user_id, message_id, fate)
+        wanted = EventFilter(source, type_, event, user_id, message_id, fate, text)
         page = await services.events.newest(wanted, limit, after)
         return Listing([logged.fate for logged in page.events], page.after)
 
-    @get("/stream")
-    async def stream_events(self, services: FromServices, request: Request[Any, Any, Any]) -> Stream:
+    @get("/stream", needs="viewer")
+    async def stream_events(
+        self,
+        services: FromServices,
+        request: Request[Any, Any, Any],
+        source: Text = None,
+        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
+        event: Text = None,
+        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=1_000)] = None,
+        message_id: Annotated[str | None, QueryParameter(name="messageId", max_length=1_000)] = None,
+        text: Text = None,
+    ) -> Stream:
         """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
-        messages: AsyncIterator[bytes] = services.live.watch(request.headers.get("last-event-id"))
+        wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
+        messages = _while_known(the_call(), services.live.watch(request.headers.get("last-event-id"), wanted))
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-    @get("/{message_id:path}")
+    @get("/{message_id:path}", needs="viewer")
     async def get_event(
         self, services: FromServices, request: Request[Any, Any, Any], message_id: FromPath[str], source: Text = None
     ) -> EventFate:
@@ -58,6 +76,17 @@ class Events(Controller):
         if fate is None:
             raise unknown_event(wanted)
         return fate
+
+
+async def _while_known(call: Call, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The messages, until the session ends or the token is revoked; a heartbeat comes while nothing else does."""
+    looked = time.monotonic()
+    async for message in messages:
+        if time.monotonic() - looked > KNOWN_SECONDS:
+            looked = time.monotonic()
+            if not call.still_known():
+                return
+        yield message
 
 
 def id_in_path(request: Request[Any, Any, Any], prefix: str) -> str:

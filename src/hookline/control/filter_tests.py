@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.model import FILTERS_MAX, Filter
+from hookline.control.call import the_call
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices
 from hookline.route.filter_trial import (
@@ -36,9 +37,10 @@ class FilterTests(Controller):
 
     path = "/destinations/{object_id:str}/filters"
 
-    @post("/test", status_code=200)
+    @post("/test", status_code=200, needs="editor")
     async def test_filters(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> FilterTrial:
         """Return how many of the newest events of the destination's sources the filters match, with samples."""
+        the_call().only_looked = True
         stored = services.store.destination(object_id)
         if stored is None:
             raise not_found("destination", object_id)

@@ -32,6 +32,7 @@ class LaneWatch:
         self._store = store
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
+        self._drained: set[int] = set()
         self._database = ReadOnly(settings.data_path / "deliver.db")
 
     def resumed(self, destination: str) -> None:
@@ -52,16 +53,19 @@ class LaneWatch:
         now = self._monotonic()
         self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
         gone, drained = self._lanes().values()
+        drained_before, self._drained = self._drained, drained
         paused: list[str] = []
         for stored in self._store.destinations() if gone or drained else ():
             lane, id = stored.lane, stored.object.id
             if lane is not None and lane.number in drained and lane.until is not None:
+                if lane.number not in drained_before:
+                    continue  # at the next look it is on the disk: a power cut cannot take it back
                 self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
                 logger().info("destination_drained", destination=id)
                 continue
             if lane is None or lane.number not in gone or lane.paused is not None or id in self._resumed:
                 continue
-            pause = Pause(since=time.time_ns() // 1_000_000, reason=REASON, by="hookline")
+            pause = Pause(since=self._store.now_ms(), reason=REASON, by="hookline")
             try:
                 self._store.pause(id, pause, "hookline", lambda: journal_ends(self._settings))
             except ChangeRefused:

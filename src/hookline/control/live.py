@@ -3,7 +3,8 @@
 One loop looks at the journal's ends a few times a second while somebody watches and shares what it finds; every
 watcher has a short queue, and one that does not keep up is told how much it missed. At high rates only the newest
 few of each look are sent, with the number of those left out. A watcher that comes back with ``Last-Event-ID`` is first
-told what came meanwhile, by the same rule: nothing is left out without its number.
+told what came meanwhile, by the same rule: nothing is left out without its number. A watcher with a filter is told
+only of events that match; what is left out of a look was not looked at, so its number is told to everybody.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from hookline.control.event_filter import EVERYTHING, EventFilter
 from hookline.control.event_log import EventLog, LoggedEvent, fates_of
 from hookline.control.problem import Problem
 from hookline.control.watcher import Message, Watcher, message_of, positions_after, skipped
@@ -69,17 +71,17 @@ class LiveEvents:
         """Whether the loop runs, which it does only for watchers."""
         return self._loop is not None and not self._loop.done()
 
-    def watch(self, last_event_id: str | None = None) -> AsyncIterator[bytes]:
+    def watch(self, last_event_id: str | None = None, wanted: EventFilter = EVERYTHING) -> AsyncIterator[bytes]:
         """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already.
 
         ``last_event_id`` is the id of the last message a watcher got before its connection was lost: what came since
-        is told first.
+        is told first. It hears of the events that are ``wanted``, whatever becomes of them.
         """
         if self._closed:
             raise Problem(503, "stopping", "Hookline is stopping; connect again in a moment.")
         if len(self._watchers) >= WATCHERS_MAX:
             raise Problem(503, "too_many_streams", f"Only {WATCHERS_MAX} streams may be open at once; close one.")
-        return self._messages(positions_after(last_event_id or ""))
+        return self._messages(Watcher(wanted.matcher()), positions_after(last_event_id or ""))
 
     def close(self) -> None:
         """End every stream, so that the server can stop at once; idempotent."""
@@ -89,9 +91,8 @@ class LiveEvents:
         if self._loop is not None:
             self._loop.cancel()
 
-    async def _messages(self, since: dict[int, int]) -> AsyncIterator[bytes]:
+    async def _messages(self, watcher: Watcher, since: dict[int, int]) -> AsyncIterator[bytes]:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
-        watcher = Watcher()
         self._watchers.add(watcher)
         try:
             yield b"retry: 1000\n: Hookline\n\n"
@@ -121,7 +122,9 @@ class LiveEvents:
             watcher.end()
             return []
         told = [skipped(left_out)] if left_out else []
-        told += [message_of("event", logged.cursor, _encode(logged.fate)) for logged in new]
+        told += [
+            message_of("event", logged.cursor, _encode(logged.fate)) for logged in new if watcher.wants(logged.record)
+        ]
         position = ",".join(f"{partition}:{end - 1}" for partition, end in watcher.starts.items())
         return [*told, Message(f"id: {position}\n\n".encode())] if position else told
 
@@ -142,7 +145,7 @@ class LiveEvents:
             self._tell(skipped(left_out))
         for logged in new:
             message = message_of("event", logged.cursor, _encode(logged.fate))
-            self._tell(message._replace(place=(logged.partition, logged.offset), events=1))
+            self._tell(message._replace(place=(logged.partition, logged.offset), events=1), logged)
             self._follow(logged)
         if self._followed:
             await self._look_at_followed({(logged.partition, logged.offset) for logged in new})
@@ -156,7 +159,7 @@ class LiveEvents:
             if logged is None:
                 self._followed.pop(place, None)
             elif logged.fate != self._followed[place]:
-                self._tell(message_of("fate", "", _encode(logged.fate)))
+                self._tell(message_of("fate", "", _encode(logged.fate)), logged)
                 self._follow(logged)
 
     def _follow(self, logged: LoggedEvent) -> None:
@@ -168,6 +171,7 @@ class LiveEvents:
         while len(self._followed) > FOLLOWED_EVENTS_MAX:
             self._followed.popitem(last=False)
 
-    def _tell(self, message: Message) -> None:
+    def _tell(self, message: Message, about: LoggedEvent | None = None) -> None:
         for watcher in self._watchers:
-            watcher.put(message)
+            if about is None or watcher.wants(about.record):
+                watcher.put(message)

@@ -68,13 +68,19 @@ class NoticeLog:
         return {(kind, subject): OpenNotice(*rest) for kind, subject, *rest in rows}
 
     def newest(
-        self, limit: int, before_id: int | None = None, is_open: bool | None = None, kind: str | None = None
+        self,
+        limit: int,
+        before_id: int | None = None,
+        is_open: bool | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
     ) -> list[Notice]:
-        """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind."""
+        """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind, about
+        one subject."""
         rows = self._rows(
             f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND (?2 IS NULL OR (resolved_at IS NULL) = ?2)"
-            " AND (?3 IS NULL OR kind = ?3) ORDER BY id DESC LIMIT ?4",
-            (before_id or 2**62, is_open, kind, limit),
+            " AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR subject = ?4) ORDER BY id DESC LIMIT ?5",
+            (before_id or 2**62, is_open, kind, subject, limit),
         )
         return [_notice(row) for row in rows]
 

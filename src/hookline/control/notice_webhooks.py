@@ -126,7 +126,7 @@ class NoticeWebhooks:
         }
         if self._settings.notices.secret:
             secret = resolve(self._settings.notices.secret, self._settings)
-            headers["X-Signature"] = Signer(secret).hex(body)
+            headers["X-Signature"] = Signer(secret).hex(body).decode()
         return headers
 
     def _posts(self) -> Posts:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, get_args
 from litestar import Controller, get, post
 from litestar.params import FromPath, QueryParameter
 
-from hookline.control.listing import After, Limit, Listing
+from hookline.control.listing import After, Limit, Listing, number_after
 from hookline.control.notice_log import Notice
-from hookline.control.problem import Problem, not_found
+from hookline.control.problem import not_found
 from hookline.control.services import FromServices
 
 State = Literal["open", "resolved"]
@@ -22,7 +22,7 @@ class Notices(Controller):
 
     path = "/notices"
 
-    @get()
+    @get(needs="viewer")
     async def list_notices(
         self,
         services: FromServices,
@@ -30,16 +30,15 @@ class Notices(Controller):
         after: After = None,
         state_: Annotated[State | None, QueryParameter(name="state")] = None,
         kind: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        subject: Annotated[str | None, QueryParameter(max_length=100)] = None,
     ) -> Listing[Notice]:
-        """Return the newest notices: all, or only open or resolved ones, of one kind or of all."""
-        if after is not None and not _is_id(after):
-            raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
+        """Return the newest notices: all, or only open or resolved ones, of one kind or of all, about one thing."""
         is_open = None if state_ is None else state_ == "open"
-        found = services.notices.newest(limit + 1, int(after) if after else None, is_open, kind)
+        found = services.notices.newest(limit + 1, number_after(after), is_open, kind, subject)
         page = found[:limit]
         return Listing(page, str(page[-1].id) if len(found) > limit else None)
 
-    @get("/{notice_id:str}")
+    @get("/{notice_id:str}", needs="viewer")
     async def get_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
         """Return one notice."""
         notice = services.notices.get(int(notice_id)) if _is_id(notice_id) else None
@@ -47,7 +46,7 @@ class Notices(Controller):
             raise not_found("notice", notice_id)
         return notice
 
-    @post("/{notice_id:str}/acknowledge", status_code=200)
+    @post("/{notice_id:str}/acknowledge", status_code=200, needs="editor")
     async def acknowledge_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
         """Note that somebody has seen it; the pages then show it quietly."""
         now_ms = int(time.time() * 1000)

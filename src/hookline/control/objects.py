@@ -17,8 +17,11 @@ from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import redact
+from hookline.connections.state import Stored
 from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.connections.write_key import new_write_key
+from hookline.control.call import current_author
+from hookline.control.entity_tag import has_condition, require_match, tagged
 from hookline.control.generated_secret import generate_secret, revealed
 from hookline.control.journal_ends import journal_ends
 from hookline.control.listing import After, Limit, Listing, by_id
@@ -26,10 +29,10 @@ from hookline.control.merge_patch import merged
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices, Services
 
-Object = Source | Destination
 ObjectT = TypeVar("ObjectT", Source, Destination)
 
-AUTHOR = "api"
+AnyStored = Stored[Source] | Stored[Destination] | None
+
 STATUS_OF_CODE = {
     "not_found": 404,
     "source_in_use": 409,
@@ -37,6 +40,7 @@ STATUS_OF_CODE = {
     "not_enabled": 409,
     "draining": 409,
     "rotated_out": 409,
+    "changed_meanwhile": 412,
 }
 """Every other problem of an object is 422."""
 
@@ -46,41 +50,46 @@ class Sources(Controller):
 
     path = "/sources"
 
-    @get()
+    @get(needs="viewer")
     async def list_sources(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Source]:
         """Return the sources by id."""
         sources = [stored.object for stored in services.store.sources()]
         return by_id(sources, [source.id for source in sources], limit, after)
 
-    @post()
+    @post(needs="editor")
     async def create_source(self, services: FromServices, body: RawBody) -> Response[Source]:
         """Create a source; one that names no write keys is given one."""
         fields = decode_body(body, dict[str, Any])
         if isinstance(fields, dict) and "writeKeys" not in fields:
             fields = {**fields, "writeKeys": [new_write_key()]}
-        return _created(_create(services, _convert(fields, Source)), "sources")
+        made = _create(services, _convert(fields, Source))
+        return _created(made.object, made.since, "sources")
 
-    @get("/{object_id:str}")
-    async def get_source(self, services: FromServices, object_id: FromPath[str]) -> Source:
+    @get("/{object_id:str}", needs="viewer")
+    async def get_source(self, services: FromServices, object_id: FromPath[str]) -> Response[Source]:
         """Return one source."""
-        return _source(services, object_id)
+        stored = _source(services, object_id)
+        return tagged(stored.object, object_tag(stored.since))
 
-    @put("/{object_id:str}")
+    @put("/{object_id:str}", needs="editor")
     async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Create or replace a source."""
-        existed = services.store.source(object_id) is not None
-        source = _replace(services, object_id, decode_body(body, Source))
-        return Response(source) if existed else _created(source, "sources")
+        existed = services.store.source(object_id)
+        source = _replace(services, object_id, decode_body(body, Source), existed)
+        if existed is None:
+            return _created(source.object, source.since, "sources")
+        return tagged(source.object, object_tag(source.since))
 
-    @patch("/{object_id:str}")
-    async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Source:
+    @patch("/{object_id:str}", needs="editor")
+    async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Change some fields of a source."""
-        return _patch(services, _source(services, object_id), decode_body(body, dict[str, Any]))
+        patched = _patch(services, _source(services, object_id), decode_body(body, dict[str, Any]))
+        return tagged(patched.object, object_tag(patched.since))
 
-    @delete("/{object_id:str}")
+    @delete("/{object_id:str}", needs="editor")
     async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a source that feeds no destination."""
-        _delete(services, "source", object_id)
+        _delete(services, "source", services.store.source(object_id), object_id)
 
 
 class Destinations(Controller):
@@ -88,7 +97,7 @@ class Destinations(Controller):
 
     path = "/destinations"
 
-    @get()
+    @get(needs="viewer")
     async def list_destinations(
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[Destination]:
@@ -96,46 +105,52 @@ class Destinations(Controller):
         destinations = [_shown(services, stored.object) for stored in services.store.destinations()]
         return by_id(destinations, [each.id for each in destinations], limit, after)
 
-    @post()
+    @post(needs="editor")
     async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
         fields, secret = generate_secret(decode_body(body, dict[str, Any]), None)
-        made = _shown(services, _create(services, _convert(fields, Destination)))
-        return _created(revealed(made, secret), "destinations")
+        made = _create(services, _convert(fields, Destination))
+        return _created(revealed(_shown(services, made.object), secret), made.since, "destinations")
 
-    @get("/{object_id:str}")
-    async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Destination:
+    @get("/{object_id:str}", needs="viewer")
+    async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Response[Destination]:
         """Return one destination, secrets masked."""
-        return _shown(services, _destination(services, object_id))
+        stored = _destination(services, object_id)
+        return tagged(_shown(services, stored.object), object_tag(stored.since))
 
-    @put("/{object_id:str}")
+    @put("/{object_id:str}", needs="editor")
     async def put_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> Response[Destination]:
         """Create or replace a destination; its lane goes on where it is."""
         stored = services.store.destination(object_id)
         fields, secret = generate_secret(decode_body(body, dict[str, Any]), None if stored is None else stored.object)
-        put = _shown(services, _replace(services, object_id, _convert(fields, Destination)))
-        destination = revealed(put, secret)
-        return Response(destination) if stored is not None else _created(destination, "destinations")
+        replaced = _replace(services, object_id, _convert(fields, Destination), stored)
+        destination = revealed(_shown(services, replaced.object), secret)
+        if stored is None:
+            return _created(destination, replaced.since, "destinations")
+        return tagged(destination, object_tag(replaced.since))
 
-    @patch("/{object_id:str}")
-    async def patch_destination(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Destination:
+    @patch("/{object_id:str}", needs="editor")
+    async def patch_destination(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> Response[Destination]:
         """Change some fields of a destination."""
         stored = _destination(services, object_id)
-        fields, secret = generate_secret(decode_body(body, dict[str, Any]), stored)
-        return revealed(_shown(services, _patch(services, stored, fields)), secret)
+        fields, secret = generate_secret(decode_body(body, dict[str, Any]), stored.object)
+        patched = _patch(services, stored, fields)
+        return tagged(revealed(_shown(services, patched.object), secret), object_tag(patched.since))
 
-    @delete("/{object_id:str}")
+    @delete("/{object_id:str}", needs="editor")
     async def delete_destination(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a destination; events that wait for it are not sent any more."""
-        _delete(services, "destination", object_id)
+        _delete(services, "destination", services.store.destination(object_id), object_id)
 
 
-def change(services: Services, edits: Sequence[Edit], owner: str | None = None, author: str = AUTHOR) -> int:
+def change(services: Services, edits: Sequence[Edit], owner: str | None = None) -> int:
     """Make the edits and return the version in force; what is wrong with them becomes a problem."""
     return refused_as_problem(
-        lambda: services.store.change(edits, author, owner, lambda: journal_ends(services.settings))
+        lambda: services.store.change(edits, current_author(), owner, lambda: journal_ends(services.settings))
     )
 
 
@@ -154,32 +169,32 @@ def refused_as_problem(work: Callable[[], ResultT]) -> ResultT:
         raise Problem(STATUS_OF_CODE.get(first.code, 422), first.code, f"{error}.", errors) from None
 
 
-def _source(services: Services, object_id: str) -> Source:
+def _source(services: Services, object_id: str) -> Stored[Source]:
     stored = services.store.source(object_id)
     if stored is None:
         raise not_found("source", object_id)
-    return stored.object
+    return stored
 
 
-def _destination(services: Services, object_id: str) -> Destination:
+def _destination(services: Services, object_id: str) -> Stored[Destination]:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return stored.object
+    return stored
 
 
 def _shown(services: Services, destination: Destination) -> Destination:
     return redact(destination, now_ms=services.store.now_ms())
 
 
-def _stored(services: Services, wanted: ObjectT) -> ObjectT:
+def _stored(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
     """The object as the store now has it: with secrets in place of masks."""
     if isinstance(wanted, Source):
         return _source(services, wanted.id)  # type: ignore[return-value]  # mypy cannot tell the branches apart
     return _destination(services, wanted.id)
 
 
-def _create(services: Services, wanted: ObjectT) -> ObjectT:
+def _create(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
     store = services.store
     taken = store.source(wanted.id) if isinstance(wanted, Source) else store.destination(wanted.id)
     if taken is not None:
@@ -189,25 +204,38 @@ def _create(services: Services, wanted: ObjectT) -> ObjectT:
     return _stored(services, wanted)
 
 
-def _replace(services: Services, object_id: str, wanted: ObjectT) -> ObjectT:
+def _replace(services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None) -> Stored[ObjectT]:
     if wanted.id != object_id:
         detail = f"The body's id is {wanted.id!r} but the address names {object_id!r}; an id never changes."
         raise Problem(422, "id_mismatch", detail, [FieldError("/id", f"must be {object_id!r}")])
-    change(services, [Put(wanted)])
+    change(services, [Put(wanted, since=_wanted_since(stored))])
     return _stored(services, wanted)
 
 
-def _patch(services: Services, stored: ObjectT, patch: dict[str, Any]) -> ObjectT:
-    fields = merged(msgspec.to_builtins(stored), patch)
-    return _replace(services, stored.id, _convert(fields, type(stored)))
+def _patch(services: Services, stored: Stored[ObjectT], patch: dict[str, Any]) -> Stored[ObjectT]:
+    fields = merged(msgspec.to_builtins(stored.object), patch)
+    return _replace(services, stored.object.id, _convert(fields, type(stored.object)), stored)
 
 
-def _delete(services: Services, kind: Kind, object_id: str) -> None:
-    change(services, [Delete(kind, object_id)])
+def _delete(services: Services, kind: Kind, stored: AnyStored, object_id: str) -> None:
+    change(services, [Delete(kind, object_id, since=_wanted_since(stored))])
 
 
-def _created(made: ObjectT, collection: str) -> Response[ObjectT]:
-    return Response(made, status_code=201, headers={"Location": f"/api/v1/{collection}/{made.id}"})
+def _wanted_since(stored: AnyStored) -> int | None:
+    """What the edit is tied to where the caller said ``If-Match``, so that nothing can come in between."""
+    if not has_condition():
+        return None
+    require_match(None if stored is None else object_tag(stored.since))
+    return None if stored is None else stored.since
+
+
+def object_tag(since: int) -> str:
+    """The entity tag of an object in force since this version."""
+    return f'"{since}"'
+
+
+def _created(made: ObjectT, since: int, collection: str) -> Response[ObjectT]:
+    return tagged(made, object_tag(since), 201, {"Location": f"/api/v1/{collection}/{made.id}"})
 
 
 DecodedT = TypeVar("DecodedT")

@@ -1,4 +1,4 @@
-"""``/api/v1/destinations/{id}/metrics``, ``pause`` and ``resume``: how a destination stands, and holding it back."""
+"""``/api/v1/destinations/{id}/pause``, ``resume`` and ``disable``: holding a destination back."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import time
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Controller, get, post
+from litestar import Controller, post
 from litestar.params import FromPath, RawBody
 from msgspec.structs import replace
 
 from hookline.connections.edits import Put
 from hookline.connections.model import Pause
+from hookline.control.call import current_author
 from hookline.control.destination_standing import DestinationStanding, standing_of
 from hookline.control.journal_ends import journal_ends
-from hookline.control.objects import AUTHOR, change, decode_body, refused_as_problem
+from hookline.control.objects import change, decode_body, refused_as_problem
 from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 
@@ -43,12 +44,7 @@ class Pausing(Controller):
 
     path = "/destinations"
 
-    @get("/{object_id:str}/metrics")
-    async def get_destination_metrics(self, services: FromServices, object_id: FromPath[str]) -> DestinationStanding:
-        """Return how a destination stands: the state of its lane, and what waits there since when."""
-        return await _standing(services, object_id)
-
-    @post("/{object_id:str}/disable", status_code=200)
+    @post("/{object_id:str}/disable", status_code=200, needs="editor")
     async def disable_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> DestinationStanding:
@@ -57,7 +53,7 @@ class Pausing(Controller):
         _disable(services, object_id, await _standing(services, object_id), asked.waiting)
         return await _standing(services, object_id)
 
-    @post("/{object_id:str}/pause", status_code=200)
+    @post("/{object_id:str}/pause", status_code=200, needs="editor")
     async def pause_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> DestinationStanding:
@@ -65,18 +61,18 @@ class Pausing(Controller):
         asked = decode_body(body or b"{}", PauseRequest)
         pause = Pause(since=time.time_ns() // 1_000_000, reason=asked.reason)
         refused_as_problem(
-            lambda: services.store.pause(object_id, pause, AUTHOR, lambda: journal_ends(services.settings))
+            lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
         )
         return await _standing(services, object_id)
 
-    @post("/{object_id:str}/resume", status_code=200)
+    @post("/{object_id:str}/resume", status_code=200, needs="editor")
     async def resume_destination(
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> DestinationStanding:
         """Send what has waited, at most ``rate`` events per second, and what comes from now on."""
-        asked = decode_body(body or b"{}", ResumeRequest)
+        asked, author = decode_body(body or b"{}", ResumeRequest), current_author()
         refused_as_problem(
-            lambda: services.store.resume(object_id, asked.rate, AUTHOR, lambda: journal_ends(services.settings))
+            lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
         )
         services.lane_watch.resumed(object_id)
         return await _standing(services, object_id)
@@ -91,14 +87,14 @@ def _disable(services: Services, object_id: str, waiting: DestinationStanding, c
         detail += f", the oldest since {waiting.waiting.oldest_at}" if waiting.waiting.oldest_at else ""
         detail += '. Say what becomes of them: {"waiting": "drain"} still sends them, {"waiting": "discard"} does not '
         raise Problem(409, "waiting_events", detail + "(a replay can); or pause the destination instead.")
-    stored, settings = services.store.destination(object_id), services.settings
+    stored, settings, author = services.store.destination(object_id), services.settings, current_author()
     if stored is None or (stored.lane is None and not stored.object.enabled):
         return
     if choice == "drain" and count:
-        refused_as_problem(lambda: services.store.drain(object_id, AUTHOR, lambda: journal_ends(settings)))
+        refused_as_problem(lambda: services.store.drain(object_id, author, lambda: journal_ends(settings)))
     elif stored.lane is not None and stored.lane.until is not None:
         if choice == "discard":
-            refused_as_problem(lambda: services.store.end_drain(object_id, AUTHOR, lambda: journal_ends(settings)))
+            refused_as_problem(lambda: services.store.end_drain(object_id, author, lambda: journal_ends(settings)))
     else:
         change(services, [Put(replace(stored.object, enabled=False))])
 

@@ -7,13 +7,13 @@ from litestar import Response, get
 from hookline.control.services import FromServices
 
 
-@get("/healthz", sync_to_thread=False)
+@get("/healthz", sync_to_thread=False, needs="open")
 def get_healthz() -> Response[bytes]:
     """Say that the process is alive."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-@get("/readyz", sync_to_thread=False)
+@get("/readyz", sync_to_thread=False, needs="open")
 def get_readyz(services: FromServices) -> Response[bytes]:
     """Say whether start-up is finished, the connections file included, and no stop has begun."""
     if services.ready:
@@ -21,7 +21,7 @@ def get_readyz(services: FromServices) -> Response[bytes]:
     return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")
 
 
-@get("/metrics")
+@get("/metrics", needs="open")
 async def get_metrics(services: FromServices) -> Response[bytes]:
     """Return the counters of all roles in Prometheus' text format."""
     from hookline.control.exposition import CONTENT_TYPE, exposition  # here: only a scraped server pays for it

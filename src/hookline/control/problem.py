@@ -16,10 +16,12 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from hookline.control.call import current_call
 from hookline.telemetry.log import logger
 
 MEDIA_TYPE = "application/problem+json"
-TYPE_PREFIX = "urn:hookline:problem:"
+TYPE_PREFIX = "/docs/errors#"
+"""Relative to this server, which serves the page itself."""
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -29,7 +31,7 @@ class FieldError(msgspec.Struct, frozen=True):
     detail: str
 
 
-class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The body of every error (RFC 9457): ``code`` is stable, ``detail`` says what to do."""
 
     type: str
@@ -39,6 +41,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     code: str
     errors: tuple[FieldError, ...] = ()
+    request_id: str | None = None
 
 
 class Problem(Exception):
@@ -62,13 +65,14 @@ class Problem(Exception):
 
 CODES: dict[int, tuple[str, str]] = {
     400: ("invalid_request", "The request cannot be read; see the API description at /api/openapi.json."),
-    401: ("unauthorized", "Send the admin token: Authorization: Bearer TOKEN."),
+    401: ("unauthorized", "Send a token (Authorization: Bearer TOKEN), or sign in."),
     403: ("forbidden", "This request is not allowed."),
     404: ("not_found", "There is nothing at this address; see the API description at /api/openapi.json."),
     405: ("method_not_allowed", "This address does not take that method; the Allow header lists those it takes."),
+    412: ("changed_meanwhile", "This was changed meanwhile; read it again and repeat the change on what it is now."),
     413: ("body_too_large", "The body is too large; send at most 4 MB."),
     415: ("unsupported_media_type", "Send a JSON body."),
-    429: ("too_many_requests", "Too many requests; wait and try again."),
+    429: ("too_many_requests", "Too many requests; wait as long as Retry-After says."),
     500: ("internal_error", "Hookline failed to serve this; the log has the details under the instance named here."),
     503: ("unavailable", "Hookline cannot serve this right now; try again in a moment."),
 }
@@ -89,6 +93,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
 
 def render(problem: Problem, instance: str) -> bytes:
     """The document itself, for the places that answer before the framework does."""
+    call = current_call()
     body = ProblemBody(
         type=TYPE_PREFIX + problem.code,
         title=HTTPStatus(problem.status).phrase,
@@ -97,6 +102,7 @@ def render(problem: Problem, instance: str) -> bytes:
         instance=instance,
         code=problem.code,
         errors=problem.errors,
+        request_id=None if call is None else call.id,
     )
     return msgspec.json.encode(body)
 

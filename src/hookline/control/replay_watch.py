@@ -35,6 +35,7 @@ class ReplayWatch:
         self._planner = planner
         self._progress = progress
         self._now_ms = now_ms
+        self._ended: set[int] = set()
 
     async def watch_forever(self) -> None:
         """Look once a second until cancelled."""
@@ -47,11 +48,14 @@ class ReplayWatch:
 
     def look(self) -> None:
         """Look once."""
+        ended_before, self._ended = self._ended, set()
         for replay in self._store.open_ones():
             progress = self._progress.of(replay.lane)
             if progress is not None and progress.ended_ms is not None:
-                self._store.end(replay.lane, progress.ended_ms)
-                self._progress.forget(replay.lane)
+                self._ended.add(replay.lane)
+                if replay.lane in ended_before:  # by now it is on the disk: a power cut cannot take it back
+                    self._store.end(replay.lane, progress.ended_ms)
+                    self._progress.forget(replay.lane)
                 continue
             if progress is not None and replay.state == "running":
                 self._progress.note(replay.lane, progress.delivered + progress.failed)

@@ -7,11 +7,14 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post
-from litestar.params import FromPath, RawBody
+from litestar.params import FromPath, QueryParameter, RawBody
 
 from hookline.connections.model import Destination, Offsets
+from hookline.control.audit.entry import AuditChange
+from hookline.control.call import current_author, the_call
+from hookline.control.entity_tag import etag_of, require_match, tagged
 from hookline.control.listing import After, Limit, Listing
-from hookline.control.objects import AUTHOR, decode_body
+from hookline.control.objects import decode_body
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.replay_view import ReplayView, dry_view_of, view_of
 from hookline.control.services import FromServices, Services
@@ -36,18 +39,24 @@ class Replays(Controller):
 
     path = "/replays"
 
-    @get()
-    async def list_replays(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[ReplayView]:
-        """Return the replays, newest first."""
+    @get(needs="viewer")
+    async def list_replays(
+        self,
+        services: FromServices,
+        limit: Limit = 50,
+        after: After = None,
+        destination: Annotated[str | None, QueryParameter(max_length=100)] = None,
+    ) -> Listing[ReplayView]:
+        """Return the replays, newest first: all, or those of one destination."""
         before = None if after is None else lane_of(after)
         if after is not None and before is None:
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
-        found = services.replays.newest(limit + 1, before)
+        found = services.replays.newest(limit + 1, before, destination)
         page = found[:limit]
         views = [view_of(services, replay) for replay in page]
         return Listing(views, replay_id(page[-1].lane) if len(found) > limit else None)
 
-    @post()
+    @post(needs="editor")
     async def create_replay(self, services: FromServices, body: RawBody) -> Response[ReplayView]:
         """Begin a replay (201), or with `dryRun` only count what it comes to (200)."""
         request = decode_body(body, ReplayRequest)
@@ -56,44 +65,51 @@ class Replays(Controller):
         if not request.dry_run:
             made = view_of(services, await begin(services, request))
             return Response(made, status_code=201, headers={"Location": f"/api/v1/replays/{made.id}"})
+        the_call().only_looked = True
         destination, starts, ends = await _prepared(services, request)
         run = services.planner.dry_run(request, destination, starts, ends)
         await asyncio.to_thread(run.finished.wait, DRY_RUN_SECONDS)
         return Response(dry_view_of(services, run), status_code=200)
 
-    @get("/{id:str}")
-    async def get_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+    @get("/{id:str}", needs="viewer")
+    async def get_replay(self, services: FromServices, id: FromPath[str]) -> Response[ReplayView]:
         """Return one replay, or a dry run of a moment ago, with its progress."""
         run = services.planner.dry_run_of(id)
-        return view_of(services, _replay(services, id)) if run is None else dry_view_of(services, run)
+        if run is not None:
+            return Response(dry_view_of(services, run))
+        replay = _replay(services, id)
+        return tagged(view_of(services, replay), _tag(replay))
 
-    @patch("/{id:str}")
-    async def patch_replay(self, services: FromServices, id: FromPath[str], body: RawBody) -> ReplayView:
+    @patch("/{id:str}", needs="editor")
+    async def patch_replay(self, services: FromServices, id: FromPath[str], body: RawBody) -> Response[ReplayView]:
         """Pause, resume or cancel a replay, or change its rate."""
-        return _change(services, id, decode_body(body, ReplayChange))
+        view = _change(services, id, decode_body(body, ReplayChange))
+        return tagged(view, _tag(_replay(services, id)))
 
-    @post("/{id:str}/pause", status_code=200)
+    @post("/{id:str}/pause", status_code=200, needs="editor")
     async def pause_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
         """Hold a replay until it is resumed; what is in flight still ends."""
         return _change(services, id, ReplayChange(state="paused"))
 
-    @post("/{id:str}/resume", status_code=200)
+    @post("/{id:str}/resume", status_code=200, needs="editor")
     async def resume_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
         """Go on with a paused replay."""
         return _change(services, id, ReplayChange(state="running"))
 
-    @post("/{id:str}/cancel", status_code=200)
+    @post("/{id:str}/cancel", status_code=200, needs="editor")
     async def cancel_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
         """End a replay: what it has not sent is not sent, on the record."""
         return _change(services, id, ReplayChange(state="cancelled"))
 
-    @delete("/{id:str}")
+    @delete("/{id:str}", needs="editor")
     async def delete_replay(self, services: FromServices, id: FromPath[str]) -> None:
         """Forget a replay that has ended."""
         replay = _replay(services, id)
         if not _has_ended(services, replay):
             raise Problem(409, "replay_not_ended", f"Replay {id!r} has not ended; cancel it first.")
-        services.replay_watch.look()
+        progress = services.replay_progress.of(replay.lane)
+        if progress is not None and progress.ended_ms is not None:
+            services.replays.end(replay.lane, progress.ended_ms)
         services.replays.forget(replay.lane)
 
 
@@ -102,10 +118,13 @@ async def begin(services: Services, request: ReplayRequest) -> Replay:
     destination, starts, ends = await _prepared(services, request)
     state: State = "preparing" if request.by_places else "running"
     try:
-        made = services.replays.create(request, services.store.version, starts, ends, AUTHOR, state)
+        made = services.replays.create(request, services.store.version, starts, ends, current_author(), state)
     except TooManyReplays as error:
         raise Problem(409, "too_many_replays", f"{error}.") from None
     services.planner.plan(made, destination)
+    name = f"replays/{replay_id(made.lane)}"
+    fields = msgspec.to_builtins(request).items()
+    the_call().changed(name, *(AuditChange(name, path, None, value) for path, value in fields if value is not None))
     return made
 
 
@@ -141,8 +160,17 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
         raise Problem(409, "replay_ended", f"Replay {id!r} has ended; make a new one.")
     state: State = replay.state if change.state is msgspec.UNSET else change.state
     rate = replay.rate if change.rate is msgspec.UNSET else change.rate
+    require_match(_tag(replay))
     services.replays.want(replay.lane, state, rate)
+    fields = (("state", replay.state, state), ("rate", replay.rate, rate))
+    changed = (AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2])
+    the_call().changed(f"replays/{id}", *changed)
     return view_of(services, _replay(services, id))
+
+
+def _tag(replay: Replay) -> str:
+    """Which state of a replay this is; how far it has come does not count."""
+    return etag_of((replay.state, replay.rate, replay.ended_ms))
 
 
 def _has_ended(services: Services, replay: Replay) -> bool:

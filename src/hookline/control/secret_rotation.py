@@ -13,8 +13,9 @@ from hookline.connections.edits import Put
 from hookline.connections.model import Destination, SecretSetting
 from hookline.connections.redaction import redact, stands_for_stored
 from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
+from hookline.control.call import current_author
 from hookline.control.journal_ends import journal_ends
-from hookline.control.objects import AUTHOR, decode_body, refused_as_problem
+from hookline.control.objects import decode_body, refused_as_problem
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.settings import parse_duration
@@ -59,7 +60,7 @@ class SecretRotation(Controller):
 
     path = "/destinations/{object_id:str}"
 
-    @post("/rotate-secret", status_code=200)
+    @post("/rotate-secret", status_code=200, needs="editor")
     async def rotate_secret(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> RotatedSecret:
         """Sign with a new secret, and with the one it replaces until the overlap ends."""
         wanted = decode_body(body or b"{}", RotateRequest)
@@ -78,7 +79,7 @@ class SecretRotation(Controller):
         logger().info("secret_rotated", destination=object_id, setting=setting, overlap_until=until)
         return RotatedSecret(shown, setting, secret if wanted.secret is None else None)
 
-    @post("/end-overlap", status_code=200)
+    @post("/end-overlap", status_code=200, needs="editor")
     async def end_overlap(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Destination:
         """Sign with the new secret alone from now on."""
         wanted = decode_body(body or b"{}", EndOverlapRequest)
@@ -102,9 +103,9 @@ def _destination(services: Services, object_id: str) -> tuple[int, Destination]:
 
 def _put(services: Services, destination: Destination, version: int) -> Destination:
     store = services.store
-    edit = Put(destination, rotating=True)
+    edit, author = Put(destination, rotating=True), current_author()
     refused_as_problem(
-        lambda: store.change([edit], AUTHOR, None, lambda: journal_ends(services.settings), expected_version=version)
+        lambda: store.change([edit], author, None, lambda: journal_ends(services.settings), expected_version=version)
     )
     return redact(destination, now_ms=store.now_ms())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -34,12 +34,16 @@ def run(
     *,
     extensions: Sequence[Extension] = (),
     stop_descriptor: int | None = None,
+    origins: Mapping[str, str] | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGINT, or until ``stop_descriptor`` closes; return the exit code.
+
+    ``origins`` says where each setting came from, by key.
 
     Raise CannotStart, or AdminTokenError, with what to do.
     """
     services, listening = start(settings, store)
+    services.origins = origins or {}
     if one_time_link:
         services.link.make(base_url(settings, listening))
     try:
@@ -79,6 +83,8 @@ async def _serve(
         loop.create_task(services.replay_watch.watch_forever()),
         loop.create_task(services.notice_watch.run_forever()),
         loop.create_task(services.notice_webhooks.run_forever()),
+        loop.create_task(services.series_watch.run_forever()),
+        loop.create_task(services.schema_watch.run_forever()),
     ]
     await server.serve(sockets=[listening])
     for task in beside:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from litestar.di import NamedDependency
 
+from hookline.connections.past import Past
 from hookline.connections.store import Store
 from hookline.control.admin_token import AdminToken
+from hookline.control.audit.audit_log import AuditLog
+from hookline.control.call import note_version
 from hookline.control.conditions.breakers import Breakers
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.disk import DiskRoom
@@ -16,7 +21,10 @@ from hookline.control.conditions.roles import Roles
 from hookline.control.conditions.sources import Sources
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.destination_health import DestinationHealth
+from hookline.control.destination_past import DestinationPast
 from hookline.control.event_log import EventLog
+from hookline.control.failure_causes import FailureCauses
+from hookline.control.idempotency.kept_answers import KeptAnswers
 from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
@@ -25,13 +33,24 @@ from hookline.control.notice_watch import NoticeWatch
 from hookline.control.notice_webhooks import NoticeWebhooks
 from hookline.control.one_time_link import OneTimeLink
 from hookline.control.own_metrics import OwnMetrics
+from hookline.control.people.accounts import Accounts
+from hookline.control.people.passwords import Passwords
+from hookline.control.people.sessions import Sessions
+from hookline.control.people.tokens import Tokens
 from hookline.control.replay_planner import Planner
 from hookline.control.replay_progress import ReplayProgress
 from hookline.control.replay_watch import ReplayWatch
 from hookline.control.role_metrics import RoleMetrics
-from hookline.control.sessions import Sessions
+from hookline.control.schema_watch import SchemaWatch
+from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
 from hookline.control.usage_log import UsageLog
+from hookline.database.shared import Shared
+from hookline.insights.schema_log import SchemaLog
+from hookline.insights.schema_store import SchemaStore
+from hookline.insights.series_log import SeriesLog
+from hookline.insights.series_store import SeriesStore
+from hookline.outcomes.attempt_log import AttemptLog
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
@@ -41,15 +60,27 @@ class Services:
 
     def __init__(self, settings: Settings, store: Store, token: AdminToken) -> None:
         self.settings = settings
+        self.origins: Mapping[str, str] = {}
+        """Where each setting came from, by key, where that is known."""
         self.store = store
         self.token = token
-        self.sessions = Sessions(secure=(settings.control.public_url or "").startswith("https://"))
+        store.on_version = note_version
+        self.people = Shared(settings.data_path / "control.db")
+        self.accounts = Accounts(self.people)
+        self.passwords = Passwords()
+        secure = (settings.control.public_url or "").startswith("https://")
+        self.sessions = Sessions(self.people, token.mark, secure)
+        self.tokens = Tokens(self.people)
+        self.audit = AuditLog(self.people)
+        self.kept_answers = KeptAnswers(self.people)
         self.throttle = LoginThrottle()
         self.link = OneTimeLink(settings.data_path)
         self.events = EventLog(settings.data_path)
         self.live = LiveEvents(self.events)
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
+        self.destination_past = DestinationPast(settings.data_path)
+        self.attempt_log = AttemptLog(settings.data_path)
         self.lane_watch = LaneWatch(settings, store)
         self.usage = UsageLog(settings.data_path)
         self.replays = ReplayStore(settings.data_path / "control.db")
@@ -58,7 +89,17 @@ class Services:
         self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
+        insights = settings.data_path / "insights.db"
+        self.series_store = SeriesStore(insights)
+        self.series = SeriesLog(insights)
+        self.schema_store = SchemaStore(insights)
+        self.schemas = SchemaLog(insights)
+        self.schema_watch = SchemaWatch(settings.data_path, self.schema_store)
+        self.causes = FailureCauses(settings.data_path)
+        self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
         control = settings.data_path / "control.db"
+        self.past = Past(control)
+        self.activity = SourceActivity(control)
         self.notices = NoticeLog(control)
         self.notice_webhooks = NoticeWebhooks(settings, self.notices, self.own_metrics)
         self.notice_watch = NoticeWatch(
@@ -70,6 +111,8 @@ class Services:
             settings.notices.webhooks,
         )
         self.notice_watch.on_change = self.notice_webhooks.wake
+        self.tests_running = 0
+        """Event tests that wait for receivers."""
         self.ready = False
 
     def stop_streams(self) -> None:
@@ -84,13 +127,24 @@ class Services:
         self.events.close()
         self.dead_letters.close()
         self.health.close()
+        self.destination_past.close()
+        self.attempt_log.close()
         self.lane_watch.close()
         self.usage.close()
+        self.series.close()
+        self.schema_watch.close()
+        self.schemas.close()
+        self.schema_store.close()
+        self.causes.close()
+        self.series_store.close()
         self.notice_watch.close()
+        self.activity.close()
         self.notices.close()
+        self.past.close()
         self.planner.close()
         self.replay_progress.close()
         self.replays.close()
+        self.people.close()
 
 
 def conditions_of(settings: Settings, store: Store) -> list[Condition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hookline.database.sqlite import connect
@@ -17,6 +17,12 @@ class SourceActivity:
     def load(self) -> dict[str, int]:
         """Milliseconds since the epoch by source."""
         return dict(self._connection.execute("SELECT source, last_event_at FROM source_activity").fetchall())
+
+    def of(self, ids: Sequence[str]) -> dict[str, int]:
+        """As ``load``, of these sources."""
+        marks = ",".join("?" * len(ids))
+        query = f"SELECT source, last_event_at FROM source_activity WHERE source IN ({marks})"
+        return dict(self._connection.execute(query, tuple(ids)).fetchall())
 
     def save(self, moved: Mapping[str, int], gone: Iterable[str] = ()) -> None:
         """Remember later times, and forget sources, in one transaction."""

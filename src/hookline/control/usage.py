@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from litestar import Controller, get
+from litestar import Controller, Request, Response, get
 from litestar.params import FromQuery, QueryParameter
 
 from hookline.control.listing import After, Limit
 from hookline.control.problem import FieldError, Problem
 from hookline.control.services import FromServices, Services
+from hookline.control.spreadsheet import csv_answer, wants_csv
 from hookline.control.usage_log import By, UsageCount
 
 DATE_CHARACTERS = 10
+ItemT = TypeVar("ItemT")
 
 
 class UsageItem(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,24 +54,24 @@ class Usage(Controller):
 
     path = "/usage"
 
-    @get()
+    @get(needs="viewer")
     async def get_usage(
         self,
         services: FromServices,
+        request: Request[Any, Any, Any],
         limit: Limit = 50,
         after: After = None,
         by: FromQuery[By] = "month",
         from_: Annotated[str | None, QueryParameter(name="from", max_length=DATE_CHARACTERS)] = None,
         to: Day = None,
         source: Annotated[str | None, QueryParameter(max_length=100)] = None,
-    ) -> UsageReport:
+    ) -> UsageReport | Response[str]:
         """Return the usage between two days, both included; by default that of this month."""
-        last = _day("to", to) or datetime.now(UTC).date()
-        first = _day("from", from_) or last.replace(day=1)
-        if first > last:
-            raise _unusable("from", "from must not be later than to")
-        items = [_item(services, count) for count in services.usage.counts(first, last, by, source)]
-        page, following = _page(items, limit, after)
+        first, last = days_of(from_, to)
+        items = [usage_item(services, count) for count in services.usage.counts(first, last, by, source)]
+        if wants_csv(request):
+            return csv_answer(items, UsageItem.__struct_fields__, "usage")
+        page, following = page_of(items, lambda item: f"{item.period}/{item.source}", limit, after)
         return UsageReport(
             first_day=first.isoformat(),
             last_day=last.isoformat(),
@@ -82,26 +84,34 @@ class Usage(Controller):
         )
 
 
-def _item(services: Services, count: UsageCount) -> UsageItem:
+def usage_item(services: Services, count: UsageCount) -> UsageItem:
     """On a grandfathered plan what filters kept back counts all the same, if a server sent it (SPEC section 8)."""
     source = services.store.last_source(count.source)
     all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
     return UsageItem(*count, counted=count.events if all_count else count.events - count.filtered)
 
 
-def _page(items: list[UsageItem], limit: int, after: str | None) -> tuple[list[UsageItem], str | None]:
+def days_of(first: str | None, last: str | None) -> tuple[date, date]:
+    """First and last day of a report, by default this month's; raise Problem for what are no days in order."""
+    to = _day("to", last) or datetime.now(UTC).date()
+    begin = _day("from", first) or to.replace(day=1)
+    if begin > to:
+        raise _unusable("from", "from must not be later than to")
+    return begin, to
+
+
+def page_of(
+    items: Sequence[ItemT], cursor: Callable[[ItemT], str], limit: int, after: str | None
+) -> tuple[Sequence[ItemT], str | None]:
+    """One page of a report that is there as a whole, and the cursor behind it."""
     start = 0
     if after is not None:
-        places = [index for index, item in enumerate(items) if _cursor(item) == after]
+        places = [index for index, item in enumerate(items) if cursor(item) == after]
         if not places:
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
         start = places[0] + 1
     page = items[start : start + limit]
-    return page, _cursor(page[-1]) if start + limit < len(items) else None
-
-
-def _cursor(item: UsageItem) -> str:
-    return f"{item.period}/{item.source}"
+    return page, cursor(page[-1]) if start + limit < len(items) else None
 
 
 def _day(name: str, text: str | None) -> date | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hookline.database.read_only import ReadOnly
 
@@ -45,6 +45,22 @@ class UsageLog:
             found[1] += filtered
         ordered = sorted(sorted(sums), key=lambda key: key[0], reverse=True)
         return [UsageCount(*key, *sums[key]) for key in ordered]
+
+    def of_days(self, first: date, last: date) -> dict[date, tuple[int, int]]:
+        """Events and filtered ones of all sources, by day; days without any are missing."""
+        rows = self._sums("day", first, last)
+        return {EPOCH + timedelta(days=day): (events, filtered) for day, events, filtered in rows}
+
+    def of_sources(self, first: date, last: date) -> dict[str, tuple[int, int]]:
+        """Events and filtered ones of all these days, by source."""
+        return {source: (events, filtered) for source, events, filtered in self._sums("source", first, last)}
+
+    def _sums(self, column: Literal["day", "source"], first: date, last: date) -> list[tuple[Any, int, int]]:
+        connection = self._database.open()
+        if connection is None:
+            return []
+        query = f"SELECT {column}, sum(events), sum(filtered) FROM usage WHERE day >= ? AND day <= ? GROUP BY {column}"
+        return connection.execute(query, ((first - EPOCH).days, (last - EPOCH).days)).fetchall()
 
     def close(self) -> None:
         """Close the file; idempotent."""

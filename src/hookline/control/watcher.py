@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
+
+from hookline.journal.record import Record
 
 QUEUE_MESSAGES_MAX = 100
 LAST_EVENT_ID_CHARACTERS_MAX = 20_000
@@ -22,9 +25,11 @@ class Message(NamedTuple):
 
 
 class Watcher:
-    """The queue of one stream. Events below ``starts`` (by partition) it was told when it began."""
+    """The queue of one stream. Events below ``starts`` (by partition) it was told when it began; of the others it is
+    told those that it ``wants``."""
 
-    def __init__(self) -> None:
+    def __init__(self, wants: Callable[[Record], bool] = lambda _: True) -> None:
+        self.wants = wants
         self.starts: dict[int, int] = {}
         self.ended = False
         self._missed = 0

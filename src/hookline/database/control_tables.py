@@ -1,4 +1,5 @@
-"""The tables of ``control.db``: configured objects with their whole history, notices, replays. Written by control only.
+"""The tables of ``control.db``: configured objects with their whole history, notices, replays, who may do what and who
+did. Written by control only.
 
 An object's row is valid for the versions ``[since, until)``; the row in force has no ``until``. So a change costs one
 row per changed object, and what was in force at any version can be read back. Times are milliseconds since the epoch.
@@ -141,3 +142,77 @@ letter_actions = Table(
     Column("letters", Text, nullable=False),
     sqlite_autoincrement=True,
 )
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("name_key", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("password_hash", Text),
+    Column("invite_digest", LargeBinary),
+    Column("invite_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_seen_at", BigInteger),
+    Column("disabled_at", BigInteger),
+    # ids are in the audit log and in links, so the id of a row that left is never given again
+    sqlite_autoincrement=True,
+)
+Index("accounts_name", accounts.c.name_key, unique=True)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("account", BigInteger),
+    Column("admin_token", LargeBinary),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger, nullable=False),
+)
+Index("sessions_account", sessions.c.account)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    sqlite_autoincrement=True,
+)
+Index("tokens_name", tokens.c.name, unique=True)
+Index("tokens_digest", tokens.c.digest, unique=True)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("id", big_key, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("version", BigInteger),
+    Column("changes", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("audit_log_actor", audit_log.c.actor, audit_log.c.id)
+Index("audit_log_action", audit_log.c.action, audit_log.c.id)
+Index("audit_log_target", audit_log.c.target, audit_log.c.id)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("request", LargeBinary, nullable=False),
+    Column("answer", LargeBinary),
+)
+Index("idempotency_keys_at", idempotency_keys.c.at)

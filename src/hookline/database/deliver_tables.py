@@ -87,8 +87,10 @@ attempts = Table(
     Column("error", Text),
     Column("milliseconds", Integer),
     Column("next_at", BigInteger),
+    Column("head", Text),
 )
 Index("attempts_offset", attempts.c.partition, attempts.c.offset)
+Index("attempts_destination", attempts.c.destination, attempts.c.at)
 
 outcome_blocks = Table(
     "outcome_blocks",
@@ -99,8 +101,10 @@ outcome_blocks = Table(
     Column("last_offset", BigInteger, nullable=False),
     Column("at", BigInteger, nullable=False),
     Column("entries", LargeBinary, nullable=False),
+    Column("first_at", BigInteger),
 )
 Index("outcome_blocks_offset", outcome_blocks.c.partition, outcome_blocks.c.first_offset)
+Index("outcome_blocks_at", outcome_blocks.c.at, outcome_blocks.c.first_at)
 
 ranges = Table(
     "ranges",

@@ -15,9 +15,9 @@ from typing import Literal
 
 from hookline.database.sqlite import Connection, connect, engine
 
-Which = Literal["control", "deliver"]
+Which = Literal["control", "deliver", "insights"]
 
-HEADS: dict[Which, int] = {"control": 3, "deliver": 3}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 5, "insights": 2}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600
@@ -48,6 +48,13 @@ def open_deliver(path: Path) -> Connection:
     """Open ``deliver.db`` for its one writer, made or migrated first where needed."""
     ensure(path, "deliver")
     return connect(path)
+
+
+def open_insights(path: Path) -> Connection:
+    """Open ``insights.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
+    moments of it."""
+    ensure(path, "insights")
+    return connect(path, synchronous="NORMAL")
 
 
 def ensure(path: Path, which: Which) -> None:

@@ -16,7 +16,7 @@ CREATE TABLE attempts (
 	status INTEGER, 
 	error TEXT, 
 	milliseconds INTEGER, 
-	next_at BIGINT, 
+	next_at BIGINT, head TEXT, 
 	PRIMARY KEY (id)
 );
 CREATE INDEX attempts_offset ON attempts (partition, "offset");
@@ -59,7 +59,7 @@ CREATE TABLE outcome_blocks (
 	first_offset BIGINT NOT NULL, 
 	last_offset BIGINT NOT NULL, 
 	at BIGINT NOT NULL, 
-	entries BLOB NOT NULL, 
+	entries BLOB NOT NULL, first_at BIGINT, 
 	PRIMARY KEY (id)
 );
 CREATE INDEX outcome_blocks_offset ON outcome_blocks (partition, first_offset);
@@ -128,4 +128,6 @@ CREATE TABLE letter_actions (
 	discarded BIGINT NOT NULL, 
 	PRIMARY KEY (id)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0003');
+CREATE INDEX attempts_destination ON attempts (destination, at);
+CREATE INDEX outcome_blocks_at ON outcome_blocks (at, first_at);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0005');

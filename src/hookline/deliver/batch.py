@@ -36,6 +36,8 @@ class AttemptRow(NamedTuple):
     error: str
     milliseconds: int
     next_at_ms: int | None
+    head: str | None = None
+    """Status line and headers of the receiver's answer."""
 
 
 class DeadLetterRow(NamedTuple):
@@ -135,6 +137,8 @@ class Batch:
         self.dead_letters: list[DeadLetterRow] = []
         self.recalls: list[tuple[int, int]] = []
         """(lane, since ms): dead letters of a run of failures that opened the breaker go back to waiting."""
+        self.recall_urls: dict[int, str] = {}
+        """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.recalled: dict[int, int] = {}
         """How many came back, by lane: filled in when the batch is written."""
         self.shifts: list[tuple[int, int]] = []
@@ -153,7 +157,8 @@ class Batch:
         self.replays: dict[int, ReplayRow] = {}
         self.replayed: list[tuple[int, int, str]] = []
         """(partition, offset, destination) that a replay delivered: no dead letter any more."""
-        self.discards: list[LetterAction] = []
+        self.actions: list[LetterAction] = []
+        """What people want of dead letters and of events that wait for another try."""
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""
 

@@ -49,6 +49,11 @@ class Checkpointer:
         self._unsynced = False
         self._synced_seconds = 0.0
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether a power cut takes nothing back of what was committed."""
+        return not self._unsynced
+
     async def tick(self) -> None:
         """Save if anything changed; return when it is saved or has failed."""
         if self.committing is None:
@@ -128,6 +133,7 @@ class Checkpointer:
         batch, engine.batch = engine.batch, Batch()
         self._ring_position = engine.ring.position
         results = engine.ring.since_checkpoint()
+        engine.tallies.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
         self._replays.gather(batch, results)
         for shared in self._feeder.shared.values():
@@ -182,9 +188,21 @@ class Checkpointer:
             lane = engine.lanes.get(number)
             if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
                 lane.settling.discard(partition << PLACE_SHIFT | offset)
+        for row in batch.retries.values():
+            lane = engine.lanes.get(row.lane)
+            if lane is not None:  # it may have been due already, and was not found before it was saved
+                lane.next_retry_ms = min(lane.next_retry_ms or row.due_ms, row.due_ms)
+        for action in batch.actions:
+            lane = engine.lanes.get(action.retry.lane) if action.retry is not None else None
+            if lane is not None:
+                lane.next_retry_ms, lane.probe_at_seconds = 0, 0.0  # with an open breaker it is a wish for a probe
+        to_come = {number for number, _ in engine.batch.recalls}
         for number, count in batch.recalled.items():
             lane = engine.lanes.get(number)
+            if lane is not None:
+                lane.coming_back = number in to_come
             if lane is not None and count:
+                engine.tallies.of(number).given_up -= count
                 lane.retry_count += count
                 lane.rows_changed = True
                 lane.next_retry_ms = engine.clock.now_ms()

@@ -10,10 +10,12 @@ import asyncio
 import re
 import ssl
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from hookline.deliver.answer_head import END_OF_HEAD, HEAD_BYTES_MAX, answer_head
+from hookline.deliver.failure import Failure
 from hookline.deliver.guard import same_address
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
@@ -21,35 +23,14 @@ if TYPE_CHECKING:
     from hookline.deliver.pool import Pool
     from hookline.deliver.target import Target
 
-HEAD_BYTES_MAX = 32 * 1024
 BODY_BYTES_MAX = 64 * 1024
 ANSWER_KEPT_BYTES = 2 * 1024
 INTERIM_ANSWERS_MAX = 10
-END_OF_HEAD = b"\r\n\r\n"
 REUSE_SECONDS_MAX = 4.0
 """Idle connections older than this are not used again: common servers close at 5 s, and a request that crosses the
 close would have to be sent twice."""
 
 _RETRY_AFTER = re.compile(rb"\r\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
-
-
-class Failure:
-    """What is known of an attempt that did not succeed."""
-
-    __slots__ = ("error", "outcome", "retry_after", "status")
-
-    def __init__(self, outcome: Outcome, status: int | None, error: str, retry_after: bytes | None = None) -> None:
-        self.outcome = outcome
-        self.status = status
-        self.error = error
-        self.retry_after = retry_after
-
-
-class Sink(Protocol):
-    """Who is told the result of a request; ``token`` is what it gave when sending."""
-
-    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
-        """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
 
 
 class Connection(asyncio.Protocol):
@@ -64,7 +45,6 @@ class Connection(asyncio.Protocol):
         "_keep_alive",
         "_parser",
         "_received",
-        "_reused",
         "_status",
         "checked_address",
         "idle_since",
@@ -88,7 +68,6 @@ class Connection(asyncio.Protocol):
         self.started = 0.0
         self.idle_since = 0.0
         self.checked_address = ""
-        self._reused = False
         self._head_done = False
         self._received = 0
 
@@ -98,17 +77,6 @@ class Connection(asyncio.Protocol):
         self.target = target
         self.request = request
         self.started = now_seconds
-
-    def begin_again(self, token: object, target: Target, request: bytes, now_seconds: float) -> None:
-        """Take another request and write it at once; for a connection that was kept."""
-        self.token = token
-        self.target = target
-        self.request = request
-        self.started = now_seconds
-        self._reused = True
-        transport = self.transport
-        assert transport is not None, "a connection is kept only while it is open"
-        transport.write(request)
 
     def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
         self._parser = httptools.HttpResponseParser(self)
@@ -132,20 +100,23 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""
-        if self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
+        pool, started, parser = self.pool, self.started, self._parser
+        if started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
             return
-        parser = self._parser
         if parser is None:
-            pool = self.pool
-            status = pool.plain_answer_status if data == pool.plain_answer else pool.plain_status(data)
-            if status:
-                now, target = monotonic(), self.target
+            if data == pool.plain_answer or pool.is_plain(data):
+                answers, target = pool.answers, self.target
                 assert target is not None
-                token, self.token = self.token, None
-                milliseconds = int((now - self.started) * 1000)
-                self._keep(now)
-                pool.sink.answered(token, target, status, milliseconds, None)
+                waiting = answers.waiting
+                if not waiting:
+                    answers.begin()
+                now = answers.at_seconds
+                waiting.append((self.token, target, pool.plain_answer_status, int((now - started) * 1000.0)))
+                self.token = None
+                self.started = 0.0  # as in ``_keep``
+                self.idle_since = now
+                pool.idle.append(self)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
@@ -187,7 +158,7 @@ class Connection(asyncio.Protocol):
     def _ended_early(self, error: Exception | None) -> None:
         if self._head_done:
             self._report()
-        elif self._reused and not self._received:
+        elif self.idle_since and not self._received:
             # It closed an idle connection while our request was on its way: it cannot have been answered there.
             token, target, request = self._release()
             self.pool.send_afresh(token, target, request)
@@ -280,7 +251,8 @@ class Connection(asyncio.Protocol):
     def _failure(self) -> Failure:
         found = _RETRY_AFTER.search(self._head, 0, self._head.find(END_OF_HEAD) + 2)
         answer = self._answer.decode("utf-8", "replace")
-        return Failure(of_status(self._status), self._status, answer, found[1] if found else None)
+        retry_after = found[1] if found else None
+        return Failure(of_status(self._status), self._status, answer, retry_after, answer_head(self._head))
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None
@@ -307,22 +279,3 @@ class Connection(asyncio.Protocol):
         self.token = None
         self.request = b""
         return token, target, request
-
-
-def plain_success(data: bytes) -> int:
-    """The status of a whole, ordinary 2xx answer in one piece, else 0: nearly all answers are such, and need no parser.
-
-    Anything unusual (chunks, ``Connection: close``, a length that does not fit exactly) is left to the parser.
-    """
-    end = data.find(b"\r\n\r\n")
-    if data[:10] != b"HTTP/1.1 2" or end < 0 or end > HEAD_BYTES_MAX:
-        return 0
-    head = data[9:end].lower()
-    at = head.find(b"\r\ncontent-length: ")
-    if at < 0 or head.count(b"content-length") != 1 or b"transfer-encoding" in head or b"close" in head:
-        return 0
-    length = head[at + 18 :].split(b"\r", 1)[0]
-    if len(length) > 5 or not length.isdigit() or len(data) != end + 4 + int(length):
-        return 0
-    status = head[:3]
-    return int(status) if status.isdigit() and head[3:4] == b" " else 0

@@ -6,9 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 
 from hookline.outcomes.outcome import Outcome
-
-# Upper bounds in milliseconds; the last bucket is everything above.
-DURATION_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+from hookline.telemetry.metrics import DURATION_BUCKETS_MS
 
 
 class Times:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.connection import Failure
 from hookline.deliver.event import Event
+from hookline.deliver.failure import Failure
 from hookline.deliver.target import Target
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     lane: Lane
     event: Event
     first_at_ms: int
+    usual: bool = False
+    """Whether it is a first attempt at a lane's only URL and nothing has to be looked at once that has accepted."""
     attempt: int = 1
     urls: int = ALL_URLS
     """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good."""
@@ -50,3 +52,16 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     """Whether it holds one of the places that lanes not fully healthy share."""
     targets: Sequence[Target] = ()
     failures: list[FailedTry] | None = None
+
+    def choose(self, targets: Sequence[Target]) -> list[Target]:
+        """Those of a lane's URLs that are to be tried."""
+        return [target for target in targets if self.urls >> target.index & 1] or list(targets)
+
+    def has_failed(self, target: Target) -> bool:
+        """Whether the URL has failed in this attempt."""
+        # By index: with changed settings the lane has other targets than the delivery began with.
+        return any(failed.target.index == target.index for failed in self.failures or ())
+
+    def not_failed(self) -> list[Target]:
+        """The URLs to be tried that have not failed in this attempt."""
+        return [target for target in self.choose(self.lane.targets) if not self.has_failed(target)]

@@ -1,4 +1,4 @@
-"""The engine: takes events from lanes, sends them, and decides what each answer means.
+"""The engine: whose turn it is to send. ``departures`` makes the requests, ``results`` takes what comes of them.
 
 This is the hot path. It knows no files and no sockets: readers fill the lanes (``feeder.py``), pools send, the
 checkpoint saves what happened (``checkpointer.py``). One delivery costs no task, timer or future.
@@ -7,39 +7,31 @@ checkpoint saves what happened (``checkpointer.py``). One delivery costs no task
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import takewhile
 
 from hookline.deliver.batch import Batch
 from hookline.deliver.clock import Clock
-from hookline.deliver.connection import Failure
 from hookline.deliver.counters import Counters
-from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.delivery import Delivery
+from hookline.deliver.departures import Departures
 from hookline.deliver.event import Event
 from hookline.deliver.failures import Failures
 from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
+from hookline.deliver.results import Results
 from hookline.deliver.schedule import RetrySchedule
-from hookline.deliver.target import Target
-from hookline.outcomes.outcome import PARTIAL, Outcome
-from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing
-from hookline.telemetry.crashpoints import crash_point
-from hookline.telemetry.log import logger
+from hookline.deliver.tallies import Tallies
+from hookline.outcomes.progress import ProgressRing
 
 IN_FLIGHT_MAX = 2_048
 SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
 """Lanes that are not fully healthy share at most a quarter of the places."""
-LINGERING_MAX = 64
-"""Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
-SLOW_MS = 25
-"""A receiver that answers within this is not helped by more requests at once."""
 BURST_MAX = 64
 """Requests made before the first of them leaves."""
 
-Burst = list[tuple[object, bytes]]
-"""Requests for one target: what the pool gives back with the answer, and the bytes."""
-
 
 class Engine:
-    """Dispatches deliveries and takes their answers."""
+    """Dispatches deliveries, and keeps what its two halves share."""
 
     def __init__(
         self,
@@ -53,8 +45,11 @@ class Engine:
         self.schedule = schedule
         self.ring = ring
         self.counters = counters
+        self.tallies = Tallies()
         self.batch = Batch()
         self.failures = Failures(self)
+        self.departures = Departures(self)
+        self.results = Results(self)
         self.lanes: dict[int, Lane] = {}
         self.open_lanes: set[Lane] = set()
         """Lanes with work that a checkpoint must know of."""
@@ -71,33 +66,33 @@ class Engine:
         """Called when a lane's breaker has opened."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
+        self.durations_ms: list[int] = []
+        self.latencies_ms: list[int] = []
+        """Of the successes that are not counted yet."""
         self._call_soon = call_soon
         self._now_ms = clock.now_ms
         self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
         self._paced: set[Lane] = set()
         """Lanes that wait for their rate."""
-        self._durations_ms: list[int] = []
-        self._latencies_ms: list[int] = []
-        self._log = logger()
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
         queue = lane.queue
-        count = min(len(queue), self.room(lane)) if lane.retry_count < RETRY_ROWS_MAX else 0
+        may_leave = len(queue) if lane.retry_count < RETRY_ROWS_MAX else _leading(lane)
+        count = min(may_leave, self.room(lane))
         if count > 0:
             now_ms = self._now_ms()
             take = queue.popleft
+            usual = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
-                if lane.order is None:
-                    leaving = [Delivery(lane, take(), now_ms) for _ in range(min(count, BURST_MAX))]
-                else:
-                    leaving = [Delivery(lane, event, now_ms) for event in self._whose_turn(lane, min(count, BURST_MAX))]
-                count -= BURST_MAX
+                burst = min(count, BURST_MAX)
+                events = [take() for _ in range(burst)] if lane.order is None else self._whose_turn(lane, burst)
+                count -= burst
                 if lane.loose:
-                    lane.loose.difference_update([delivery.event.place for delivery in leaving])
-                self._depart(lane, leaving)
+                    lane.loose.difference_update([event.place for event in events])
+                self.departures.depart(lane, [Delivery(lane, event, now_ms, usual) for event in events])
         if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
             self._starve(lane)
         if lane.catch_up_rate is not None and not queue and not lane.detached:
@@ -122,16 +117,18 @@ class Engine:
     def next_of_user(self, lane: Lane, place: int) -> None:
         """An event no longer holds up its user's others (``delivery.order``)."""
         following = lane.order.finished(place) if lane.order is not None else None
-        if following is not None:
+        if following is not None and not lane.closed:
             lane.loose.add(following.place)
             lane.queue.appendleft(following)
+            if not lane.ready:
+                self.go_on(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
     def room(self, lane: Lane) -> int:
         """How many more requests of the lane may be in flight now."""
         if self.ring.full or self.stopping or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
-        if lane.is_replay or lane.breaker.state != "closed":
+        if lane.is_sick:
             room = min(room, SICK_IN_FLIGHT_MAX - self.sick)
         if lane.is_replay and lane.spare() < room:
             room = lane.spare()
@@ -147,182 +144,26 @@ class Engine:
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
         self.open_lanes.add(lane)
-        self._depart(lane, [Delivery(lane, event, first_at_ms, attempt, urls, from_row)])
+        self.departures.depart(lane, [Delivery(lane, event, first_at_ms, False, attempt, urls, from_row)])
 
-    def _depart(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
-        """Make the requests of some attempts, then send them: one POST to each URL, all at once (SPEC 4.1 rules 1, 2).
-
-        All requests are made first and then sent in one go: a receiver is woken once for many, not once for each.
-        """
-        self.flying += len(leaving)
-        if lane.rate is not None:
-            lane.rate.take(len(leaving))
-        if lane.is_replay or lane.breaker.state != "closed":
-            self.sick += len(leaving)
-            for delivery in leaving:
-                delivery.sick = True
-        in_flight, targets = lane.in_flight, lane.targets
-        bursts: list[Burst] = [[] for _ in targets]
-        if len(targets) == 1:
-            burst, request = bursts[0], targets[0].request
-            for delivery in leaving:
-                event = delivery.event
-                in_flight[event.place] = delivery
-                try:
-                    burst.append((delivery, request(event)))
-                except Exception as error:  # noqa: BLE001 - an event that cannot be rendered must not stop the others
-                    self._unsendable(delivery, error)
-        else:
-            for delivery in leaving:
-                in_flight[delivery.event.place] = delivery
-                try:
-                    self._ask_several(delivery, targets, bursts)
-                except Exception as error:  # noqa: BLE001 - as above
-                    self._unsendable(delivery, error)
-        for target, burst in zip(targets, bursts, strict=True):
-            if burst:
-                target.pool.send(target, burst)
-
-    def _ask_several(self, delivery: Delivery, targets: Sequence[Target], bursts: list[Burst]) -> None:
-        chosen = _chosen(targets, delivery.urls)
-        fan_out = delivery.lane.options.fan_out
-        if fan_out == "any":
-            chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen
-        elif fan_out == "fallback":
-            chosen = chosen[:1]
-        requests = [(target, target.request(delivery.event)) for target in chosen]
-        delivery.targets = chosen
-        delivery.outstanding = len(chosen)
-        for target, request in requests:
-            bursts[target.index].append((delivery, request))
-
-    def _unsendable(self, delivery: Delivery, error: Exception) -> None:
-        self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
-        delivery.done = True
-        self._release(delivery)
-        failure = Failure(Outcome.REJECTED, None, f"the request could not be made ({type(error).__name__})")
-        self.failures.bury(delivery, "failed", failure, self._now_ms())
-
-    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
-        """Take the result of one request (``connection.Sink``)."""
-        delivery: Delivery = token  # type: ignore[assignment]
-        outstanding = delivery.outstanding = delivery.outstanding - 1
-        if failure is not None:
-            self._failed(delivery, target, result, milliseconds, failure)
-            return
-        if delivery.done:
-            target.lingering -= 1
-            return
-        now_ms = self._now_ms()
-        lane, event = delivery.lane, delivery.event
-        crash_point("deliver.answered_before_mark")
-        if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
-            return
-        self.ring.add(event.place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
-        delivery.done = True
-        self._durations_ms.append(milliseconds)
-        self._latencies_ms.append(now_ms - event.record.received_at)
-        if outstanding or delivery.failures or delivery.from_row:
-            self._finish_uncommon_success(delivery, target)
-        self._release(delivery)
-        if lane.order is not None:
-            self.next_of_user(lane, event.place)
-        if milliseconds > SLOW_MS or not lane.breaker.steady:
-            self._succeeded(lane, milliseconds)
-        if lane.queue and not lane.ready:
-            self._go_on(lane)
-        if self._starved:
-            self._feed_starved()
-
-    def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
-        """Whether with this success every URL has accepted (fan-out ``all``); if not, what follows is done here."""
-        refused_before = delivery.urls > ALL_URLS
-        if not (delivery.outstanding or delivery.failures or refused_before):
-            return True
-        place, duration = delivery.event.place, min(milliseconds, MILLISECONDS_MAX)
-        self.ring.add(place, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
-        delivery.accepted = True
-        self._succeeded(delivery.lane, milliseconds)
-        if not delivery.outstanding:
-            self._end_failed(delivery, now_ms)
-        return False
-
-    def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
-        now_ms = self._now_ms()
-        self.failures.count(delivery.lane, failure)
-        failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
-        if delivery.done:
-            target.lingering -= 1
-            self._note_try(delivery, failed)
-            return
-        delivery.failures = [*(delivery.failures or ()), failed]
-        if not delivery.outstanding and not self._fell_back(delivery):
-            self._end_failed(delivery, now_ms)
-
-    def _fell_back(self, delivery: Delivery) -> bool:
-        """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none."""
-        lane = delivery.lane
-        if lane.options.fan_out != "fallback" or self.stopping:
-            return False
-        for target in _chosen(lane.targets, delivery.urls):
-            if not _has_failed(delivery, target):
-                delivery.outstanding = 1
-                target.pool.send(target, [(delivery, target.request(delivery.event))])
-                return True
-        return False
-
-    def _end_failed(self, delivery: Delivery, now_ms: int) -> None:
-        """Every URL has been asked, and not as many have accepted as should."""
-        lane = delivery.lane
-        self._release(delivery)
-        self.failures.decide(delivery, delivery.failures or [], now_ms)
-        if lane.queue and not lane.ready:
-            self._go_on(lane)
-        if self._starved:
-            self._feed_starved()
-
-    def _release(self, delivery: Delivery) -> None:
+    def release(self, delivery: Delivery) -> None:
+        """Give back the place in flight of a delivery that has ended."""
         del delivery.lane.in_flight[delivery.event.place]
         self.flying -= 1
         if delivery.sick:
             self.sick -= 1
 
-    def _finish_uncommon_success(self, delivery: Delivery, winner: Target) -> None:
-        for target in delivery.targets if delivery.outstanding else ():
-            if target is not winner and not _has_failed(delivery, target):
-                target.lingering += 1
-        for failed in delivery.failures or ():
-            self._note_try(delivery, failed)
-        if delivery.from_row:
-            self.failures.settle_row(delivery)
-
-    def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
-        """A failure that did not decide the delivery goes into the block of results, not into a row."""
-        milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
-        self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
-
-    def _succeeded(self, lane: Lane, milliseconds: int) -> None:
-        lane.gone = False
-        was_probing = lane in self.probing
-        was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
-        if was_probing:
-            self.probing.discard(lane)
-            lane.probes = 0
-            if was_open:
-                self._log.info("destination_recovered", destination=lane.destination.id)
-            self.on_recovered(lane)
-
     def count_times(self) -> None:
         """Add the successes since the last call to the counters; often enough that they stay few."""
-        self.counters.delivered += len(self._durations_ms)
-        self.counters.durations.add(self._durations_ms)
-        self.counters.latencies.add(self._latencies_ms)
-        self._durations_ms.clear()
-        self._latencies_ms.clear()
+        self.counters.delivered += len(self.durations_ms)
+        self.counters.durations.add(self.durations_ms)
+        self.counters.latencies.add(self.latencies_ms)
+        self.durations_ms.clear()
+        self.latencies_ms.clear()
 
     # whose turn it is
 
-    def _go_on(self, lane: Lane) -> None:
+    def go_on(self, lane: Lane) -> None:
         """Dispatch when this turn's other answers are in too, so that what follows them leaves together."""
         lane.ready = True
         if not self._ready:
@@ -341,30 +182,29 @@ class Engine:
             lane.starved = True
             self._starved.append(lane)
 
-    def _feed_starved(self) -> None:
-        """Give a freed place to the lane that has waited longest."""
-        lane = self._starved.popleft()
-        lane.starved = False
-        if not lane.ready:
-            self._go_on(lane)
+    def feed_starved(self, places: int) -> None:
+        """Give so many freed places to the lanes that have waited longest."""
+        for _ in range(min(places, len(self._starved))):
+            lane = self._starved.popleft()
+            lane.starved = False
+            if not lane.ready:
+                self.go_on(lane)
 
     def wake_paced(self) -> None:
         """Let lanes go on whose rate allows it by now; called several times a second."""
         paced, self._paced = self._paced, set()
         for lane in paced:
             if not lane.closed and not lane.ready:
-                self._go_on(lane)
+                self.go_on(lane)
 
     def wake_starved(self) -> None:
         """Let every waiting lane try again, after something else than an answer made room."""
-        for _ in range(len(self._starved)):
-            self._feed_starved()
+        self.feed_starved(len(self._starved))
 
 
-def _chosen(targets: Sequence[Target], urls: int) -> list[Target]:
-    return [target for target in targets if urls >> target.index & 1] or list(targets)
-
-
-def _has_failed(delivery: Delivery, target: Target) -> bool:
-    # By index: with changed settings the lane has other targets than the delivery began with.
-    return any(failed.target.index == target.index for failed in delivery.failures or ())
+def _leading(lane: Lane) -> int:
+    """How many queued events may leave although the lane has as many rows as it may: those that rows wait for."""
+    order = lane.order
+    if order is None:
+        return 0
+    return sum(1 for _ in takewhile(lambda event: order.holds_up(event.place), lane.queue))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from hookline.events.body import message_id_header, render_canonical, render_plain
+from hookline.events.body import message_id_header, message_id_headers, render_all_canonical, render_plain
 from hookline.journal.record import Record
+
+Rendered = tuple[bytes, bytes]
+"""The value of ``X-Message-Id``, percent-encoded, and a body."""
 
 
 class Event(msgspec.Struct, gc=False, eq=False):
@@ -13,24 +18,31 @@ class Event(msgspec.Struct, gc=False, eq=False):
 
     place: int
     record: Record
-    _canonical: bytes | None = None
-    _plain: bytes | None = None
-    _message_id: bytes | None = None
+    _canonical: Rendered | None = None
+    _plain: Rendered | None = None
 
-    def canonical(self) -> bytes:
-        """The body whose bytes are signed (DESIGN 6.2)."""
-        if self._canonical is None:
-            self._canonical = render_canonical(self.record)
-        return self._canonical
+    def canonical(self) -> Rendered:
+        """The value of ``X-Message-Id`` and the body whose bytes are signed (DESIGN 6.2)."""
+        return self._canonical or Event.all_canonical((self,))[0]
 
-    def plain(self) -> bytes:
-        """The unsigned body: numbers stay as the caller wrote them."""
-        if self._plain is None:
-            self._plain = render_plain(self.record)
-        return self._plain
+    @staticmethod
+    def all_canonical(events: Sequence[Event]) -> list[Rendered]:
+        """What ``canonical`` returns for each of several events, rendered together: that costs about half."""
+        missing = [event for event in events if event._canonical is None]
+        if missing:
+            records = [event.record for event in missing]
+            headers = message_id_headers([record.message_id for record in records])
+            rendered = list(zip(headers, render_all_canonical(records), strict=True))
+            for event, made in zip(missing, rendered, strict=True):
+                event._canonical = made
+            if len(missing) == len(events):
+                return rendered
+        return [event._canonical or event.canonical() for event in events]  # another lane has had some of them
 
-    def message_id(self) -> bytes:
-        """The value of ``X-Message-Id``, percent-encoded."""
-        if self._message_id is None:
-            self._message_id = message_id_header(self.record.message_id)
-        return self._message_id
+    def plain(self) -> Rendered:
+        """The same with the unsigned body: numbers stay as the caller wrote them."""
+        made = self._plain
+        if made is None:
+            record = self.record
+            made = self._plain = message_id_header(record.message_id), render_plain(record)
+        return made

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
-from hookline.deliver.connection import Failure
 from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.event import Event
+from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS
 from hookline.deliver.schedule import retry_after_ms
@@ -38,6 +40,7 @@ class Failures:
     def count(self, lane: Lane, failure: Failure) -> None:
         """Count one failed request."""
         self._engine.counters.failures[failure.outcome] += 1
+        self._engine.tallies.of(lane.number).failures += 1
         if failure.outcome is Outcome.TIMED_OUT:
             lane.timeouts += 1
             self._timed_out.add(lane)
@@ -55,8 +58,13 @@ class Failures:
     def decide(self, delivery: Delivery, failures: list[FailedTry], now_ms: int) -> None:
         """Not enough URLs have accepted: try again later, or give up (SPEC 7; DESIGN 4)."""
         lane = delivery.lane
-        gone = not delivery.accepted and bool(failures) and all(failed.failure.status == GONE for failed in failures)
+        if delivery.attempt == 1:
+            self._engine.tallies.of(lane.number).first_failed += 1
+        # None are left to ask, unless the lane was paused or the role stopped before the next one was.
+        left = delivery.not_failed() if lane.options.fan_out == "fallback" else []
+        gone = not delivery.accepted and _are_gone(delivery, failures)
         urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
+        urls |= sum(1 << target.index for target in left)
         due_ms = None
         wait_ms = _wait_asked_for(failures, now_ms)
         if urls:
@@ -94,7 +102,7 @@ class Failures:
         if opened:
             self._open(lane)
         elif lane.breaker.state == "open":
-            self._engine.batch.recalls.append((lane.number, now_ms))  # a probe burns nothing either
+            self._recall(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
             self._engine.probing.add(lane)
 
@@ -116,6 +124,7 @@ class Failures:
                     failure.error,
                     failed.milliseconds,
                     due_ms,
+                    failure.head,
                 )
             )
 
@@ -130,6 +139,7 @@ class Failures:
         if delivery.attempt >= lane.options.set_aside_after:
             self._engine.next_of_user(lane, place)
         self._engine.counters.retries_scheduled += 1
+        self._engine.tallies.of(lane.number).retries += 1
         self._engine.batch.retry(
             RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
         )
@@ -173,6 +183,7 @@ class Failures:
             self.settle_row(delivery)
         self._engine.next_of_user(lane, place)
         self._engine.counters.dead_lettered += 1
+        self._engine.tallies.of(lane.number).given_up += 1
         self._engine.batch.dead_letters.append(
             DeadLetterRow(
                 lane.number,
@@ -198,7 +209,7 @@ class Failures:
         lane.probes = 1
         lane.probe_at_seconds = self._engine.clock.monotonic() + self._engine.schedule.backoff_ms(1) / 1000
         # What this run of failures burned as final was not the events' fault: it goes back to waiting.
-        self._engine.batch.recalls.append((lane.number, lane.run_started_ms))
+        self._recall(lane, lane.run_started_ms)
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
@@ -207,12 +218,25 @@ class Failures:
         )
         self._engine.on_open(lane)
 
+    def _recall(self, lane: Lane, since_ms: int) -> None:
+        batch = self._engine.batch
+        batch.recalls.append((lane.number, since_ms))
+        lane.coming_back = True
+        if lane.to_all:
+            batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
+
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""
         lane, place = delivery.lane, delivery.event.place
         lane.retry_count -= 1
         lane.settling.add(place)
         self._engine.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+
+
+def _are_gone(delivery: Delivery, failures: list[FailedTry]) -> bool:
+    """Whether every URL of the destination has answered 410, and not only those that this attempt was left with."""
+    everyone = all(delivery.has_failed(target) for target in delivery.lane.targets)
+    return everyone and bool(failures) and all(failed.failure.status == GONE for failed in failures)
 
 
 def _is_too_much(failure: Failure) -> bool:

@@ -143,9 +143,10 @@ class Feeder:
 
     def _take(self, shared: SharedReader, group: Group) -> None:
         """Give each record of a group to the attached lanes whose stream it is part of."""
-        engine = self.engine
         first, base = group.first_offset, shared.partition << PLACE_SHIFT
         repeated = dict(shared.duplicates.check(group.records, first))
+        if not repeated and self._take_at_once(shared, group):
+            return
         touched: set[Lane] = set()
         lanes: dict[Lane, int] = {}
         filtering: list[Lane] | None = None
@@ -184,9 +185,41 @@ class Feeder:
                     else:
                         lane.queue.append(event)
         usage[0] += len(group.records) - run
+        self._taken(shared, group, touched)
+
+    def _take_at_once(self, shared: SharedReader, group: Group) -> bool:
+        """The same for a group that has nothing to look at event by event, as nearly all groups: in half the time."""
+        records, first = group.records, group.first_offset
+        source = records[0].source
+        lanes = shared.by_source.get(source, {})
+        if [lane for lane, start in lanes.items() if start > first or lane.skip]:
+            return False
+        if [
+            record
+            for record in records
+            if record.source != source
+            or record.selection is not None
+            or record.to is not None
+            or record.rejection is not None
+            or record.erased
+        ]:
+            return False
+        usage, filtering = self._usage_of(records[0])
+        if filtering:
+            return False
+        usage[0] += len(records)
+        if lanes:
+            place = shared.partition << PLACE_SHIFT | first
+            events = list(map(Event, range(place, place + len(records)), records))
+            for lane in lanes:
+                lane.queue.extend(events)
+        self._taken(shared, group, lanes)
+        return True
+
+    def _taken(self, shared: SharedReader, group: Group, touched: Iterable[Lane]) -> None:
         shared.next_offset = group.next_offset
-        engine.counters.read += len(group.records)
-        for lane in touched:
+        self.engine.counters.read += len(group.records)
+        for lane in list(touched):
             self._fed(lane, shared)
 
     def _take_aimed(self, shared: SharedReader, to: tuple[str, ...], event: Event, touched: set[Lane]) -> None:

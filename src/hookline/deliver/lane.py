@@ -7,10 +7,11 @@ brings it back. So a lane holds a bounded number of events, whatever its receive
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from itertools import chain
 
-from hookline.connections.model import PUBLISHED_NAMES, Destination
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.breaker import ALLOWANCE_MAX, Breaker
 from hookline.deliver.delivery import Delivery
@@ -19,7 +20,7 @@ from hookline.deliver.order import UserOrder
 from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import Places
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
@@ -65,6 +66,7 @@ class Lane:
         "breaker",
         "catch_up_rate",
         "closed",
+        "coming_back",
         "destination",
         "drains",
         "filtered",
@@ -77,6 +79,7 @@ class Lane:
         "loose",
         "name",
         "next_retry_ms",
+        "nothing_to_try",
         "number",
         "options",
         "order",
@@ -135,6 +138,10 @@ class Lane:
         """Whether it will be dispatched at the end of this turn."""
         self.starved = False
         self.closed = False
+        self.coming_back = False
+        """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
+        self.nothing_to_try = False
+        """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
         self.probes = 0
         self.probe_at_seconds = 0.0
         self.run_started_ms = 0
@@ -156,7 +163,7 @@ class Lane:
     ) -> None:
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
-        self.name = PUBLISHED_NAMES[destination.kind]
+        self.name = published_name(destination.kind)
         self.start = start
         self.starts = start.sources
         self.paused = start.paused is not None
@@ -210,6 +217,16 @@ class Lane:
         return len(self.queue) if self.order is None else len(self.queue) + len(self.order.held)
 
     @property
+    def is_sick(self) -> bool:
+        """Whether it shares the few places of lanes that are not fully healthy, or go second."""
+        return self.is_replay or self.breaker.state != "closed"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a first success of an event that leaves now is all there is to it."""
+        return len(self.targets) == 1 and self.order is None and not (self.to_all or self.is_sick)
+
+    @property
     def halted(self) -> bool:
         """Whether nothing is sent but single probes, if those."""
         return self.paused or self.breaker.allowance == 0
@@ -225,12 +242,16 @@ class Lane:
     def is_drained(self) -> bool:
         """Whether the lane of a disabled destination has nothing left to send."""
         behind = any(intake.end is not None and intake.next_offset < intake.end for intake in self.intakes.values())
-        return self.drains and not (behind or self.sides or self.busy or self.retry_count)
+        return self.drains and not (behind or self.sides or self.busy or self.retry_count or self.coming_back)
 
     @property
     def detached(self) -> list[Intake]:
-        """The intakes that a catch-up reader serves."""
-        return [intake for intake in self.intakes.values() if not intake.attached] + self.sides
+        """The intakes that a catch-up reader serves: not those that have come to their end."""
+        return [
+            intake
+            for intake in self.intakes.values()
+            if not intake.attached and (intake.end is None or intake.next_offset < intake.end)
+        ] + self.sides
 
     def spare(self) -> int:
         """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""
@@ -243,12 +264,12 @@ class Lane:
 
     def undone(self, partition: int) -> list[int]:
         """Offsets taken and not yet done that have no retry row, ascending."""
-        held = () if self.order is None else self.order.held.values()
-        offsets = [e.place & OFFSET_MASK for e in chain(self.queue, held) if e.place >> PLACE_SHIFT == partition]
-        offsets += [
-            place & OFFSET_MASK
-            for place, delivery in self.in_flight.items()
-            if not delivery.from_row and place >> PLACE_SHIFT == partition
-        ]
-        offsets.sort()
-        return offsets
+        # Ten times a second for every event that waits: one step each, the rest is done by the two that sort and cut.
+        places = [event.place for event in self.queue]
+        if self.order is not None:
+            places += [event.place for event in self.order.held.values()]
+        places += [place for place, delivery in self.in_flight.items() if not delivery.from_row]
+        places.sort()
+        base = partition << PLACE_SHIFT
+        found = places[bisect_left(places, base) : bisect_left(places, base + (1 << PLACE_SHIFT))]
+        return [place - base for place in found] if base else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.lane import RETRY_ROWS_MAX, Lane
+from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import Reader
@@ -15,7 +15,7 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
     if order is None:
         return
     waiting: list[int] = []
-    for row in store.oldest(lane.number, RETRY_ROWS_MAX):
+    for row in store.oldest(lane.number, lane.retry_count + len(lane.settling)):
         place = row.partition << PLACE_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
         if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
@@ -25,6 +25,7 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
             order.note(place, record.user_key)
         if row.due_ms >= NEVER_MS:
             waiting.append(place)
-    order.called.clear()
+    # Those called whose row is not saved yet were passed over above: they stay called.
+    order.called[:] = [place for place in order.called if place in lane.settling]
     for place in waiting:
         order.call(place)

@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection, Sink, plain_success
+from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
+from hookline.deliver.plain_answers import PlainAnswers, plain_success
+from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome
 
 ADDRESSES_TRIED_MAX = 4
-PLAIN_ANSWER_BYTES_KEPT = 4 * 1024
+PLAIN_ANSWER_BYTES_MAX = 4 * 1024
+"""Longer answers are the parser's: what is remembered takes memory per origin."""
 FIRST_ADDRESSES_SECONDS = 1.5
 """Time for each address but the last, so that one dead address of several does not use up the whole exchange."""
 
@@ -27,9 +30,16 @@ class Pool:
     """The connections to one origin."""
 
     def __init__(
-        self, url: ReceiverUrl, sink: Sink, resolver: Resolver, tls: ssl.SSLContext, active: set[Pool]
+        self,
+        url: ReceiverUrl,
+        sink: Sink,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        active: set[Pool],
+        answers: PlainAnswers | None = None,
     ) -> None:
         self.sink = sink
+        self.answers = answers or PlainAnswers(sink)
         self._active = active
         self._host = url.host
         self._port = url.port
@@ -49,7 +59,13 @@ class Pool:
             while idle:
                 connection = idle.pop()
                 if connection.idle_since >= usable_since:
-                    connection.begin_again(token, target, request, now)
+                    connection.token = token
+                    connection.target = target
+                    connection.request = request
+                    connection.started = now
+                    transport = connection.transport
+                    assert transport is not None, "a connection is kept only while it is open"
+                    transport.write(request)
                     break
                 connection.close()
             else:
@@ -63,12 +79,12 @@ class Pool:
         connection.begin(token, target, request, monotonic())
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
 
-    def plain_status(self, data: bytes) -> int:
-        """``plain_success``, remembering the last such answer: within a second most are the same to the byte."""
-        status = plain_success(data)
-        if status and len(data) <= PLAIN_ANSWER_BYTES_KEPT:
+    def is_plain(self, data: bytes) -> bool:
+        """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
+        status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
+        if status:
             self.plain_answer, self.plain_answer_status = data, status
-        return status
+        return bool(status)
 
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
@@ -133,6 +149,7 @@ class Pools:
 
     def __init__(self, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
         self._sink = sink
+        self._answers = PlainAnswers(sink)
         self._resolver = resolver
         self._tls = tls
         self._pools: dict[tuple[str, str, int], Pool] = {}
@@ -143,7 +160,8 @@ class Pools:
         """The pool of a URL's origin."""
         pool = self._pools.get(url.origin)
         if pool is None:
-            pool = self._pools[url.origin] = Pool(url, self._sink, self._resolver, self._tls, self._active)
+            pool = Pool(url, self._sink, self._resolver, self._tls, self._active, self._answers)
+            self._pools[url.origin] = pool
         return pool
 
     def __iter__(self) -> Iterator[Pool]:
@@ -165,7 +183,8 @@ class Pools:
         return left
 
     def close(self) -> None:
-        """Drop every connection."""
+        """Drop every connection; what has been answered by then is told."""
+        self._answers.tell()
         for pool in self._pools.values():
             pool.close()
 

@@ -62,7 +62,8 @@ class Recovery:
                 undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
                 self._restore(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
-        for replay in self._replays.reopen(snapshot, {key: row.next_offset for key, row in rows.items()}):
+        offsets = {key: row.next_offset for key, row in rows.items()}
+        for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
                 row = rows.get((replay.number, partition))
                 self._restore(replay, partition, row, places.decode_intake(row.blob).undone if row else ())

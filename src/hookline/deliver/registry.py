@@ -73,7 +73,8 @@ class Registry:
             first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
             fresh = Intake(partition, first, attached=first >= shared.next_offset)
             lane.intakes[partition] = known.get(partition, fresh)
-            self.skip_delivered(lane, partition, first, shared.end)
+            # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
+            self.skip_delivered(lane, partition, min(first, shared.next_offset), shared.end)
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -190,7 +191,7 @@ class Registry:
             waiting += [side.next_offset for side in lane.sides if side.partition == partition]
             if intake.attached:
                 shared.leave(lane)
-            first = 0 if lane.retry_count else min(waiting)
+            first = 0 if lane.retry_count or lane.coming_back else min(waiting)
             if first < end:
                 engine.batch.ranges.append(
                     RangeRow(

@@ -100,4 +100,5 @@ def _is_at_end(intake: Intake) -> bool:
 
 def _is_down(live: Lane) -> bool:
     """Whether the live lane lets nothing through and will find out by itself when it may."""
-    return live.breaker.allowance == 0 and bool(live.retry_count > 0 or live.busy or live.detached)
+    behind = bool(live.detached) and not live.nothing_to_try
+    return live.breaker.allowance == 0 and (live.retry_count > 0 or live.busy or behind)

@@ -7,7 +7,7 @@ What is wanted stands in ``control.db`` and is followed as the connections are; 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
@@ -61,13 +61,20 @@ class Replays:
         """Their counts are gone from the database."""
         self._ended.difference_update(lanes)
 
-    def reopen(self, snapshot: Snapshot, places: Mapping[tuple[int, int], int]) -> Iterator[ReplayLane]:
-        """After a restart: open the lanes of replays that had begun, at their saved (lane, partition) places."""
+    def reopen(
+        self, snapshot: Snapshot, places: Mapping[tuple[int, int], int], delivered: Container[int]
+    ) -> Iterator[ReplayLane]:
+        """After a restart: open the lanes of replays that had begun, at their saved (lane, partition) places.
+
+        ``delivered`` are the lanes of which the ring knows deliveries: a replay among them had begun although no
+        checkpoint says so, and what it delivered must be taken from the ring now, not whenever it is opened.
+        """
         self._snapshot = snapshot
         self._look()
         for replay in self._known.values():
             destination = self._destination(replay)
-            if replay.lane in self._begun and destination is not None:
+            is_new = replay.lane in delivered and replay.lane not in self._ended and replay.ended_ms is None
+            if destination is not None and (replay.lane in self._begun or is_new):
                 yield self._open(
                     replay, destination, {p: at for (lane, p), at in places.items() if lane == replay.lane}
                 )
@@ -247,7 +254,7 @@ class Replays:
         self._known = {replay.lane: replay for replay in replays}
         self._is_read = True
         for action in self._feed.actions(self._last_action):
-            self._engine.batch.discards.append(action)
+            self._engine.batch.actions.append(action)
             self._last_action = action.id
         return True
 

@@ -119,7 +119,7 @@ class Retries:
         event = Event(place, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         if self._engine.schedule.expired(now_ms, first_at_ms):
-            expired = Delivery(lane, event, first_at_ms, row.attempt, row.urls, True)
+            expired = Delivery(lane, event, first_at_ms, False, row.attempt, row.urls, True)
             self._engine.failures.bury(expired, "expired", None, now_ms)
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)
@@ -151,6 +151,7 @@ class Retries:
         else:
             lane.probe_at_seconds = now + SUSPECT_SPACING_SECONDS
         lane.probes += 1
+        lane.nothing_to_try = False
         if not is_open and self._probe_with_queue(lane, now_ms):
             return
         if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
@@ -159,18 +160,22 @@ class Retries:
         if event is None and self._feeder.is_behind(lane):
             lane.probes -= 1  # nothing was tried: go on looking at the next beat
             lane.probe_at_seconds = now
-        elif event is not None and self._is_its_turn(lane, event):
+        elif event is None:
+            lane.nothing_to_try = True
+        elif self._is_its_turn(lane, event):
             engine.start(lane, event, 1, now_ms, ALL_URLS, False)
 
     def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
         # Down to an event whose turn it is: reading on while others are queued would give some of them back twice.
-        while lane.queue:
+        started = False
+        while lane.queue and not started:
             event = lane.queue.popleft()
             lane.loose.discard(event.place)
             if self._is_its_turn(lane, event):
                 self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
-                return True
-        return False
+                started = True
+        self._engine.dispatch(lane)  # sends nothing, but a lane that was full and has an empty queue now reads on
+        return started
 
     def _is_its_turn(self, lane: Lane, event: Event) -> bool:
         """Whether no earlier event of its user holds it up; if one does, it waits as a row."""

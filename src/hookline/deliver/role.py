@@ -14,8 +14,7 @@ from hookline.connections.feed import Feed
 from hookline.database.open import DatabaseError, ensure
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
-from hookline.deliver.connection import Sink
-from hookline.deliver.counters import DURATION_BUCKETS_MS, Counters
+from hookline.deliver.counters import Counters
 from hookline.deliver.egress import Resolver
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
@@ -27,6 +26,8 @@ from hookline.deliver.replays import Replays
 from hookline.deliver.retries import Retries
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.sink import Sink
+from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.local.reader import LocalReader
@@ -70,7 +71,7 @@ class DeliverRole:
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
-        self.pools = (network or _network)(self.engine, settings)
+        self.pools = (network or _network)(self.engine.results, settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
@@ -78,6 +79,7 @@ class DeliverRole:
         self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
         self._run_folder = data / "run"
+        self.slots = SlotReports(self.engine, self.feeder, self.journal, self._run_folder)
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -253,10 +255,10 @@ class DeliverRole:
             "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
             "hookline_deliver_lag_events": sum(self.journal.end(s.partition) - s.next_offset for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(
-                DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
+                metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
             ),
             "hookline_deliver_latency_seconds": metrics.histogram(
-                DURATION_BUCKETS_MS, counters.latencies.buckets, counters.latencies.sum_ms
+                metrics.DURATION_BUCKETS_MS, counters.latencies.buckets, counters.latencies.sum_ms
             ),
             "hookline_deliver_queued": {"destination": {lane.destination.id: len(lane.queue) for lane in busy}},
             "hookline_deliver_retry_rows": {"destination": {lane.destination.id: lane.retry_count for lane in busy}},
@@ -271,8 +273,11 @@ class DeliverRole:
             "hookline_dedup_window_seconds": min(
                 (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
             ),
+            "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
+            "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
         }
         metrics.publish(self._run_folder, "deliver", values)
+        self.slots.tick()
 
 
 def _network(sink: Sink, settings: Settings) -> Pools:

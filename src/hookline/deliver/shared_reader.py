@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hookline.deliver.lane import Lane
 from hookline.index.duplicates import Duplicates
 from hookline.journal.port import Group, Reader
+from hookline.telemetry.log import logger
 
 
 class SharedReader:
@@ -23,6 +24,8 @@ class SharedReader:
         self.full: set[Lane] = set()
         self._journal = journal
         self._groups: Iterator[Group] = iter(())
+        self._index_fails = False
+        self._log = logger()
 
     @property
     def end(self) -> int:
@@ -41,6 +44,19 @@ class SharedReader:
             self._groups = self._journal.read(self.partition, self.next_offset)
             group = next(self._groups, None)
         return group
+
+    def tell_index_failure(self) -> bool:
+        """Whether the index of duplicates has met a failure of the disk and not worked since; logged as it begins and
+        ends, for repeats may go unnoticed meanwhile."""
+        failure = self.duplicates.failure
+        fails = failure is not None
+        if fails and not self._index_fails:
+            next_step = "free disk space, or repair the disk; it is tried again"
+            self._log.error("duplicate_index_failed", partition=self.partition, error=failure, next_step=next_step)
+        elif self._index_fails and not fails:
+            self._log.info("duplicate_index_works_again", partition=self.partition)
+        self._index_fails = fails
+        return fails
 
     def attach(self, lane: Lane) -> None:
         """Let a lane follow from the next group on."""

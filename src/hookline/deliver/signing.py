@@ -79,10 +79,10 @@ def _signers(
 
 
 def _shared_lines(signers: Signers[Signer], body: bytes, now_ms: int) -> bytes:
-    current = signers.current.hex(body).encode()
+    current = signers.current.hex(body)
     if signers.previous is None or now_ms >= signers.until_ms:
         return b"X-Signature: %b\r\n" % current
-    return b"X-Signature: %b\r\nX-Signature-Next: %b\r\n" % (signers.previous.hex(body).encode(), current)
+    return b"X-Signature: %b\r\nX-Signature-Next: %b\r\n" % (signers.previous.hex(body), current)
 
 
 def _standard_lines(signers: Signers[StandardSigner], message_id_header: bytes, body: bytes, now_ms: int) -> bytes:

@@ -13,15 +13,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from hookline.database.sqlite import connect
 from hookline.deliver.batch import Batch, BlockRow, RetryRow
+from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.order import NEVER_MS
+from hookline.outcomes.outcome import FINAL
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
 SMALL_BLOCK_BYTES = 8 * 1024
+EXCHANGE_MS_MAX = 120_000
+"""No result of a block is of a request that began longer before it."""
 
 
 class SavedCheckpoint(NamedTuple):
@@ -123,7 +129,7 @@ class DeliverStore:
         many("INSERT OR REPLACE INTO retries VALUES (?, ?, ?, ?, ?, ?, ?)", batch.retries.values())
         many(
             'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error,'
-            " milliseconds, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " milliseconds, next_at, head) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.attempts,
         )
         many(
@@ -133,7 +139,9 @@ class DeliverStore:
         )
         batch.recalled = {}
         for lane, since_ms in batch.recalls:
-            batch.recalled[lane] = batch.recalled.get(lane, 0) + self._recall(cursor, lane, since_ms)
+            urls = batch.recall_urls.get(lane, "[]")
+            found = self._recall(cursor, lane, since_ms, urls, keep_letters=lane in batch.replays)
+            batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -179,16 +187,23 @@ class DeliverStore:
             [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
         )
         many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)
-        # A letter of a replay takes the place of the one that it was to settle.
+        # A letter of a replay takes the place of the one that it was to settle; a later one of another lane stays too.
+        of_event = 'partition = ?1 AND "offset" = ?2 AND destination = ?3'
+        its_own = f"SELECT max(id) FROM dead_letters WHERE {of_event} AND lane = ?4"
         many(
-            'DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ? AND lane <> ?',
+            f"DELETE FROM dead_letters WHERE {of_event} AND id < ({its_own})",
             [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
         )
-        for action in batch.discards:
-            where, values = action.letters.where()
-            done = cursor.execute(  # type: ignore[attr-defined]
-                f"UPDATE dead_letters SET fate = 'discarded' WHERE {where}", values
-            )
+        for action in batch.actions:
+            if action.retry is not None:
+                statement = (
+                    f'retries SET due = 0 WHERE lane = ? AND partition = ? AND "offset" = ? AND due < {NEVER_MS}'
+                )
+                values: Sequence[object] = msgspec.structs.astuple(action.retry)
+            else:
+                where, values = action.letters.where()
+                statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
+            done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
             many("INSERT OR REPLACE INTO letter_actions VALUES (1, ?, ?)", [(action.id, done.rowcount)])
 
     def replays(self) -> dict[int, str]:
@@ -242,22 +257,38 @@ class DeliverStore:
             if done.rowcount:
                 return
         execute(
-            "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries) VALUES (?, ?, ?, ?, ?)",
-            block,
+            "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries, first_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(self, cursor: object, lane: int, since_ms: int) -> int:
+    def _recall(self, cursor: object, lane: int, since_ms: int, urls: str, *, keep_letters: bool) -> int:
+        """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
+
+        A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
+        gone, when their event is delivered. So they are still there when the replay is cancelled before.
+        """
         execute = cursor.execute  # type: ignore[attr-defined]
+        of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
+        final = ", ".join(f"'{outcome}'" for outcome in sorted(FINAL))
+        # An attempt without a next one gave the event up: when others followed, it was called back, and every refusal
+        # up to then was forgotten. The URLs were asked again, and may have accepted.
+        forgotten = f"SELECT max(a.number) FROM attempts AS a WHERE {of_event} AND a.next_at IS NULL"
+        forgotten = f"coalesce(({forgotten} AND a.number < d.attempts), 0)"
         done = execute(
             "INSERT OR IGNORE INTO retries"
-            ' SELECT lane, partition, "offset", attempts, coalesce((SELECT min(at) FROM attempts AS a WHERE'
-            ' a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane), at), at, 31'
-            " FROM dead_letters AS d"
-            " WHERE lane = ? AND at >= ? AND fate = 'failed'",
-            (lane, since_ms),
+            ' SELECT lane, partition, "offset", attempts,'
+            f" coalesce((SELECT min(at) FROM attempts AS a WHERE {of_event}), at), at,"
+            " coalesce((SELECT sum(DISTINCT 1 << url.key) FROM attempts AS a JOIN json_each(?) AS url"
+            f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
+            f" AND a.number > {forgotten}),"
+            f" {ALL_URLS})"
+            " FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed'",
+            (urls, lane, since_ms),
         )
         count = int(done.rowcount)
-        execute("DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'", (lane, since_ms))
+        if not keep_letters:
+            execute("DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'", (lane, since_ms))
         return count
 
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hookline.connections.catalog.kinds import request_headers
 from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.clock import Clock
@@ -15,6 +17,26 @@ from hookline.route.filters import Filters
 
 if TYPE_CHECKING:
     from hookline.deliver.pool import Pool, Pools
+
+
+LENGTHS_KEPT = 4_096
+"""Bodies up to this length have the line with it at hand."""
+
+_SIGNATURE = b"\r\nX-Signature: "
+
+
+class _EndOfHead(dict[int, bytes]):
+    """The head's end by the body's length; formatting a number takes longer than looking it up."""
+
+    def __missing__(self, length: int) -> bytes:
+        line = b"\r\nContent-Length: %d\r\n\r\n" % length
+        if length <= LENGTHS_KEPT:
+            self[length] = line
+        return line
+
+
+_end_of_head = _EndOfHead()
+_join = b"".join
 
 
 class Target:
@@ -44,22 +66,27 @@ class Target:
 
     def request(self, event: Event) -> bytes:
         """The whole request: head and body in one piece, so that it leaves in one write."""
-        signer = self._signer
-        if signer is None:
-            body = event.plain()
-            if self._filters is not None:
-                body = self._filters.body(event.record, body, canonical=False)
-            return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (self._prefix, event.message_id(), len(body), body)
-        body = event.canonical()
+        if self._signer is not None:
+            return self.requests((event,))[0]
+        message_id, body = event.plain()
         if self._filters is not None:
-            body = self._filters.body(event.record, body, canonical=True)
-        return b"%b%b\r\nX-Signature: %b\r\nContent-Length: %d\r\n\r\n%b" % (
-            self._prefix,
-            event.message_id(),
-            signer.hex(body).encode("ascii"),
-            len(body),
-            body,
-        )
+            body = self._filters.body(event.record, body, canonical=False)
+        return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, len(body), body)
+
+    def requests(self, events: Sequence[Event]) -> list[bytes]:
+        """The requests of several events; what of them can be made together is."""
+        signer, prefix, filters = self._signer, self._prefix, self._filters
+        if signer is None:
+            return [self.request(event) for event in events]
+        message_ids, bodies = zip(*Event.all_canonical(events), strict=True)
+        if filters is not None:
+            edited = zip(events, bodies, strict=True)
+            bodies = tuple([filters.body(event.record, body, canonical=True) for event, body in edited])
+        signed = zip(message_ids, signer.hex_of_all(bodies), bodies, strict=True)
+        return [
+            _join((prefix, message_id, _SIGNATURE, line, _end_of_head[len(body)], body))
+            for message_id, line, body in signed
+        ]
 
 
 class SignedTarget(Target):
@@ -83,10 +110,9 @@ class SignedTarget(Target):
     def request(self, event: Event) -> bytes:
         """The whole request, with the time and the signatures of this attempt."""
         canonical = self._signing.canonical
-        body = event.canonical() if canonical else event.plain()
+        message_id, body = event.canonical() if canonical else event.plain()
         if self._filters is not None:
             body = self._filters.body(event.record, body, canonical)
-        message_id = event.message_id()
         lines = self._signing.lines(message_id, body)
         return b"%b%b\r\n%bContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, lines, len(body), body)
 
@@ -115,6 +141,7 @@ def targets_of(
             f"Host: {url.host_header}",
             f"User-Agent: {service_name}/1.0",
             "Content-Type: application/json",
+            *(f"{name}: {value}" for name, value in request_headers(destination.kind).items()),
             *(f"{name}: {value}" for name, value in webhook.headers.items()),
             *([f"X-Hookline-Replay: {replay}"] if replay else []),
             "X-Message-Id: ",

@@ -1,52 +1,27 @@
 """The JSON body of a webhook request, made from the caller's JSON (SPEC 2.2, DESIGN 6.2).
 
-An ordinary call is decoded into the fields in their fixed order and encoded again, nothing in between. Where something
-must be moved, merged or made a string first, its fields are looked at one by one; what msgspec cannot read exactly
-(lone surrogates, numbers beyond any range) goes the slow way through ``json_tree``. All three give the same bytes.
+Ordinary calls are ``ordinary``'s. Where something must be moved, merged or made a string first, the fields are looked
+at one by one; what msgspec cannot read exactly (lone surrogates, numbers beyond any range) goes the slow way through
+``json_tree``. All three give the same bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hookline.events import canonical, json_tree
+from hookline.events.accepted import Accepted
 from hookline.events.json_tree import Tree
-
-BODY_VERSION = 1
-"""The value of ``version`` in every body but ``delete`` (SPEC section 9)."""
+from hookline.events.ordinary import BODY_VERSION, render_ordinary
 
 ENVELOPES_KEPT = 64
 """Decoded envelopes kept at hand; the events of one batch share one."""
-
-
-CONTEXTS_KEPT = 1_024
-CONTEXT_BYTES_KEPT = 2 * 1024
-"""Contexts kept in canonical form, and the size up to which one is kept."""
-
-
-class Accepted(Protocol):
-    """What is needed of an accepted event; a journal record has it."""
-
-    @property
-    def type(self) -> str:
-        """The message type."""
-
-    @property
-    def timestamp(self) -> str:
-        """The final timestamp."""
-
-    @property
-    def body(self) -> bytes:
-        """The caller's JSON object."""
-
-    @property
-    def envelope(self) -> bytes | None:
-        """The JSON object of the batch, whose ``context`` lies under the event's own."""
 
 
 def render_plain(record: Accepted) -> bytes:
@@ -63,37 +38,13 @@ def render_plain(record: Accepted) -> bytes:
 
 def render_canonical(record: Accepted) -> bytes:
     """Return the body as JavaScript would stringify it after parsing; these bytes are sent and signed."""
-    if record.envelope is None:
-        try:
-            body = _decode_ordinary(record.body)
-        except (ValueError, RecursionError):
-            return _render_unusual(record)
-        kind = record.type
-        if body.previousId is None and _has_its_fields(body, kind):
-            body.version = BODY_VERSION
-            body.type = kind
-            body.timestamp = record.timestamp
-            context, body.context = body.context, UNSET
-            encoded = _encode(body)
-            if canonical.is_canonical(encoded):
-                return encoded if context is UNSET else encoded[:-1] + _context_tail(context)
-    return _render_unusual(record)
+    return render_all_canonical((record,))[0]
 
 
-def _has_its_fields(body: _Ordinary, kind: str) -> bool:
-    """Put ``{}`` for what a body of its type always has; False when that, or another name, has to be looked for."""
-    if kind == "track":
-        if body.properties is None:
-            body.properties = _EMPTY
-        return True
-    if kind == "page":
-        if not body.properties:
-            body.properties = _EMPTY
-            return body.traits is None
-        return True
-    if kind == "group" and body.traits is None:
-        body.traits = _EMPTY
-    return kind in ("screen", "group") or (kind == "identify" and body.traits is not None)
+def render_all_canonical(records: Sequence[Accepted]) -> list[bytes]:
+    """Return what ``render_canonical`` does for each of several events."""
+    rendered = render_ordinary(records)
+    return [_render_unusual(each) if made is None else made for each, made in zip(records, rendered, strict=True)]
 
 
 def _render_unusual(record: Accepted) -> bytes:
@@ -115,8 +66,18 @@ def _render_unusual(record: Accepted) -> bytes:
 
 def message_id_header(message_id: str) -> bytes:
     """Percent-encode a messageId for a header; letters, digits and ``-._~`` stay (RFC 3986 unreserved)."""
-    if message_id.isascii() and message_id.replace("-", "").isalnum():
-        return message_id.encode()
+    return message_id_headers((message_id,))[0]
+
+
+def message_id_headers(message_ids: Sequence[str]) -> list[bytes]:
+    """Return what ``message_id_header`` does for each of several messageIds."""
+    all_together = "".join(message_ids)
+    if all_together.isascii() and all_together.replace("-", "").isalnum():
+        return list(map(str.encode, message_ids))
+    return list(map(_percent_encoded, message_ids))
+
+
+def _percent_encoded(message_id: str) -> bytes:
     encoded = message_id.encode("utf-8", "surrogatepass")
     return quote(encoded, safe="").encode("ascii") if encoded.translate(None, _UNRESERVED) else encoded
 
@@ -131,28 +92,6 @@ class _Caller(msgspec.Struct, gc=False):
     category: str | int | None = None
     groupId: str | int | None = None
     previousId: str | int | None = None
-
-
-Name = Annotated[str, msgspec.Meta(min_length=1)] | None
-"""A string as it is sent; one that is empty or no string is for the other way."""
-
-
-class _Ordinary(msgspec.Struct, gc=False, omit_defaults=True):
-    """A caller's object that becomes the body as it is, once the fields that are ours are set; see ``_Body``."""
-
-    version: Any = None
-    type: Any = None
-    userId: Name = None
-    anonymousId: Name = None
-    timestamp: Any = None
-    event: Name = None
-    name: Name = None
-    category: Name = None
-    groupId: Name = None
-    previousId: Name = None
-    properties: dict[str, Any] | None = None
-    traits: dict[str, Any] | None = None
-    context: Raw | UnsetType = UNSET
 
 
 class _PlainCaller(_Caller, gc=False):
@@ -262,19 +201,6 @@ def _object(raw: Raw | UnsetType) -> Raw | UnsetType:
     return raw if raw is not UNSET and memoryview(raw)[0] == _BRACE else UNSET
 
 
-def _context_tail(raw: Raw) -> bytes:
-    """The end of a body from its context on: an SDK sends the same context with many events."""
-    written = bytes(raw)
-    tail = _context_tails.get(written)
-    if tail is None:
-        tail = b',"context":%b}' % canonical.canonicalize(written) if written[0] == _BRACE else b"}"
-        if len(written) <= CONTEXT_BYTES_KEPT:
-            if len(_context_tails) >= CONTEXTS_KEPT:
-                _context_tails.clear()
-            _context_tails[written] = tail
-    return tail
-
-
 def _given(value: dict[str, Any] | None) -> dict[str, Any] | UnsetType:
     return UNSET if value is None else value
 
@@ -360,9 +286,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_plain = msgspec.json.Decoder(_PlainCaller).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_envelope_plain = msgspec.json.Decoder(_PlainEnvelope).decode
-_decode_ordinary = msgspec.json.Decoder(_Ordinary, float_hook=canonical.known_float).decode
 _decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.float_of).decode
 _decode_fields_canonical = msgspec.json.Decoder(dict[str, Any] | None, float_hook=canonical.float_of).decode
-_context_tails: dict[bytes, bytes] = {}
 _EMPTY: dict[str, Any] = {}
 _decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode

@@ -50,26 +50,27 @@ def float_of(text: str) -> float | int | None:
     return int(value) if value.is_integer() else value
 
 
-class _KnownFloats(dict[str, float | int | None]):
-    """Results of ``float_of``: prices and places repeat, and a look-up costs a third."""
+class _KnownFloats(dict[str, msgspec.Raw]):
+    """The canonical form of JSON numbers: prices and places repeat, and a float takes long to write."""
 
-    def __missing__(self, text: str) -> float | int | None:
+    def __missing__(self, text: str) -> msgspec.Raw:
         if len(self) >= FLOATS_KEPT:
             self.clear()
-        value = self[text] = float_of(text)
-        return value
+        written = self[text] = msgspec.Raw(_encode(float_of(text)))
+        return written
 
 
 known_float = _KnownFloats().__getitem__
-"""``float_of`` with a memory."""
+"""Stand in for a JSON number, as ``float_of``, by what has to be written for it."""
 
 
 def is_canonical(encoded: bytes) -> bool:
     """Whether JSON that msgspec wrote, with ``float_of`` as its float hook, is what JavaScript would write."""
     digits = encoded.translate(_DIGITS_TO_0)
-    if _MAYBE_INTEGER_KEY in digits and _INTEGER_KEY(encoded) is not None:
+    # Not ``in``, which first tries bytes as a number, nor ``find``, which parses arguments: 0.1 µs more each.
+    if digits.partition(_MAYBE_INTEGER_KEY)[1] and _INTEGER_KEY(encoded) is not None:
         return False
-    return _MAYBE_LARGE_INTEGER not in digits or _integers_are_safe(encoded)
+    return not digits.partition(_MAYBE_LARGE_INTEGER)[1] or _integers_are_safe(encoded)
 
 
 def canonicalize(data: bytes) -> bytes:

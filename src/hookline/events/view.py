@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hookline.events.body import Accepted, render_plain
+from hookline.events.accepted import Accepted
+from hookline.events.body import render_plain
 
 EVENT_FIELDS = (
     "type",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,25 +13,15 @@ from hookline.connections.model import Destination
 from hookline.database.sqlite import Connection, connect
 from hookline.events.timestamps import iso
 from hookline.outcomes import places
+from hookline.outcomes.attempt_key import FAILURE, RESULT, id_of
 from hookline.outcomes.filter_rules import EventRules
 from hookline.outcomes.outcome import Outcome, from_number
-from hookline.outcomes.progress import (
-    BUCKET_SHIFT,
-    DUPLICATE_TAG,
-    ENTRY_BYTES,
-    OFFSET_MASK,
-    PLACE_SHIFT,
-    Entry,
-    entries_of,
-)
+from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT, Entry
+from hookline.outcomes.results import Results
 
-RING_KEPT_SECONDS = 0.05
-"""A copy of the ring serves the look-ups of one list."""
 TAKEN_OUT = "sent without what its filters take out"
 SICK_STATES = frozenset({"open", "suspect", "paused", "gone"})
 PAUSED = "paused"
-
-
 BY_HAND = "it was a dead letter, and a person discarded it"
 IS_PAUSED = "the destination is paused; the event is sent when it is resumed"
 
@@ -51,6 +39,8 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     next_at: str | None
     replay: str | None = None
     """The id of the replay that made it; None at first hand."""
+    id: str | None = None
+    """By which ``destinations/{id}/attempts/{attempt}`` has more of it."""
 
 
 class ReplayFate(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,9 +82,7 @@ class Deliveries:
     def __init__(self, data_path: Path) -> None:
         self._data_path = data_path
         self._connection: Connection | None = None
-        self._ring: mmap.mmap | None = None
-        self._ring_copy = b""
-        self._ring_copied = 0.0
+        self._results = Results(data_path)
 
     def fate(
         self, destination: Destination, lane: int, partition: int, offset: int, rules: EventRules
@@ -137,7 +125,7 @@ class Deliveries:
     def duplicates(self, partition: int, offset: int) -> int:
         """How many repeats of the event at this place were dropped."""
         place = partition << PLACE_SHIFT | offset
-        found = self._raw_entries(partition, offset)
+        found = self._results.of_place(self._open(), partition, offset)
         return len({entry.at_ms for entry in found if entry.place == place and entry.lane == DUPLICATE_TAG})
 
     def version(self, partition: int) -> int:
@@ -181,9 +169,7 @@ class Deliveries:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        self._results.close()
 
     def _open_fate(
         self,
@@ -197,9 +183,6 @@ class Deliveries:
         """Fate, reason, and the filter that stopped the event."""
         where = 'lane = ? AND partition = ? AND "offset" = ?'
         key = (lane, partition, offset)
-        dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
-        if dead is not None:
-            return dead[0], BY_HAND if dead[0] == "discarded" else None, None
         standing = _standing(connection, lane, partition)
         retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
         if retry is not None:
@@ -209,6 +192,10 @@ class Deliveries:
             if standing.state == PAUSED:
                 return "parked", IS_PAUSED, None
             return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None, None
+        # Only now: a replay's letter that came back to waiting is kept until its event is delivered.
+        dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
+        if dead is not None:
+            return dead[0], BY_HAND if dead[0] == "discarded" else None, None
         passed = standing.has_passed(offset, rules.source)
         taken = passed and offset not in set(places.to_offsets(standing.undone))
         rule = _stopping(connection, lane, partition, offset, rules) if taken else None
@@ -234,37 +221,8 @@ class Deliveries:
         return None, None, None
 
     def _entries(self, partition: int, offset: int) -> list[Entry]:
-        found = self._raw_entries(partition, offset)
+        found = self._results.of_place(self._open(), partition, offset)
         return sorted({entry for entry in found if entry.lane != DUPLICATE_TAG}, key=lambda entry: entry.at_ms)
-
-    def _raw_entries(self, partition: int, offset: int) -> Iterator[Entry]:
-        place = partition << PLACE_SHIFT | offset
-        yield from entries_of(self._ring_bytes(), place)
-        connection = self._open()
-        if connection is None:
-            return
-        bucket = offset >> BUCKET_SHIFT << BUCKET_SHIFT
-        rows = connection.execute(
-            "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
-            " AND first_offset <= ? AND last_offset >= ?",
-            (partition, bucket, bucket + (1 << BUCKET_SHIFT), offset, offset),
-        )
-        for (block,) in rows:
-            yield from entries_of(block, place)
-
-    def _ring_bytes(self) -> bytes:
-        """Results newer than the last checkpoint are only in the ring."""
-        now = time.monotonic()
-        if now - self._ring_copied > RING_KEPT_SECONDS:
-            if self._ring is None:
-                path = self._data_path / "progress.ring"
-                if not path.exists() or path.stat().st_size % ENTRY_BYTES:
-                    return b""
-                with path.open("rb") as file:
-                    self._ring = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._ring_copy = self._ring[:]
-            self._ring_copied = now
-        return self._ring_copy
 
     def _open(self) -> Connection | None:
         if self._connection is None:
@@ -313,13 +271,23 @@ def _editing(connection: Connection, lane: int, partition: int, at_ms: int, rule
 
 def _failed_attempts(connection: Connection, lane: int, partition: int, offset: int) -> list[Attempt]:
     rows = connection.execute(
-        "SELECT number, url, at, outcome, status, error, milliseconds, next_at FROM attempts"
+        "SELECT id, number, url, at, outcome, status, error, milliseconds, next_at FROM attempts"
         ' WHERE partition = ? AND "offset" = ? AND lane = ? ORDER BY id',
         (partition, offset, lane),
     )
     return [
-        Attempt(number, url, iso(at), Outcome(outcome), status, error or None, ms, iso(next_at) if next_at else None)
-        for number, url, at, outcome, status, error, ms, next_at in rows
+        Attempt(
+            number,
+            url,
+            iso(at),
+            Outcome(outcome),
+            status,
+            error or None,
+            ms,
+            iso(next_at) if next_at else None,
+            id=id_of((at, FAILURE, id, 0, 0)),
+        )
+        for id, number, url, at, outcome, status, error, ms, next_at in rows
     ]
 
 
@@ -331,7 +299,8 @@ def _merge(failed: list[Attempt], results: list[Entry], destination: Destination
     for entry in results:
         outcome, status = from_number(entry.result)
         url = webhooks[entry.url_index].url if entry.url_index < len(webhooks) else ""
-        yield Attempt(number, url, iso(entry.at_ms), outcome, status, None, entry.milliseconds, None)
+        id = id_of((entry.at_ms, RESULT, entry.lane, entry.place, entry.url_index))
+        yield Attempt(number, url, iso(entry.at_ms), outcome, status, None, entry.milliseconds, None, id=id)
 
 
 def _ms(text: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,15 @@ class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     destinations: tuple[DestinationFate, ...]
 
 
+class Found(NamedTuple):
+    """A message in the journal, and how often it came again."""
+
+    partition: int
+    offset: int
+    record: Record
+    repeats: int
+
+
 class _UserId(msgspec.Struct):
     user_id: str | int | float | None = msgspec.field(default=None, name="userId")
 
@@ -75,6 +84,11 @@ class Fates:
 
     def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
         """The fate of a message; None when no source (or not the given one) has sent it, or it is no longer kept."""
+        found = self.find(message_id, source)
+        return None if found is None else self._fate(found.partition, found.offset, found.record, found.repeats)
+
+    def find(self, message_id: str, source: str | None = None) -> Found | None:
+        """Where a message lies; None as for ``of_message``."""
         for name in [source] if source else self._source_ids():
             print_ = fingerprint(name, message_id)
             for partition in self._journal.partitions():
@@ -84,7 +98,7 @@ class Fates:
                 # A rejected try of the same id may come before the good one.
                 good = [(offset, record) for offset, record in kept if record.rejection is None] or kept
                 if good:
-                    return self._fate(partition, *good[0], repeats=len(good) - 1)
+                    return Found(partition, *good[0], repeats=len(good) - 1)
         return None
 
     def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
@@ -247,4 +261,4 @@ def _raw(record: Record) -> msgspec.Raw:
     return msgspec.Raw(record.body)
 
 
-__all__ = ["Attempt", "DestinationFate", "EventFate", "Fates", "Rejection"]
+__all__ = ["Attempt", "DestinationFate", "EventFate", "Fates", "Found", "Rejection"]

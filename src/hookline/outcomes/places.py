@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import sub
 
 import msgspec
 
@@ -55,15 +56,11 @@ def decode_intake(blob: bytes) -> SavedIntake:
 
 def to_ranges(offsets: Sequence[int]) -> Ranges:
     """Ascending, distinct offsets as ranges."""
-    ranges: list[int] = []
-    following = -1
-    for offset in offsets:
-        if offset == following:
-            ranges[-1] += 1
-        else:
-            ranges += (offset, 1)
-        following = offset + 1
-    return tuple(ranges)
+    if not offsets:
+        return ()
+    begins = [0, *[at for at, step in enumerate(map(sub, offsets[1:], offsets), 1) if step != 1]]
+    counts = map(sub, [*begins[1:], len(offsets)], begins)
+    return tuple(chain.from_iterable(zip([offsets[at] for at in begins], counts, strict=True)))
 
 
 def to_offsets(ranges: Ranges) -> Iterable[int]:

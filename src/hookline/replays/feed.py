@@ -10,7 +10,7 @@ import msgspec
 from hookline.connections.model import Offsets
 from hookline.database.open import is_current
 from hookline.database.sqlite import Connection, OperationalError, connect
-from hookline.replays.letters import LetterAction, LetterFilter
+from hookline.replays.letters import LetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.places import Places, decode_places
 
@@ -19,7 +19,7 @@ ACTIONS_PER_LOOK_MAX = 100
 
 _request = msgspec.json.Decoder(ReplayRequest).decode
 _offsets = msgspec.json.Decoder(Offsets).decode
-_letters = msgspec.json.Decoder(LetterFilter).decode
+_action = msgspec.json.Decoder(StoredAction).decode
 
 
 class ReplayFeed:
@@ -54,14 +54,15 @@ class ReplayFeed:
         return decode_places(row[0]) if row and row[0] is not None else None
 
     def actions(self, after_id: int) -> list[LetterAction]:
-        """Discards of dead letters that were asked for after the one with this id, oldest first."""
+        """What people asked for after the action with this id, oldest first."""
         connection = self._open()
         if connection is None:
             return []
         rows = connection.execute(
             "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?", (after_id, ACTIONS_PER_LOOK_MAX)
         ).fetchall()
-        return [LetterAction(id, _letters(letters)) for id, letters in rows]
+        stored = [(id, _action(letters)) for id, letters in rows]
+        return [LetterAction(id, letters, letters.retry_now) for id, letters in stored]
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -49,8 +49,24 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return " AND ".join(parts), values
 
 
+class RetryPlace(msgspec.Struct, frozen=True):
+    """An event of a lane that waits for another try."""
+
+    lane: int
+    partition: int
+    offset: int
+
+
+class StoredAction(LetterFilter, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """An action as it is kept: with ``retry_now`` it is about that event, and not about dead letters."""
+
+    retry_now: RetryPlace | None = None
+
+
 class LetterAction(msgspec.Struct, frozen=True):
-    """Dead letters to be discarded, as control asked for it; deliver carries them out in the order of ``id``."""
+    """Dead letters to be discarded, or with ``retry`` an event that is to be tried again at once, as control asked for
+    it; deliver carries them out in the order of ``id``."""
 
     id: int
     letters: LetterFilter
+    retry: RetryPlace | None = None

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from hookline.connections.model import PUBLISHED_NAMES, Destination
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
 from hookline.expressions.error import ExpressionError
 from hookline.journal.record import Record
 from hookline.replays.model import ReplayRequest
@@ -23,7 +24,7 @@ Predicate = Callable[[Record], bool]
 def predicate_of(request: ReplayRequest, destination: Destination) -> Predicate:
     """The rule as one function. A source that the request names need not be connected to the destination."""
     sources = frozenset(destination.sources if request.source is None else (request.source,))
-    name, id = PUBLISHED_NAMES[destination.kind], destination.id
+    name, id = published_name(destination.kind), destination.id
     since, until = request.since_ms or 0, request.until_ms or 1 << 62
     type_, event, user = request.type, request.event, request.user_id
     only_source = request.source

@@ -17,7 +17,7 @@ import msgspec
 from hookline.connections.model import Offsets
 from hookline.database.open import open_control
 from hookline.replays.feed import read_replays
-from hookline.replays.letters import LetterFilter
+from hookline.replays.letters import LetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
 from hookline.replays.places import Places, encode_places
 
@@ -78,11 +78,14 @@ class ReplayStore:
             found = read_replays(self._connection, "WHERE lane = ?", (lane,))
         return found[0] if found else None
 
-    def newest(self, limit: int, before_lane: int | None) -> list[Replay]:
-        """At most ``limit`` replays older than one."""
+    def newest(self, limit: int, before_lane: int | None, destination: str | None = None) -> list[Replay]:
+        """At most ``limit`` replays older than one: all, or those of one destination."""
         with self._lock:
             return read_replays(
-                self._connection, "WHERE lane < ? ORDER BY lane DESC LIMIT ?", (before_lane or 1 << 62, limit)
+                self._connection,
+                "WHERE lane < ?1 AND (?2 IS NULL OR json_extract(request, '$.destination') = ?2)"
+                " ORDER BY lane DESC LIMIT ?3",
+                (before_lane or 1 << 62, destination, limit),
             )
 
     def open_ones(self) -> list[Replay]:
@@ -141,6 +144,13 @@ class ReplayStore:
 
     def discard(self, letters: LetterFilter, author: str) -> int:
         """Ask deliver to discard dead letters; return the number by which it says that it has."""
+        return self._act(letters, author)
+
+    def retry_now(self, place: RetryPlace, author: str) -> int:
+        """Ask deliver to try a waiting event at once; return the number by which it says that it has."""
+        return self._act(StoredAction(retry_now=place), author)
+
+    def _act(self, letters: LetterFilter, author: str) -> int:
         with self._transaction() as execute:
             ((number,),) = execute(
                 "INSERT INTO letter_actions (at, author, letters) VALUES (?, ?, ?) RETURNING id",

@@ -6,7 +6,8 @@ for an event's fate. Both read the same lane definition, so they agree.
 
 from __future__ import annotations
 
-from hookline.connections.model import PUBLISHED_NAMES, Destination, Lane
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination, Lane
 from hookline.journal.record import Record
 from hookline.route.selection import refusal
 
@@ -17,7 +18,9 @@ def not_routed_reason(
     """Why the record at this place is not in the destination's stream; None when it is."""
     if record.to is not None and destination.id not in record.to:
         return "aimed_at_others"
-    if record.to is None and record.source not in destination.sources:
+    # A lane that only ends keeps its sources: what was accepted before is still sent.
+    connected = lane.sources if lane is not None and lane.until is not None else destination.sources
+    if record.to is None and record.source not in connected:
         return "source_not_connected"
     if lane is None or (lane.until is not None and offset >= lane.until.get(partition, 0)):
         return "destination_disabled"
@@ -25,4 +28,4 @@ def not_routed_reason(
         start = lane.sources.get(record.source)
         if start is None or offset < start.get(partition, 0):
             return "connected_later"
-    return refusal(record.selection, PUBLISHED_NAMES[destination.kind])
+    return refusal(record.selection, published_name(destination.kind))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hookline.connections.model import PUBLISHED_NAMES, Destination
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
 from hookline.events.body import render_plain
 from hookline.journal.record import Record
 from hookline.route.filters import UNFILTERED_TYPE, Filters
@@ -48,7 +49,7 @@ class FilterTrial(msgspec.Struct, frozen=True, rename="camel"):
 
 def events_for(destination: Destination, records: Iterable[Record]) -> Iterator[Record]:
     """Those of the records that the destination's filters would decide about."""
-    name = PUBLISHED_NAMES[destination.kind]
+    name = published_name(destination.kind)
     for record in records:
         if record.rejection is not None or record.erased or record.type == UNFILTERED_TYPE:
             continue

@@ -12,6 +12,7 @@ from hookline.database.sqlite import Connection, connect
 from hookline.outcomes.fate import Fates
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.settings import Deliver
+from hookline.simulation.asked_replay import AskedReplay
 from hookline.simulation.ledger import LanePlace, Ledger, Place
 from hookline.simulation.watch import Tries, Watch
 
@@ -32,6 +33,8 @@ class Accounts:
         self._window_ms = int(deliver.retry_window * 1000)
         self._delivered: set[LanePlace] = set()
         self._dead: dict[LanePlace, tuple[str, int]] = {}
+        self._replays: dict[int, tuple[str, int]] = {}
+        """By lane: state, and how many events the books say were delivered."""
         self._asked = Fates(data)
 
     def wrong(self) -> Iterator[str]:
@@ -50,6 +53,8 @@ class Accounts:
             for lane, destination in self._ledger.lanes_of(place).items():
                 yield from self._of(place, lane, destination)
         yield from self._never_happened()
+        for replay in self._ledger.replays.values():
+            yield from self._of_replay(replay)
         yield from self._fates()
         self._asked.close()
 
@@ -64,12 +69,14 @@ class Accounts:
             'SELECT lane, partition, "offset", fate, at FROM dead_letters'
         ):
             self._dead[lane, (partition, offset)] = (fate, at_ms)
+        for lane, state, delivered in connection.execute("SELECT lane, state, delivered FROM replays"):
+            self._replays[lane] = state, delivered
 
     def _of(self, place: Place, lane: int, destination: str) -> Iterator[str]:
         key = lane, place
         name = f"{self._ledger.events[place].record.message_id} in lane {lane}"
         tries = self._watch.tries.get(key)
-        if tries is not None and tries.told_at is not None and key not in self._delivered:
+        if tries is not None and tries.told_at is not None and key not in self._delivered and not self._is_mixed(key):
             yield f"{name}: its success was known and is not on record"
         if key in self._delivered:
             return
@@ -84,17 +91,56 @@ class Accounts:
         fates = {found.id: found.fate for found in self._asked.of_record(*place, event.record).destinations}
         fate = fates.get(destination)
         was_taken = tries is not None and tries.taken
-        if not self._ledger.disconnected(place, lane, destination):
+        given_up = self._ledger.disconnected(place, lane, destination)
+        if fate == "filtered" and tries is None and self._may_be_filtered(place, lane, destination):
+            return
+        if self._is_settled_by_replay(place, lane, tries):
+            return
+        if not given_up:
             yield f"{name}: neither delivered nor given up, its fate is {fate}"
         elif fate != "discarded" and not (fate == "delivered" and was_taken):
             yield f"{name}: it was given up with its destination or source, and its fate is {fate}"
+
+    def _may_be_filtered(self, place: Place, lane: int, destination: str) -> bool:
+        """Filters that changed together with what fed the destination explain what was given up as well."""
+        return self._ledger.may_be_filtered(place, lane) or self._ledger.disconnected(place, lane, destination)
+
+    def _is_settled_by_replay(self, place: Place, lane: int, tries: Tries | None) -> bool:
+        """Whether it was given up, and a later replay to the same destination took the place of the dead letter."""
+        others = (each.lane for each in self._ledger.replays_to(self._ledger.name_of(lane)) if each.lane != lane)
+        return tries is not None and any((each, place) in self._watch.tries for each in others)
+
+    def _is_mixed(self, key: LanePlace) -> bool:
+        """Whether it changed meanwhile how many URLs must accept the event: then the sender knows best."""
+        return self._ledger.urls_of_all(key[1], key[0]) is None
+
+    def _of_replay(self, replay: AskedReplay) -> Iterator[str]:
+        name, lane = f"replay r{replay.lane} to {replay.destination}", replay.lane
+        state, count = self._replays.get(lane, ("unknown", 0))
+        may_end = replay.cancelled_at is not None or self._ledger.was_absent(replay)
+        if state not in ("done", "cancelled"):
+            yield f"{name}: it never ended, its state is {state}"
+        if state == "cancelled" and not may_end:
+            yield f"{name}: nobody cancelled it, and it was"
+        delivered = {key[1] for key in self._delivered if key[0] == lane}
+        if count != len(delivered):
+            yield f"{name}: {len(delivered)} events are on record as delivered, its count is {count}"
+        for place in self._ledger.events if state == "done" else ():
+            key = lane, place
+            if not self._ledger.must_be_replayed(place, lane) or place in delivered:
+                continue
+            tries = self._watch.tries.get(key)
+            if key in self._dead:
+                yield from self._of_dead_letter(f"{name}: {place}", self._dead[key], tries)
+            elif not self._is_settled_by_replay(place, lane, tries):
+                yield f"{name}: {place} was neither delivered nor given up"
 
     def _of_dead_letter(self, name: str, dead: tuple[str, int], tries: Tries | None) -> Iterator[str]:
         fate, at_ms = dead
         if tries is None:
             yield f"{name}: a dead letter without any attempt"
-        elif fate == "expired" and at_ms < tries.first_at_ms + self._window_ms:
-            yield f"{name}: expired {tries.first_at_ms + self._window_ms - at_ms} ms before its window's end"
+        elif fate == "expired" and at_ms < tries.began_ms + self._window_ms:
+            yield f"{name}: expired {tries.began_ms + self._window_ms - at_ms} ms before its window's end"
         elif fate == "failed" and not tries.final:
             yield f"{name}: failed for good without a final answer"
 
@@ -103,6 +149,8 @@ class Accounts:
             tries = self._watch.tries.get(key)
             if tries is None or not tries.taken:
                 yield f"offset {key[1]} in lane {key[0]} is on record as delivered and no receiver has it"
+            elif len(tries.takers) < (self._ledger.urls_of_all(key[1], key[0]) or 1):
+                yield f"offset {key[1]} in lane {key[0]} is on record as delivered and only URLs {tries.takers} have it"
 
     def _retries_left(self, connection: Connection) -> Iterator[str]:
         ((count,),) = connection.execute("SELECT count(*) FROM retries").fetchall()
@@ -138,5 +186,7 @@ class Accounts:
             yield f"{name}: its fate is {fate}, its lane {lane}"
         elif lane is not None and fate in OPEN_FATES:
             yield f"{name}: its fate is still {fate}"
+        elif lane is not None and fate == "filtered" and not self._may_be_filtered(place, lane, destination):
+            yield f"{name}: its fate is {fate}, and no filter stops it"
         elif lane is not None and (fate == "delivered") != ((lane, place) in self._delivered):
             yield f"{name}: its fate is {fate}, which the results do not say"

@@ -17,6 +17,9 @@ NOT_WANTED = 0.05
 AIMED = 0.1
 """How often an event is for one destination alone, as those of audiences are."""
 USERS = 9
+EVENTS = ("Order", "Heartbeat", "Order", "View")
+CARD = b'"card":"4000"'
+"""What a filter may take out of a body."""
 
 
 class Arrivals:
@@ -46,6 +49,7 @@ class Arrivals:
         self._count += 1
         source, message_id = rng.choice(SOURCES), f"m{self._count}"
         aimed = rng.random() < AIMED
+        event = EVENTS[self._count % len(EVENTS)].encode()
         record = Record(
             FORMAT_VERSION,
             False,
@@ -57,7 +61,7 @@ class Arrivals:
             f"u{rng.randrange(USERS)}",
             "2026-11-20T07:00:00.000Z",
             "audience" if aimed else "sdk",
-            b'{"type":"track","event":"Order","userId":"u1"}',
+            b'{"type":"track","event":"%b","userId":"u1","properties":{%b,"total":%d}}' % (event, CARD, self._count),
             selection={"All": False} if not aimed and rng.random() < NOT_WANTED else None,
             to=(f"d{rng.randrange(self._destinations)}",) if aimed else None,
         )

@@ -9,7 +9,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from hookline.deliver import breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule
+from hookline.deliver import (
+    breaker,
+    checkpointer,
+    departures,
+    engine,
+    failures,
+    feeder,
+    lane,
+    order,
+    recovery,
+    replay_lane,
+    replays,
+    results,
+    retries,
+    schedule,
+)
 from hookline.journal.local import next_segment, partition
 from hookline.journal.local import recovery as journal_recovery
 from hookline.outcomes import progress
@@ -18,6 +33,7 @@ SMALL: dict[str, float] = {
     "QUEUE_LOW": 4,
     "QUEUE_HIGH": 8,
     "RETRY_ROWS_MAX": 24,
+    "HELD_MAX": 4,
     "IN_FLIGHT_MAX": 24,
     "SICK_IN_FLIGHT_MAX": 6,
     "LINGERING_MAX": 4,
@@ -34,9 +50,25 @@ SMALL: dict[str, float] = {
     "LATE_MS_MAX": 5_000,
 }
 """Constants of the delivery code and the values they have in a simulated run."""
+SMALL_REPLAYS: dict[str, float] = {"RUNNING_MAX": 2, "IN_FLIGHT_MAX": 4}
+"""The same for replays."""
 
-_DELIVER = (breaker, checkpointer, engine, failures, feeder, lane, recovery, retries, schedule, progress)
-_WITH_CRASH_POINTS = (checkpointer, engine, feeder, partition, next_segment, journal_recovery)
+_DELIVER = (
+    breaker,
+    checkpointer,
+    departures,
+    engine,
+    failures,
+    feeder,
+    lane,
+    order,
+    recovery,
+    retries,
+    schedule,
+    progress,
+)
+_REPLAYS = (replays, replay_lane)
+_WITH_CRASH_POINTS = (checkpointer, results, feeder, replays, partition, next_segment, journal_recovery)
 
 
 @contextmanager
@@ -49,10 +81,11 @@ def small_limits(crash_point: Callable[[str], None]) -> Iterator[None]:
         setattr(owner, name, value)
 
     try:
-        for module in _DELIVER:
-            for name, value in SMALL.items():
-                if hasattr(module, name):
-                    change(module, name, value)
+        for modules, values in ((_DELIVER, SMALL), (_REPLAYS, SMALL_REPLAYS)):
+            for module in modules:
+                for name, value in values.items():
+                    if hasattr(module, name):
+                        change(module, name, value)
         for module in _WITH_CRASH_POINTS:
             change(module, "crash_point", crash_point)
         yield

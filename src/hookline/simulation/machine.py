@@ -17,6 +17,7 @@ from hookline.connections.edits import Edit
 from hookline.connections.model import Offsets
 from hookline.connections.store import Store
 from hookline.database.sqlite import engine as sqlite
+from hookline.deliver.batch import Batch
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.schedule import RetrySchedule
 from hookline.journal.local.end_file import NAME as END_NAME
@@ -74,7 +75,9 @@ class Machine:
         self.saved_at = scheduler.clock.seconds
         """What the role knew before this moment is in the database; kept up by commits."""
         self._commits = [(0, self.saved_at)]
-        """(size of the log, saved_at) at the start of this life and after each of its commits."""
+        """(size of the log, saved_at) when it was on the disk last, and after each commit since."""
+        self._committing: tuple[Batch | None, float] = None, 0.0
+        """The checkpoint being saved and the moment it is of: one that fails is tried again as it is, later."""
         self._traffic = traffic
         self._seed = seed
         self._on_error = on_error
@@ -186,6 +189,8 @@ class Machine:
         self._loop = self._stop = None
         if role is not None:
             role.close()
+            for lane in role.engine.lanes.values():
+                lane.in_flight.clear()  # deliveries are not seen by the collector: they would keep everything
 
     def cut_power(self) -> None:
         """End the machine: what was not synchronised may be gone, too."""
@@ -221,7 +226,11 @@ class Machine:
 
     def _work(self, work: Callable[[], object], future: asyncio.Future[Any]) -> None:
         """What the checkpoint's thread does: takes a moment, and may fail."""
-        gathered_at = self.scheduler.clock.seconds
+        now = self.scheduler.clock.seconds
+        batch = self.role.checkpointer.committing if self.role is not None else None
+        if batch is not self._committing[0]:
+            self._committing = batch, now
+        gathered_at = self._committing[1]
         loop = self._loop
         seconds = self._rng.uniform(*(SLOW_COMMIT_SECONDS if self.slow_commits else COMMIT_SECONDS))
 
@@ -233,6 +242,8 @@ class Machine:
                     raise sqlite.OperationalError("database or disk is full")
                 given = work()
                 self._committed(gathered_at)
+                if self.role is not None and self.role.checkpointer.is_synced:
+                    self._commits = self._commits[-1:]
             except Crashed as crash:
                 if crash.committed:
                     self._committed(gathered_at)
@@ -241,7 +252,7 @@ class Machine:
                 answer, given = future.set_exception, error
             self.scheduler.at(self.scheduler.clock.seconds + seconds / 10, Call(loop, answer, (given,)))
 
-        self.scheduler.at(gathered_at + seconds, Call(loop, commit))
+        self.scheduler.at(now + seconds, Call(loop, commit))
 
     def _committed(self, gathered_at: float) -> None:
         self.saved_at = gathered_at

@@ -11,8 +11,9 @@ from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.connection import Failure, Sink
+from hookline.deliver.failure import Failure
 from hookline.deliver.pool import Pool, Pools
+from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
@@ -25,13 +26,14 @@ _MESSAGE_ID = re.compile(rb"\r\nX-Message-Id: ([^\r\n]*)\r\n")
 class Request:
     """One request on its way; ``lane`` is the lane's number, ``url`` the URL's index."""
 
-    __slots__ = ("answer", "lane", "message_id", "probe", "sent_at", "target", "token", "url")
+    __slots__ = ("answer", "data", "lane", "message_id", "probe", "sent_at", "target", "token", "url")
 
     def __init__(self, token: object, target: Target, data: bytes, sent_at: float) -> None:
         found = _MESSAGE_ID.search(data)
         assert found is not None
         self.token = token
         self.target = target
+        self.data = data
         self.message_id = unquote_to_bytes(found[1]).decode()
         self.lane = target.tag >> URL_BITS
         self.url = target.index
@@ -100,7 +102,10 @@ class SimulatedPools(Pools):
         del self.under_way[request]
         milliseconds = int((self._loop.time() - request.sent_at) / self._scale * 1000)
         number, failure = _as_result(result, retry_after)
-        self._sink.answered(request.token, request.target, number, milliseconds, failure)
+        if failure is None:
+            self._sink.succeeded([(request.token, request.target, number, milliseconds)])
+        else:
+            self._sink.answered(request.token, request.target, number, milliseconds, failure)
         self._traffic.told(request, result, retry_after)
 
 

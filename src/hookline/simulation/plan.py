@@ -6,6 +6,7 @@ The faults are a list, so that a failing run can be tried again with fewer of th
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -26,7 +27,14 @@ Kind = Literal[
     "disk_full",
     "slow_disk",
     "poke_lost",
+    "drain",
+    "replay",
+    "replay_pause",
+    "replay_cancel",
 ]
+Feature = Literal["filters", "all", "rates", "draining", "replays"]
+FEATURES: tuple[Feature, ...] = ("filters", "all", "rates", "draining", "replays")
+"""What people may use besides the plain options; a run has about half of them, one in eight has none."""
 KINDS: tuple[tuple[Kind, int], ...] = (
     ("receiver", 10),
     ("change", 5),
@@ -42,9 +50,10 @@ KINDS: tuple[tuple[Kind, int], ...] = (
 )
 """Each kind of fault with its weight."""
 
+REPLAY_OPENED = "deliver.replay_opened"
 POINTS = (
-    # Nobody asks for replays here.
-    *(name for name in CRASH_POINTS if name.startswith("deliver.") and name != "deliver.replay_opened"),
+    # Passed only where somebody asks for replays.
+    *(name for name in CRASH_POINTS if name.startswith("deliver.") and name != REPLAY_OPENED),
     "journal.after_write_before_sync",
     "journal.after_sync_before_publish",
     "journal.segment_created_before_rename",
@@ -61,12 +70,19 @@ EVERY = -1
 """As a fault's target: every destination that may be touched."""
 ALL_AT_ONCE = 0.1
 """How often the receivers of all destinations change their behaviour together."""
+PLAIN = 0.125
+"""How often a run has no feature."""
+REPLAYS_MAX = 5
+REPLAYED = ("stretch", "late", "source", "user", "ids", "letters", "unfiltered")
+"""What a replay is asked for: everything, the second half, one source, one user, messageIds, dead letters, or
+everything past the filters."""
 MANY = 0.04
 """How often a run has many lanes."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What goes wrong, when, and for how long or how far; ``what`` is the receiver's behaviour or the crash point."""
+    """What goes wrong, when, and for how long or how far; ``what`` is the receiver's behaviour, the crash point, or
+    what is asked for."""
 
     at: float
     kind: Kind
@@ -94,6 +110,7 @@ class Plan(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...]
     spared: int
     """Destinations from this index on are never touched by a fault: isolation is measured at them."""
+    features: tuple[Feature, ...] = ()
 
     def only(self, kept: tuple[int, ...]) -> Plan:
         """The same run with only some of its faults, by index."""
@@ -102,7 +119,19 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_of(seed: int) -> Plan:
-    """The plan of a seed."""
+    """The plan of a seed: the plain one, with some features and what is done with them."""
+    plan = plain_plan_of(seed)
+    rng = random.Random(f"{seed}/features")
+    if rng.random() < PLAIN:
+        return plan
+    features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
+    faults = [*plan.faults, *_uses(rng, features, plan.seconds, plan.spared)]
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at))
+    return msgspec.structs.replace(plan, features=features, faults=ordered)
+
+
+def plain_plan_of(seed: int) -> Plan:
+    """The plan of a seed without any feature."""
     rng = random.Random(f"{seed}/plan")
     seconds = rng.uniform(*SECONDS)
     destinations = MANY_DESTINATIONS if rng.random() < MANY else rng.randint(1, DESTINATIONS_MAX)
@@ -142,3 +171,22 @@ def _fault(rng: random.Random, seconds: float, touchable: int) -> Fault:
     if kind in ("disk_full", "slow_disk", "pause"):
         return Fault(at, kind, target, amount=rng.uniform(0.5, 5.0))
     return Fault(at, kind, target, amount=rng.uniform(0.05, 2.0))
+
+
+def _uses(rng: random.Random, features: tuple[Feature, ...], seconds: float, touchable: int) -> Iterator[Fault]:
+    """What people do with the features of a run."""
+    if "draining" in features:
+        for _ in range(rng.randint(1, 3)):
+            at, target = rng.uniform(0, seconds), rng.randrange(touchable)
+            yield Fault(at, "drain", target, rng.choice(("", "", "discard")), rng.uniform(0.3, 4.0))
+    if "replays" not in features:
+        return
+    for _ in range(rng.randint(1, REPLAYS_MAX)):
+        at, target, rate = rng.uniform(0, seconds), rng.randrange(touchable), rng.choice((0.0, 0.0, 15.0))
+        yield Fault(at, "replay", target, rng.choice(REPLAYED), rate)
+    for _ in range(rng.randint(0, 2)):
+        yield Fault(rng.uniform(0, seconds), "replay_pause", rng.randrange(99), amount=rng.uniform(0.3, 5.0))
+    for _ in range(rng.randint(0, 1)):
+        yield Fault(rng.uniform(0, seconds), "replay_cancel", rng.randrange(99))
+    if rng.random() < 0.3:
+        yield Fault(rng.uniform(0, seconds), "crash_point", 0, REPLAY_OPENED, rng.choice((0, 1)))

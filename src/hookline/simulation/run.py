@@ -23,8 +23,10 @@ from hookline.simulation.ledger import Ledger
 from hookline.simulation.limits import small_limits
 from hookline.simulation.machine import Machine
 from hookline.simulation.network import Request
-from hookline.simulation.plan import EVERY, Fault, Plan
+from hookline.simulation.plan import EVERY, REPLAY_OPENED, Fault, Plan
 from hookline.simulation.receiver import Answer, Receiver
+from hookline.simulation.replaying import Replaying
+from hookline.simulation.rest import at_rest
 from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler
 from hookline.simulation.starvation import Starvation
 from hookline.simulation.watch import Watch
@@ -79,7 +81,9 @@ class World:
         self._trace = blake2b(digest_size=8)
         self._counts: Counter[str] = Counter()
         self._machine = Machine(settings, self._scheduler, self, f"{plan.seed}", self._failed, self._ended)
-        self._connected = Connected(plan.seed, self._clock, self._machine, self._ledger, self._watch, self._starvation)
+        given = self._clock, self._machine, self._ledger, self._watch
+        self._connected = Connected(plan.seed, plan.features, *given, self._starvation)
+        self._replaying = Replaying(plan.seed, *given)
 
     # what the run is
 
@@ -119,12 +123,16 @@ class World:
 
     def close(self) -> None:
         """Let go of files."""
+        self._replaying.close()
         self._machine.close()
 
     def _check_until(self, seconds: float) -> None:
         while self._clock.seconds < seconds and not self._watch.violations:
             self._scheduler.run_for(CHECK_SECONDS)
+            self._connected.look()
+            self._replaying.look()
             role = self._machine.role
+            self._watch.look(role is not None)
             for wrong in lanes_exceed(role) if role is not None else ():
                 self._watch.wrong(wrong)
             if role is None or self._machine.disk.full:
@@ -136,6 +144,7 @@ class World:
         """Nothing is wrong any more."""
         self._armed = None
         self._connected.heal()
+        self._replaying.heal()
         self._machine.disk.full = self._machine.slow_commits = False
         self._machine.start()
 
@@ -143,24 +152,12 @@ class World:
         end = self._clock.seconds + REST_SECONDS_MAX + self._starvation.back_seconds
         while self._clock.seconds < end and not self._watch.violations:
             self._check_until(self._clock.seconds + CHECK_SECONDS)
-            if self._at_rest():
+            if self._connected.at_rest and self._replaying.at_rest and at_rest(self._machine):
                 return
             self._machine.start()
+            self._connected.resume_all()  # control may have paused what was gone a moment ago
         if not self._watch.violations:
             self._watch.wrong(f"not at rest {REST_SECONDS_MAX:g} s after everything was healed")
-
-    def _at_rest(self) -> bool:
-        role = self._machine.role
-        if role is None or role.checkpointer.version != self._machine.store.version:
-            return False
-        ends = self._machine.ends()
-        if any(shared.next_offset < ends[partition] for partition, shared in role.feeder.shared.items()):
-            return False
-        engine = role.engine
-        open_work = any(
-            lane.busy or lane.retry_count or lane.detached or lane.settling for lane in engine.lanes.values()
-        )
-        return not (open_work or engine.flying or engine.ring.uncheckpointed) and engine.batch.empty
 
     def _check_books(self) -> None:
         data = self._machine.settings.data_path
@@ -243,9 +240,23 @@ class World:
                 self._scheduler.after(fault.amount, setattr, self._machine, "slow_commits", False)
             case "poke_lost":
                 self._poke_lost = True
+            case "drain":
+                id = f"d{fault.target}"
+                if self._connected.drain(id) and fault.what:
+                    self._scheduler.after(fault.amount, self._connected.discard, id)
+            case "replay":
+                self._replaying.ask(f"d{fault.target}", fault.what, fault.amount, fault.at)
+            case "replay_pause":
+                lane = self._replaying.pause(fault.target)
+                if lane is not None:
+                    self._scheduler.after(fault.amount, self._replaying.resume, lane)
+            case "replay_cancel":
+                self._replaying.cancel(fault.target)
 
     def crash_point(self, name: str) -> None:
         """The code passes a named point: the process ends here if it is armed."""
+        if name == REPLAY_OPENED:
+            self._watch.changed()  # as whoever changes settings, whoever replays wants to see whether it is back
         if self._armed is None or self._armed[0] != name:
             return
         if self._armed[1] > 0:

@@ -5,15 +5,19 @@ And isolation: destinations that nothing was done to get their events in a time 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from hookline.deliver import breaker as breaker_limits
+from hookline.deliver import engine as engine_limits
 from hookline.settings import Deliver
 from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.ledger import Ledger, Place
 from hookline.simulation.watch import Watch
 
 HELD_UP_SECONDS = 4.0
-"""A destination that was always well gets an event within this, as long as the machine works."""
+"""A destination that was always well gets an event within this, as long as the machine works; longer by the time that
+it takes to find out about many receivers that begin to hang together."""
 SLACK_SECONDS = 4.0
 SECONDS_PER_DESTINATION = 0.5
 """Lanes that are not well share a quarter of the places: the more there are, the longer a turn takes."""
@@ -38,9 +42,11 @@ class Starvation:
         self._window_ms = int(deliver.retry_window * 1000)
         self._patience_seconds = 2 * deliver.retry_max + deliver.timeout + SLACK_SECONDS
         self._patience_seconds += SECONDS_PER_DESTINATION * destinations
+        self._hanging_seconds = destinations * deliver.timeout
         self._open: dict[int, dict[Place, float]] = {}
         """By lane: what it has to get, with the time it was stored."""
         self._names: dict[int, str] = {}
+        self._stored: Counter[int] = Counter()
         self._released: dict[int, float] = {}
 
     def stored(self, place: Place) -> None:
@@ -51,6 +57,7 @@ class Starvation:
         for lane, destination in self._ledger.lanes_of(place).items():
             self._open.setdefault(lane, {})[place] = event.at
             self._names[lane] = destination
+            self._stored[lane] += 1
 
     def found(self) -> Iterator[str]:
         """Yield the lanes that are kept waiting without a reason."""
@@ -77,8 +84,13 @@ class Starvation:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
             if self._names[lane] in self.spared:
                 held_up = now - max(min(due.values()), self.ready_since)
-                if held_up > HELD_UP_SECONDS:
+                rate = self._ledger.rate_of(self._names[lane], now)
+                if held_up > self._held_up_max() + (self._stored[lane] / rate if rate is not None else 0):
                     yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
+
+    def _held_up_max(self) -> float:
+        found_out = self._hanging_seconds * breaker_limits.NARROW_FAILURES / engine_limits.IN_FLIGHT_MAX
+        return HELD_UP_SECONDS + found_out
 
     def _is_held(self, lane: int) -> bool:
         """Whether the lane is paused; remembers until when."""
@@ -93,6 +105,7 @@ class Starvation:
             disconnected = self._ledger.disconnected(place, lane, self._names[lane])
             if (
                 disconnected
+                or (tries is None and self._ledger.may_be_filtered(place, lane))
                 or (lane, place) in self._watch.lost
                 or (tries is not None and (tries.told_at is not None or tries.final))
                 or (tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms)

@@ -14,33 +14,58 @@ from hookline.deliver.retries import PROBE_SPACING_SECONDS_MIN
 from hookline.deliver.schedule import retry_after_ms
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
+from hookline.simulation.arrivals import CARD
 from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import LanePlace, Ledger
+from hookline.simulation.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
 from hookline.simulation.network import Request
+from hookline.simulation.pace import Pace
 from hookline.simulation.receiver import Answer, Receiver
 
-KNOWN_AFTER_SECONDS = 1.0
-"""A change of connections is known to the role after this, if it lives."""
 VIOLATIONS_MAX = 20
+SWEEP_SECONDS = 0.1
+"""An attempt ends within its time limit and this."""
 
 
 class Tries:
     """What a receiver and the sender know of one event in one lane."""
 
-    __slots__ = ("asked_at", "failed_at", "final", "first_at_ms", "not_before_ms", "taken", "told_at")
+    __slots__ = (
+        "accepted",
+        "asked_at",
+        "began_ms",
+        "failed_at",
+        "final",
+        "first_at_ms",
+        "is_unsure",
+        "not_before_ms",
+        "takers",
+        "told_at",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.first_at_ms = now_ms
-        self.taken = False
-        """A receiver has processed it, whether or not the sender knows."""
+        """When its window began, at the latest."""
+        self.began_ms = now_ms
+        """When its window began, at the earliest."""
+        self.is_unsure = False
+        """Whether what was known of it was saved in the very moment in which it was learned, or just not."""
+        self.takers: set[int] = set()
+        """The URLs whose receiver has processed it, whether or not the sender knows."""
+        self.accepted: dict[int, float] = {}
+        """By URL: when the sender learned of its success."""
         self.told_at: float | None = None
-        """When the sender learned of a success."""
+        """When the sender learned that it is delivered: of a success, with fan-out ``all`` of every URL's."""
         self.failed_at: float | None = None
         """When the sender first learned of a failure."""
         self.final = False
         self.not_before_ms = 0
         """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
         self.asked_at = 0.0
+
+    @property
+    def taken(self) -> bool:
+        """Whether a receiver has processed it."""
+        return bool(self.takers)
 
 
 class Watch:
@@ -64,7 +89,9 @@ class Watch:
         self.probed: set[LanePlace] = set()
         self._clock = clock
         self._ledger = ledger
+        self.pace = Pace(clock, ledger)
         self._window_ms = int(deliver.retry_window * 1000)
+        self._attempt_seconds = deliver.timeout + SWEEP_SECONDS
         self._receiver_of = receiver_of
         self._lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
@@ -76,6 +103,9 @@ class Watch:
         """Successes that a power cut may have taken back, or not."""
         self._changed_at = clock.seconds
         self._shifts: dict[int, int] = {}
+        self._down_since: float | None = None
+        self._resumed: dict[int, tuple[float, int]] = {}
+        """By lane: when its last pause ended, and up to which time of the wall clock it counts."""
 
     def wrong(self, what: str) -> None:
         """Write down a violation."""
@@ -97,10 +127,13 @@ class Watch:
         if not self._is_under_way(request):  # the first URL of an attempt
             self._check_times(request, key, tries)
             self._check_breaker(request)
+            for wrong in self.pace.began(request.lane, place):
+                self.wrong(wrong)
         self._under_way[request.lane, request.message_id, request.url] = request
         self.last_sent[request.lane] = self._clock.seconds
         answer = self._receiver_of(request.lane, request.url).answer()
-        tries.taken |= answer.taken
+        if answer.taken:
+            tries.takers.add(request.url)
         return answer
 
     def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
@@ -109,9 +142,12 @@ class Watch:
         self._under_way.pop((request.lane, request.message_id, request.url), None)
         outcome = result if isinstance(result, Outcome) else of_status(result)
         if outcome is Outcome.SUCCESS:
-            tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
-            tries.not_before_ms = 0
-            return
+            tries.accepted.setdefault(request.url, self._clock.seconds)
+            needed = self._ledger.urls_of_all(self._ledger.places[request.message_id], request.lane)
+            if len(tries.accepted) >= (needed or 1):
+                tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
+                tries.not_before_ms = 0
+                return
         tries.final |= outcome in FINAL
         wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
         if wait_ms is not None:
@@ -129,7 +165,11 @@ class Watch:
             if tries.told_at is not None and tries.told_at >= kept_until and not ring_kept:
                 tries.told_at = None
                 self.lost.add(key)
+            if tries.told_at is None:  # what one URL accepted is known again only from a retry row
+                begun = kept_until - self._attempt_seconds
+                tries.accepted = {url: at for url, at in tries.accepted.items() if at < begun}
             if tries.failed_at is not None and tries.failed_at >= kept_until:
+                tries.is_unsure = tries.failed_at == kept_until
                 tries.failed_at = None
             if tries.asked_at >= kept_until:
                 tries.not_before_ms = 0
@@ -137,6 +177,7 @@ class Watch:
             self.tries[request.lane, self._ledger.places[request.message_id]].not_before_ms = 0
         self._under_way.clear()
         self._probes.clear()
+        self.pace.restarted()
 
     def changed(self) -> None:
         """Connections changed."""
@@ -146,6 +187,23 @@ class Watch:
         """The time of a pause does not count as part of any window."""
         known_after_ms = int(KNOWN_AFTER_SECONDS * 1000)  # the role counts until it learns of the end
         self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
+        self._resumed[lane] = self._clock.seconds, self._clock.now_ms()
+
+    def look(self, role_lives: bool) -> None:
+        """Follow whether the role lives; to be called every half second.
+
+        One that does not live learns of the end of a pause when it is back, and counts the pause until then: nothing is
+        sent in either, and what it should have counted instead is written down nowhere. So no window ends in it.
+        """
+        now, now_ms = self._clock.seconds, self._clock.now_ms()
+        if role_lives:
+            self._down_since = None
+            return
+        self._down_since = now if self._down_since is None else self._down_since
+        for lane, (at, counted_ms) in self._resumed.items():
+            if at > self._down_since - KNOWN_AFTER_SECONDS:
+                self._shifts[lane] += max(0, now_ms - counted_ms)
+                self._resumed[lane] = at, now_ms
 
     # what must be true
 
@@ -158,10 +216,15 @@ class Watch:
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
         if not self._ledger.may_be_sent(key[1], request.lane):
             self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
+        if (CARD in request.data) not in self._ledger.keeps_card(key[1], request.lane, self._clock.seconds):
+            self.wrong(f"{request.message_id} is sent in lane {request.lane} not as its filters leave it")
 
     def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
-        if tries.told_at is not None:
+        needed = self._ledger.urls_of_all(key[1], request.lane)
+        if tries.told_at is not None and needed is not None:
             self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
+        elif request.url in tries.accepted and needed:
+            self.wrong(f"{request.message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
         if (request.lane, request.message_id, request.url) in self._under_way:
             self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
         if key in self.lost:
@@ -172,6 +235,7 @@ class Watch:
         if tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms
+            tries.began_ms = tries.began_ms if tries.is_unsure else now_ms
         late_ms = min(schedule.LATE_MS_MAX, self._window_ms) + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
             self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")

@@ -32,6 +32,9 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_requests_total": Metric("counter", "requests", "Requests answered.", "collect", "status"),
     "hookline_collect_accepted_total": Metric("counter", "events", "Events acknowledged after commit.", "collect"),
     "hookline_collect_rejected_total": Metric("counter", "events", "Items refused, by code.", "collect", "code"),
+    "hookline_collect_refused_pixels_total": Metric(
+        "counter", "requests", "Pixels answered with a picture although their event was refused.", "collect", "code"
+    ),
     "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
     "hookline_collect_repaired_total": Metric(
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"
@@ -80,7 +83,16 @@ METRICS: dict[str, Metric] = {
     "hookline_dedup_window_seconds": Metric(
         "gauge", "seconds", "How far back duplicates are recognised now.", "deliver"
     ),
+    "hookline_dedup_index_failing": Metric(
+        "gauge", "partitions", "Partitions whose index of duplicates meets a failing disk.", "deliver"
+    ),
+    "hookline_dedup_ranges_given_up_total": Metric(
+        "counter", "ranges", "Ranges of events that could not be indexed: repeats of them go unnoticed.", "deliver"
+    ),
     "hookline_control_requests_total": Metric("counter", "requests", "Admin requests answered.", "control", "status"),
+    "hookline_control_sign_ins_total": Metric(
+        "counter", "tries", "Tries to sign in to the pages: succeeded, failed, or throttled.", "control", "outcome"
+    ),
     "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
     "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
     "hookline_control_notice_webhooks_total": Metric(
@@ -88,6 +100,9 @@ METRICS: dict[str, Metric] = {
     ),
 }
 
+
+DURATION_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+"""Upper bounds of the histograms of times, in milliseconds; one more bucket is everything above."""
 
 PROCESS_STARTED = "process_start_time_seconds"
 PROCESS_MEMORY = "process_resident_memory_bytes"

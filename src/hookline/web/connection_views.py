@@ -11,7 +11,7 @@ from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.destination_health import Failure, Health
 from hookline.control.services import Services
-from hookline.web.snippets import Snippet, host_of, of_source
+from hookline.web.snippets import Snippet, few_of_source, host_of
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
 """What people know the ways of signing by."""
@@ -57,7 +57,7 @@ class DestinationView(NamedTuple):
 def source_view(source: Source, url: str) -> SourceView:
     """One source."""
     kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "off")
-    snippets = of_source(source.write_keys[0], url) if source.write_keys else []
+    snippets = few_of_source(source.write_keys[0], url) if source.write_keys else []
     return SourceView(source.id, source.name, source.type, kind, shape, word, source.write_keys, snippets)
 
 

@@ -1,20 +1,29 @@
-"""What the page of one event shows: its way as a time line, every routing decision and attempt, and the payload."""
+"""What the page of one event shows: its way as a time line, every routing decision and attempt, and the payload;
+and what can be done: try again now, replay it, send it again as it came."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from hookline.control.event_log import name_in
+from hookline.connections.model import Destination
+from hookline.connections.state import Stored
+from hookline.control.event_filter import name_in
 from hookline.control.services import Services
 from hookline.outcomes.delivery import ReplayFate
 from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
+from hookline.web.address import address, destination_href
 from hookline.web.reasons import NO_DESTINATION, in_words
+from hookline.web.snippets import collect_url
+from hookline.web.verification import Verification, verifications_of
 from hookline.web.way import Station
 
 PAYLOAD_CHARACTERS_MAX = 64_000
+SENT_TYPES = frozenset({"identify", "track", "page", "screen", "group", "alias"})
+"""Message types that the collection API has an address for."""
 _SENT = frozenset({"delivered", "retrying", "failed", "expired"})
 
 
@@ -23,6 +32,8 @@ class DestinationLine(NamedTuple):
 
     id: str
     name: str
+    href: str
+    enabled: bool
     fate: str
     reason: str
     rule: str
@@ -31,7 +42,8 @@ class DestinationLine(NamedTuple):
 
 
 class EventPage(NamedTuple):
-    """The whole page."""
+    """The whole page. ``payload`` is the caller's text, ``curl`` the line that sends it again, ``message_ids`` the
+    event's id as a JSON list."""
 
     message_id: str
     source: str
@@ -45,25 +57,34 @@ class EventPage(NamedTuple):
     stations: Sequence[Station]
     destinations: Sequence[DestinationLine]
     payload: str
+    curl: str
+    user_href: str
+    message_ids: str
+    verifications: Sequence[Verification]
 
 
 def event_page(services: Services, fate: EventFate) -> EventPage:
     """The page of an event with this fate."""
-    names = {stored.object.id: stored.object.name for stored in services.store.destinations()}
+    found = ((each, services.store.destination(each.id)) for each in fate.destinations)
     body = msgspec.json.encode(fate.event)
+    user = fate.user_id or ""
     return EventPage(
         message_id=fate.message_id,
         source=fate.source,
         type=fate.type,
         name=name_in(fate.type, body),
-        user=fate.user_id or "",
+        user=user,
         received_at=fate.received_at,
         duplicates=fate.duplicates,
         fate=fate.fate or "",
         reason=fate.rejection.message if fate.rejection else NO_DESTINATION if fate.fate == "not_routed" else "",
         stations=stations(fate),
-        destinations=[_line(each, names) for each in fate.destinations],
-        payload=pretty(body),
+        destinations=[_line(each, stored) for each, stored in found],
+        payload=_text(body),
+        curl=_curl(services, fate, body),
+        user_href=address("/events", {"userId": user}),
+        message_ids=msgspec.json.encode([fate.message_id]).decode(),
+        verifications=_verifications(services, fate),
     )
 
 
@@ -96,10 +117,38 @@ def pretty(body: bytes) -> str:
     return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
 
 
-def _line(each: DestinationFate, names: Mapping[str, str]) -> DestinationLine:
+def _text(body: bytes) -> str:
+    """The caller's text, cut where a browser would tire."""
+    text = body.decode("utf-8", "replace")
+    return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
+
+
+def _curl(services: Services, fate: EventFate, body: bytes) -> str:
+    """The line that sends the event once more, empty for what could not be sent."""
+    source = services.store.source(fate.source)
+    if fate.rejection is not None or fate.type not in SENT_TYPES or source is None:
+        return ""
+    key = source.object.write_keys[0] if source.object.write_keys else "WRITE_KEY"
+    parts = [f"{collect_url(services.settings)}/v1/{fate.type}", f"{key}:", body.decode("utf-8", "replace")]
+    url, user, data = map(shlex.quote, parts)
+    return f"curl {url} -u {user} -H 'Content-Type: application/json' \\\n  --data-binary {data}"
+
+
+def _verifications(services: Services, fate: EventFate) -> list[Verification]:
+    """How the receivers of the event verify it, each way once."""
+    ways: dict[str, Verification] = {}
+    for each in fate.destinations:
+        stored = services.store.destination(each.id) if each.attempts else None
+        ways |= {way.id: way for way in verifications_of(stored.object.settings)} if stored is not None else {}
+    return list(ways.values())
+
+
+def _line(each: DestinationFate, stored: Stored[Destination] | None) -> DestinationLine:
     return DestinationLine(
         id=each.id,
-        name=names.get(each.id, each.id),
+        name=stored.object.name if stored is not None else each.id,
+        href=destination_href(each.id) if stored is not None else "",
+        enabled=stored is not None and stored.lane is not None,
         fate=each.fate,
         reason=in_words(each.reason),
         rule=each.rule or "",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hookline.connections.model import Destination, Source
 from hookline.connections.state import Stored
 from hookline.control.services import Services
-from hookline.web.snippets import collect_url, of_source, url_of
+from hookline.web.snippets import collect_url, snippet, url_of
 
 
 class Step(NamedTuple):
@@ -53,7 +53,7 @@ def first_steps(
     if seen_event and sources and destinations:
         return None
     keys = _first_keys(sources, destinations)
-    line = of_source(keys[0], collect_url(services.settings))[0].text if keys else ""
+    line = snippet("curl", keys[0], collect_url(services.settings)).text if keys else ""
     open_steps = [not sources, not destinations, not seen_event]
     current = open_steps.index(True)
     steps = [

@@ -1,27 +1,33 @@
-"""What the first page shows: notices, the way of the events, what is running, last events, connections, first steps."""
+"""What the first page shows: notices, the way of the events, charts, who fails most, last events, what is running."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import quote
 
-from hookline.control.event_log import EventFilter, LoggedEvent, event_name
+from hookline.control.event_filter import EventFilter, event_name
+from hookline.control.event_log import LoggedEvent
 from hookline.control.role_metrics import RoleReport
 from hookline.control.services import Services
+from hookline.insights.resolutions import Range
 from hookline.outcomes.urgency import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
-from hookline.web.connection_views import DestinationView, SourceView, destination_views, source_view
-from hookline.web.first_steps import First, create_source_line, first_steps
+from hookline.web.address import event_href
+from hookline.web.chart_view import ChartView
+from hookline.web.connection_views import DestinationView, destination_views
+from hookline.web.first_steps import First, first_steps
 from hookline.web.notice_view import NoticeView, notice_view
+from hookline.web.overview_charts import overview_charts
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
-from hookline.web.snippets import collect_url
 from hookline.web.way import Aside, Station, the_way
 
 EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
 THINGS_SHOWN = 50
+FAILING_SHOWN = 5
 ROLES = ("collect", "deliver", "control")
 
 
@@ -34,6 +40,16 @@ class RoleView(NamedTuple):
     word: str
     since: str | None
     memory: str | None
+
+
+class FailingView(NamedTuple):
+    """A destination and how many of its requests failed, events were given up, and delivered."""
+
+    id: str
+    name: str
+    failures: int
+    given_up: int
+    delivered: int
 
 
 class EventView(NamedTuple):
@@ -64,13 +80,14 @@ class Overview(NamedTuple):
     events: Sequence[EventView]
     destinations: Sequence[DestinationView]
     destinations_more: int
-    sources: Sequence[SourceView]
-    sources_more: int
-    create_source: str
+    range: Range
+    charts: Sequence[ChartView]
+    failing: Sequence[FailingView]
 
 
-async def overview(services: Services) -> Overview:
-    """Gather the page as it is now."""
+async def overview(services: Services, range: Range) -> Overview:
+    """Gather the page as it is now, its charts over a range."""
+    now = int(time.time())
     reports = services.metrics.reports()
     sources, destinations = services.store.sources(), services.store.destinations()
     page = await services.events.newest(EventFilter(), EVENTS_SHOWN)
@@ -86,10 +103,20 @@ async def overview(services: Services) -> Overview:
         events=[event_view(logged) for logged in page.events],
         destinations=destination_views(services, destinations[:THINGS_SHOWN]),
         destinations_more=max(0, len(destinations) - THINGS_SHOWN),
-        sources=[source_view(stored.object, collect_url(services.settings)) for stored in sources[:THINGS_SHOWN]],
-        sources_more=max(0, len(sources) - THINGS_SHOWN),
-        create_source=create_source_line(services),
+        range=range,
+        charts=await asyncio.to_thread(overview_charts, services.series, range, now),
+        failing=await asyncio.to_thread(_failing, services, range, now),
     )
+
+
+def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
+    found = services.series.top_failing(range, now, FAILING_SHOWN)
+    named = ((each, services.store.destination(each.destination)) for each in found)
+    return [
+        FailingView(each.destination, stored.object.name, each.failures, each.given_up, each.delivered)
+        for each, stored in named
+        if stored is not None
+    ]
 
 
 def event_view(logged: LoggedEvent) -> EventView:
@@ -112,11 +139,6 @@ def event_view(logged: LoggedEvent) -> EventView:
         reason=in_words(reason),
         more=max(0, len(ranked) - 1) if ranked and ranked[0].fate != "not_routed" else 0,
     )
-
-
-def event_href(message_id: str, source: str) -> str:
-    """The page of one event."""
-    return f"/events/{quote(message_id, safe='')}?source={quote(source, safe='')}"
 
 
 def role_view(name: str, report: RoleReport | None) -> RoleView:

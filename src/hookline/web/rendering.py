@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from litestar import Response
+
+from hookline.control.call import current_caller
+from hookline.control.destination_health import COUNTED_MAX
+from hookline.web.address import event_href
+from hookline.web.rail import RAIL
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,8 +47,17 @@ MARKS = {
 
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: object) -> Response[str]:
     """Render a template as an HTML answer."""
-    text = _environment().get_template(template).render(**values)
+    return html(render(template, values), status, headers)
+
+
+def html(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:
+    """An HTML answer."""
     return Response(text, status_code=status, media_type="text/html", headers=headers)
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Fill a template in."""
+    return _environment().get_template(template).render({"me": current_caller(), **values})
 
 
 def redirect(path: str) -> Response[str]:
@@ -52,6 +68,43 @@ def redirect(path: str) -> Response[str]:
 def number(value: float) -> str:
     """``1234567`` with narrow spaces between groups."""
     return f"{value:,.0f}".replace(",", NUMBER_SPACE)
+
+
+def counted(value: int) -> str:
+    """A number that is only counted up to a bound, such as a destination's dead letters."""
+    return number(value) if value < COUNTED_MAX else f"{number(COUNTED_MAX)}+"
+
+
+def amount(value: float) -> str:
+    """A number for a table: whole where it is large, three digits that count where it is small."""
+    return number(value) if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def json_text(value: object) -> str:
+    """A value as JSON, for people; it is escaped like any other text."""
+    return msgspec.json.encode(value).decode()
+
+
+def size(value: float) -> str:
+    """Bytes in the unit that leaves few digits (powers of 1024, as the settings write them)."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(value) < 1024:
+            return f"{amount(value)} {unit}"
+        value /= 1024
+    return f"{amount(value)} TB"
+
+
+def lasting(seconds: float) -> str:
+    """A span of time in its largest whole unit."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length and seconds % length == 0:
+            return f"{number(seconds / length)} {unit}"
+    return f"{number(seconds)} seconds"
+
+
+def header_lines(headers: Mapping[str, str]) -> str:
+    """Headers as people write them, one per line."""
+    return "\n".join(f"{name}: {value}" for name, value in headers.items())
 
 
 @cache
@@ -83,6 +136,16 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters.update(number=number, iso=iso_seconds)
-    environment.globals.update(static=static_url, marks=MARKS)
+    environment.filters.update(
+        number=number,
+        amount=amount,
+        counted=counted,
+        size=size,
+        lasting=lasting,
+        iso=iso_seconds,
+        tojson_text=json_text,
+    )
+    environment.globals.update(
+        event_href=event_href, static=static_url, marks=MARKS, rail=RAIL, header_lines=header_lines
+    )
     return environment

@@ -1,13 +1,13 @@
-"""Ready-to-paste lines that send a first event to a source: curl, and the SDKs people already have."""
+"""Ready-to-paste lines that send a first event to a source, in whatever its SDK is written."""
 
 from __future__ import annotations
 
-import json
-import shlex
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hookline.settings import Settings, parse_listen
+from hookline.web.snippet_texts import app, page, server
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -21,13 +21,57 @@ class Snippet(NamedTuple):
     text: str
 
 
-def of_source(write_key: str, url: str) -> list[Snippet]:
-    """The lines for one write key. The key is quoted for each language: it may hold any printable character."""
-    return [
-        Snippet("curl", "curl", "", _curl(write_key, url)),
-        Snippet("python", "Python", "pip install segment-analytics-python", _python(write_key, url)),
-        Snippet("javascript", "JavaScript", "npm install @segment/analytics-node", _javascript(write_key, url)),
-    ]
+class Place(NamedTuple):
+    """Where events come from, and the lines for it."""
+
+    title: str
+    snippets: list[Snippet]
+
+
+class _Sdk(NamedTuple):
+    title: str
+    install: str
+    text: Callable[[str, str], str]
+
+
+_SDKS = {
+    "curl": _Sdk("curl", "", server.curl),
+    "browser": _Sdk("Browser", "", page.browser),
+    "pixel": _Sdk("Pixel", "", page.pixel),
+    "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", page.rudder_js),
+    "python": _Sdk("Python", "pip install hookline-client", server.python),
+    "node": _Sdk("Node.js", "npm install @segment/analytics-node", server.node),
+    "php": _Sdk("PHP", "composer require segmentio/analytics-php", server.php),
+    "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", server.go),
+    "ruby": _Sdk("Ruby", "gem install analytics-ruby", server.ruby),
+    "java": _Sdk("Java, Kotlin", 'implementation("com.segment.analytics.java:analytics:+")', server.java),
+    "swift": _Sdk("iOS", '.package(url: "https://github.com/segmentio/analytics-swift", from: "1.0.0")', app.swift),
+    "android": _Sdk("Android", 'implementation("com.segment.analytics.kotlin:android:+")', app.kotlin),
+    "react-native": _Sdk("React Native", "npm install @segment/analytics-react-native", app.react_native),
+}
+_PLACES = {
+    "web": ("In a web page", ("browser", "pixel", "rudder-js")),
+    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java")),
+    "mobile": ("In an app", ("swift", "android", "react-native")),
+}
+_FEW = ("curl", "python", "node")
+
+
+def snippet(id: str, write_key: str, url: str) -> Snippet:
+    """The lines for one SDK and one write key."""
+    title, install, text = _SDKS[id]
+    return Snippet(id, title, install, text(write_key, url))
+
+
+def few_of_source(write_key: str, url: str) -> list[Snippet]:
+    """The lines that anybody can try at once."""
+    return [snippet(id, write_key, url) for id in _FEW]
+
+
+def places_of_source(write_key: str, url: str, type_: str) -> list[Place]:
+    """The lines for every SDK, the places that fit the source's type first."""
+    kinds = sorted(_PLACES, key=lambda kind: kind != type_)
+    return [Place(title, [snippet(id, write_key, url) for id in ids]) for title, ids in map(_PLACES.__getitem__, kinds)]
 
 
 def collect_url(settings: Settings) -> str:
@@ -42,36 +86,6 @@ def url_of(listen: str) -> str:
     host, port = parse_listen(listen)
     host = WILDCARD_HOSTS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _curl(write_key: str, url: str) -> str:
-    event = '{"userId": "u1", "event": "Signed Up", "properties": {"plan": "pro"}}'
-    return f"curl -u {shlex.quote(write_key + ':')} {shlex.quote(url + '/v1/track')} \\\n  -d '{event}'"
-
-
-def _python(write_key: str, url: str) -> str:
-    return "\n".join(
-        (
-            "import segment.analytics as analytics",
-            "",
-            f"analytics.write_key = {json.dumps(write_key)}",
-            f"analytics.host = {json.dumps(url)}",
-            'analytics.track("u1", "Signed Up", {"plan": "pro"})',
-            "analytics.flush()",
-        )
-    )
-
-
-def _javascript(write_key: str, url: str) -> str:
-    return "\n".join(
-        (
-            "import { Analytics } from '@segment/analytics-node'",
-            "",
-            f"const analytics = new Analytics({{ writeKey: {json.dumps(write_key)}, host: {json.dumps(url)} }})",
-            "analytics.track({ userId: 'u1', event: 'Signed Up', properties: { plan: 'pro' } })",
-            "await analytics.closeAndFlush()",
-        )
-    )
 
 
 def host_of(url: str) -> str:

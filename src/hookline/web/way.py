@@ -33,13 +33,14 @@ def the_way(reports: Mapping[str, RoleReport]) -> tuple[list[Station], list[Asid
     collect, deliver = reports.get("collect", nothing), reports.get("deliver", nothing)
     accepted = collect.number("hookline_collect_accepted_total")
     read = deliver.number("hookline_deliver_read_total")
+    routed = max(0, read - collect.number("hookline_collect_rejected_total"))  # which are kept, and read over
     lag = deliver.number("hookline_deliver_lag_events")
     delivered = deliver.number("hookline_deliver_delivered_total")
     failures = deliver.number("hookline_deliver_failures_total")
     behind = f"{number(lag)} behind" if lag else "nothing behind"
     stations = [
         Station("Accepted", number(accepted), "durable on disk", _reached(accepted)),
-        Station("Routed", number(read), behind, "wait" if lag else _reached(read)),
+        Station("Routed", number(routed), behind, "wait" if lag else _reached(routed)),
         Station("Sent", number(delivered + failures), _share(failures, delivered + failures), _reached(delivered)),
         Station("Delivered", number(delivered), _latency(deliver), _reached(delivered)),
     ]

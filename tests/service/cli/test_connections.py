@@ -52,6 +52,25 @@ def test_only_prune_deletes(new_hookline: Callable[..., Hookline], run: Run) -> 
         assert hookline.api("GET", "destinations/crm").status == 404
 
 
+def test_a_change_is_found_and_undone(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """history lists it, shows its fields, and rollback undoes it after a look."""
+    with new_hookline(sources=[]) as hookline:
+        file = hookline.folder / "more.yaml"
+        file.write_text(json.dumps(FILE))
+        run(hookline, "apply", str(file))
+        before = len(run(hookline, "history").stdout.splitlines())
+        hookline.api("PATCH", "destinations/crm", {"name": "Other"})
+        lines = run(hookline, "history").stdout.splitlines()
+        assert len(lines) == before + 1
+        version = int(lines[0].split()[0])
+        assert lines[0].endswith("~destination crm")
+        assert '    name: "CRM" → "Other"' in run(hookline, "history", str(version)).stdout
+        assert '    name: "Other" → "CRM"' in run(hookline, "rollback", str(version - 1), "--dry-run").stdout
+        assert hookline.api("GET", "destinations/crm").json["name"] == "Other"
+        assert f"undo with: hookline rollback {version}" in run(hookline, "rollback", str(version - 1)).stdout
+        assert hookline.api("GET", "destinations/crm").json["name"] == "CRM"
+
+
 def test_a_bad_file_is_refused_with_its_place(new_hookline: Callable[..., Hookline], run: Run) -> None:
     """Nothing of a file with a mistake is applied; the sentence says where it is."""
     with new_hookline() as hookline:

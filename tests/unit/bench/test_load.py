@@ -17,7 +17,7 @@ from hookline.bench.event import EVENT_BYTES, Requests, event
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, percentiles
 from hookline.bench.receiver import DUPLICATES, RECEIVED, UNNUMBERED
-from tests.service.free_port import free_port
+from hookline.bench.service import free_port
 from tests.service.waiting import wait_until
 
 CAPACITY = 100_000

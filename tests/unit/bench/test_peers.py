@@ -18,7 +18,7 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     """Without a Redis server nothing is measured, and the exit code says so."""
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Missing, match="apt-get install redis-server"):
-        deliveries_per_second(all_peers()[0], 1.0)
+        deliveries_per_second(all_peers()[0], 1.0, full_queue=True)
     assert run_bench("compare", seconds=1.0, repeat=1, json_file=None) == 1
     assert "redis-server" in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ from hookline.bench.event import Requests
 from hookline.bench.isolation.sick_receiver import Patient, Sickness
 from hookline.bench.ledger import Ledger
 from hookline.bench.receiver import DUPLICATES, RECEIVED
-from tests.service.free_port import free_port
+from hookline.bench.service import free_port
 from tests.service.waiting import wait_until
 
 SILENT_SECONDS = 0.3

@@ -13,11 +13,12 @@ import pytest
 from hookline.cli.checkup import configured, data_folder, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.cli.doctor import examine, shown, written
+from hookline.cli.doctor import examine
 from hookline.cli.target import Target
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
 from hookline.control.conditions.finding import Finding as Found
+from hookline.control.effective_settings import shown, written
 from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
 from hookline.database.open import ensure, open_deliver
@@ -240,5 +241,5 @@ def test_what_cannot_be_looked_at_is_a_finding(folder: Path) -> None:
 )
 def test_settings_are_written_as_in_a_file_and_secrets_masked(key: str, value: object, text: str) -> None:
     """So that a line can be copied; a secret shows its last four characters."""
-    assert written(Origin(key, value, "default")) == text
-    assert "geheim" not in str(shown(Origin(key, value, "default")))
+    assert written(key, value) == text
+    assert "geheim" not in str(shown(key, value))

@@ -22,9 +22,9 @@ def test_long_and_short_paths(edge: Running, type_: str, slash: str) -> None:
     assert [record.type for record in edge.memory.records] == [type_, type_]
 
 
-@pytest.mark.parametrize("path", ["/v1/batch", "/v1/b", "/v1/import", "/v1/import/"])
+@pytest.mark.parametrize("path", ["/v1/batch", "/v1/b", "/v1/import", "/v1/import/", "/beacon/v1/batch"])
 def test_batch_paths(edge: Running, path: str) -> None:
-    """Batches come on three paths."""
+    """Batches come on three paths, and on the one of RudderStack's beacon."""
     answer = edge.post(path, {"batch": [{**EVENT, "type": "page"}]})
     assert answer.json == {"success": True, "accepted": 1, "rejected": []}
 
@@ -48,7 +48,14 @@ NO_PATHS = [
     "/v1/batch%00",
 ]
 NO_PATHS += ["/v1/batch;x=1", "/v1/Batch", "/V1/batch", "/v1/batch//", "/v1/batch#x", "/..%2fv1/batch", "/v1/delete"]
-NO_PATHS += ["/v2/batch", "/healthz/x", "/metrics", "/api/v1/sources", "/v1/pixel/track"]
+NO_PATHS += ["/v2/batch", "/healthz/x", "/metrics", "/api/v1/sources", "/v1/pixel", "/v1/pixel/t", "/pixel/v1/group"]
+NO_PATHS += ["/beacon/v1/track", "/v1/projects//settings", "/v1/projects/settings", "/projects/wk_web/Settings"]
+NO_PATHS += ["/analytics.js/v1/wk_web/analytics.js", "/analytics.js/v1/analytics.min.js", "/sourceconfig"]
+NO_PATHS += [
+    "/analytics-next/bundles/",
+    "/analytics-next/bundles/standalone.js",
+    "/analytics-next/bundles/../LICENSE.MD",
+]
 
 
 @pytest.mark.parametrize("path", NO_PATHS)

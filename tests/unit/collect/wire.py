@@ -133,6 +133,7 @@ class Running:
     def __init__(self, snapshot: Snapshot | None = SNAPSHOT, **options: Any) -> None:
         self.memory = Memory()
         self.clock = Clock()
+        self._settings = options.pop("settings", Settings())
         self._options = options
         self._snapshot = snapshot
         self._up = threading.Event()
@@ -143,7 +144,7 @@ class Running:
     async def _main(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self.edge = Edge(self.memory, Settings(), clock=self.clock, **self._options)
+        self.edge = Edge(self.memory, self._settings, clock=self.clock, **self._options)
         if self._snapshot is not None:
             self.edge.set_snapshot(self._snapshot)
         self.address = await self.edge.serve("127.0.0.1", 0)
@@ -194,6 +195,16 @@ class Running:
     def post(self, path: str, body: object, key: str | None = KEY, **headers: str) -> Answer:
         """Post JSON (or bytes) the way an SDK does."""
         return self.ask(request(path, body, key, **headers))
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        """Fetch something the way a browser does."""
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        wire = self.wire()
+        try:
+            return wire.send("\r\n".join(lines).encode() + b"\r\n\r\n").answer(head_only=method == "HEAD")
+        finally:
+            wire.socket.close()
 
     def reason(self, answer: Answer) -> str:
         """The code of a refused call, having checked that nothing of it can be delivered."""

@@ -17,7 +17,7 @@ from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
-from hookline.settings import Control, Plan, Settings
+from hookline.settings import Control, Deliver, Plan, Settings
 from hookline.web.pages import routes
 
 WAIT_SECONDS = 30.0
@@ -48,11 +48,12 @@ class Answer:
 class Running:
     """Control in a thread; ``call`` speaks HTTP to it."""
 
-    def __init__(self, folder: Path, plan: Plan | None = None, **control: Any) -> None:
+    def __init__(self, folder: Path, plan: Plan | None = None, deliver: Deliver | None = None, **control: Any) -> None:
         settings = Settings(
             data_dir=str(folder),
             control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control}),
             plan=plan or Plan(),
+            deliver=deliver or Deliver(),
         )
         self.data_path = folder
         self.services, self._listening = start(settings, open_connections(settings, None, None))
@@ -86,6 +87,15 @@ class Running:
             connection.request(method, path, payload, {**(BEARER if token else {}), **(headers or {})})
             answer = connection.getresponse()
             return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def status(self, method: str, path: str, headers: Mapping[str, str]) -> int:
+        """Only the status of an answer, whose body may never end."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        try:
+            connection.request(method, path, headers=dict(headers))
+            return connection.getresponse().status
         finally:
             connection.close()
 
@@ -148,9 +158,9 @@ def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -
 class Stream:
     """An open event stream."""
 
-    def __init__(self, running: Running, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, running: Running, headers: Mapping[str, str] | None = None, query: str = "") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=WAIT_SECONDS)
-        self._connection.request("GET", "/api/v1/events/stream", headers={**BEARER, **(headers or {})})
+        self._connection.request("GET", f"/api/v1/events/stream{query}", headers={**BEARER, **(headers or {})})
         self.answer = self._connection.getresponse()
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -101,3 +101,15 @@ def test_a_made_up_cursor_is_refused(cursor: str) -> None:
     """Only what an answer gave may be sent back as `after`."""
     with pytest.raises(Problem, match="exactly as the last answer"):
         parse_cursor(cursor)
+
+
+@pytest.mark.parametrize("text", ['Say "Hi"', "KÄSE", "käse", "in-the-id", "U-77", "nested value"])
+def test_text_is_found_wherever_it_stands(control: Running, text: str) -> None:
+    """In names, values, keys and ids, capital or small, however its writer escaped it; elsewhere not."""
+    control.append(
+        record("other"),
+        record("m1", 'say "hi"', deep={"Käse": ["Nested Value"]}, userId="u-77"),
+        record("in-the-ID", properties={"käse": 'SAY "HI"'}, userId="U-77", note="nested value"),
+    )
+    assert ids(control, f"?text={quote(text)}")[-1] in ("m1", "in-the-ID")
+    assert "other" not in ids(control, f"?text={quote(text)}")

@@ -72,7 +72,7 @@ def test_two_hosts_are_none(asked: Running) -> None:
         assert connection.recv(65_536).split()[1] in (b"400", b"421")
 
 
-@pytest.mark.parametrize("path", ["/login", "/nope", "/api/v1/sources", "/static/hookline.css", "/healthz"])
+@pytest.mark.parametrize("path", ["/login", "/nope", "/api/v1/sources", "/static/tokens.css", "/healthz"])
 def test_every_answer_is_fenced_in(asked: Running, path: str) -> None:
     """Policy, nosniff, framing and referrer headers are on pages, assets, API answers and errors alike."""
     headers = asked.call("GET", path, token=False).headers

@@ -49,6 +49,18 @@ def test_every_watcher_gets_every_event(control: Running) -> None:
     assert [next(stream.events())[1]["messageId"] for stream in streams] == ["m1", "m1"]
 
 
+def test_a_filtered_stream_tells_of_what_matches_alone(control: Running) -> None:
+    """The server leaves out what a watcher did not ask for; another watcher gets all the same."""
+    looks = control.services.live.looks
+    filtered, every = Stream(control, query="?event=Order%20Paid&text=CARD-7"), Stream(control)
+    for stream in (filtered, every):
+        assert stream.answer.readline() == b"retry: 1000\n"
+    wait_until(lambda: control.services.live.looks > looks)
+    control.append(record("m1", "Order Paid"), record("m2", card="card-7"), record("m3", "Order Paid", by="Card-7"))
+    assert [next(every.events())[1]["messageId"] for _ in range(3)] == ["m1", "m2", "m3"]
+    assert next(filtered.events())[1]["messageId"] == "m3"
+
+
 def test_a_burst_is_cut_and_counted(control: Running) -> None:
     """Of very many events in one look the newest few are sent, with the number of those left out."""
     stream = watching(control)

@@ -22,12 +22,13 @@ def subjects(control: Running, query: str = "") -> list[str]:
 
 
 def test_lists_are_filtered_and_paged(control: Running) -> None:
-    """Newest first; open, resolved, of one kind; following `after` visits each once."""
+    """Newest first; open, resolved, of one kind, about one thing; following `after` visits each once."""
     fill(control)
     assert subjects(control) == ["c", "b", "a"]
     assert subjects(control, "?state=open") == ["c", "b"]
     assert subjects(control, "?state=resolved") == ["a"]
     assert subjects(control, "?kind=source_silent&state=open") == ["c"]
+    assert subjects(control, "?subject=b") == ["b"]
     first = control.api("GET", "/notices?limit=2").json
     rest = control.api("GET", f"/notices?limit=2&after={first['after']}").json
     assert [each["id"] for each in first["items"] + rest["items"]] == [3, 2, 1]

@@ -11,7 +11,7 @@ from litestar.di import Provide
 from litestar.routes import HTTPRoute
 
 from hookline.control.app import api
-from hookline.control.openapi import description
+from hookline.control.openapi.document import description
 from tests.unit.control.running import Running, destination, source
 
 

@@ -45,9 +45,10 @@ def test_every_error_has_the_one_shape(
     answer = asked.call(method, path, body)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     problem = answer.json
-    assert set(problem) == {"type", "title", "status", "detail", "instance", "code", "errors"}
+    assert set(problem) == {"type", "title", "status", "detail", "instance", "code", "errors", "requestId"}
     assert (problem["status"], problem["code"]) == (status, code)
-    assert problem["type"].endswith(code)
+    assert problem["type"] == f"/docs/errors#{code}"
+    assert problem["requestId"] == answer.headers["x-request-id"]
     assert problem["instance"] == path.partition("?")[0]
     assert problem["detail"].endswith((".", "…"))
 

@@ -158,6 +158,8 @@ def test_only_so_many_at_once(control: Running, monkeypatch: pytest.MonkeyPatch)
     assert control.api("POST", "/replays", {"destination": "crm"}).json["code"] == "too_many_replays"
     saved(control, id, "done", 1)
     control.services.replay_watch.look()
+    assert control.api("POST", "/replays", {"destination": "crm"}).status == 409  # a power cut could take that back
+    control.services.replay_watch.look()
     assert control.api("POST", "/replays", {"destination": "crm"}).status == 201
 
 
@@ -199,3 +201,14 @@ def test_old_replays_are_forgotten(control: Running) -> None:
     control.services.replays.end(int(id[1:]), 1_000)
     control.services.replay_watch.look()
     assert control.api("GET", f"/replays/{id}").status == 404
+
+
+def test_the_list_is_of_one_destination_when_asked(control: Running) -> None:
+    """Only its replays, newest first, and pages of them."""
+    begin(control, record("m0"))
+    control.api("PUT", "/destinations/erp", destination("erp"))
+    made = [control.api("POST", "/replays", {"destination": each}).json["id"] for each in ("crm", "erp", "crm")]
+    found = control.api("GET", "/replays?destination=crm&limit=1").json
+    assert [each["id"] for each in found["items"]] == [made[2]]
+    rest = control.api("GET", f"/replays?destination=crm&after={found['after']}").json
+    assert [each["id"] for each in rest["items"]] == [made[0]]

@@ -15,7 +15,7 @@ from typing import IO
 
 import pytest
 
-from tests.service.free_port import free_port
+from hookline.bench.service import free_port
 from tests.unit.control.running import BEARER, TOKEN, WAIT_SECONDS, wait_until
 
 PROGRAM = """

@@ -7,16 +7,18 @@ from urllib.parse import urlencode
 
 import pytest
 
+from hookline.control.access import local_path
 from hookline.control.one_time_link import VALID_SECONDS, OneTimeLink, one_time_link
-from hookline.web.sign_in import local_path
 from tests.unit.control.running import TOKEN, Answer, Running
 
 OWN = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
 
 
-def login(control: Running, token: str, headers: dict[str, str] | None = None, after: str = "/") -> Answer:
+def login(
+    control: Running, token: str, headers: dict[str, str] | None = None, after: str = "/", account: str = ""
+) -> Answer:
     """Send the form."""
-    body = urlencode({"token": token, "next": after}).encode()
+    body = urlencode({"password": token, "next": after, "account": account}).encode()
     return control.call("POST", "/login", body, {**OWN, **(headers or {})}, token=False)
 
 
@@ -35,8 +37,8 @@ def test_without_a_session_there_is_only_the_form(asked: Running) -> None:
     assert home(asked).headers["location"] == "/login"
     page = asked.call("GET", "/events/m%2F1?source=site", token=False)
     assert (page.status, page.headers["location"]) == (303, "/login?next=%2Fevents%2Fm%252F1%3Fsource%3Dsite")
-    assert asked.call("GET", "/parts/overview", token=False).status == 401
-    assert asked.call("GET", "/parts/events/x").status == 401
+    assert asked.call("GET", "/", headers={"X-Parts": "1"}, token=False).status == 401
+    assert asked.call("GET", "/events/x", headers={"X-Parts": "1"}).status == 401
     assert asked.call("GET", "/").status == 303
 
 
@@ -88,6 +90,7 @@ def test_wrong_tokens_are_throttled(control: Running) -> None:
     assert answer.status == 429
     assert 0 < int(answer.headers["retry-after"]) <= 901
     assert "set-cookie" not in answer.headers
+    assert control.services.own_metrics.sign_ins == {"failed": 5, "throttled": 1}
 
 
 def test_the_form_is_sent_from_our_page_only(control: Running) -> None:
@@ -103,7 +106,7 @@ def test_the_one_time_link_opens_once(control: Running) -> None:
     path = link.removeprefix("http://localhost")
     assert control.call("GET", "/open/" + "x" * 43, token=False).status == 403
     opened = control.call("GET", path, token=False)
-    assert opened.status == 200
+    assert (opened.status, "/welcome" in opened.text) == (200, True)
     assert home(control, cookie_of(opened)).status == 200
     assert one_time_link(control.data_path) is None
     again = control.call("GET", path, token=False)

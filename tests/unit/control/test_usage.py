@@ -100,3 +100,12 @@ def test_what_is_refused(asked: Running, query: str) -> None:
     """A parameter that cannot be used is named."""
     answer = asked.api("GET", f"/usage?{query}")
     assert (answer.status, answer.json["code"]) == (400, "invalid_parameter")
+
+
+def test_sums_by_day_and_by_source(control: Running) -> None:
+    """Both add up to what the report says; days outside are left out."""
+    fill(control, *ROWS)
+    log = control.services.usage
+    october = (date(2026, 10, 1), date(2026, 10, 31))
+    assert log.of_days(*october) == {date(2026, 10, 30): (100, 10), date(2026, 10, 31): (57, 53)}
+    assert log.of_sources(*october) == {"site": (150, 60), "web": (7, 3)}

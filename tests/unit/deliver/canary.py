@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 
-from tests.service.free_port import free_port
+from hookline.bench.service import free_port
 
 ALLOWED = "127.0.0.2"
 """Here it is a receiver, anywhere else a canary."""

@@ -19,11 +19,12 @@ from hookline.connections.model import Destination, Source, Webhook, WebhookSett
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
 from hookline.database.sqlite import connect
-from hookline.deliver.connection import Failure, Sink
+from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Delivery, Lane
 from hookline.deliver.pool import Pool, Pools
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.schedule import RetrySchedule
+from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
@@ -284,7 +285,10 @@ class Rig:
             if not 200 <= how < 300:
                 failure = Failure(of_status(how), how, "no", retry_after)
         engine = self.role.engine
-        engine.answered(request.delivery, request.target, result, milliseconds, failure)
+        if failure is None:
+            engine.results.succeeded([(request.delivery, request.target, result, milliseconds)])
+        else:
+            engine.results.answered(request.delivery, request.target, result, milliseconds, failure)
         if engine.turn in self._turns:
             self._turns.remove(engine.turn)
             engine.turn()

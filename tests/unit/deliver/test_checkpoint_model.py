@@ -11,7 +11,7 @@ import random
 import pytest
 
 from hookline.connections.model import Offsets, Snapshot
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays
+from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
 from hookline.journal.port import partition_of
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome
@@ -313,7 +313,7 @@ def test_nothing_is_lost_or_sent_again(
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = World(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), rng)
-    for module in (checkpointer, engine, feeder, replays):
+    for module in (checkpointer, results, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
     world.rig.start()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.connection import HEAD_BYTES_MAX, Connection
+from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.connection import Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.pool import Pools, tls_context
 from hookline.outcomes.outcome import Outcome

@@ -6,6 +6,8 @@ import pytest
 
 from hookline.connections.edits import Put
 from hookline.connections.store import ChangeRefused
+from hookline.journal.port import partition_of
+from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
 
 
@@ -42,6 +44,19 @@ def test_what_waits_is_sent_and_what_comes_is_not(crm: Rig) -> None:
     crm.checkpoint()
     assert [crm.fate_at(name, "crm") for name in ("a", "b", "late")] == ["delivered", "delivered", "not_routed"]
     assert crm.role.engine.lanes == {}
+
+
+def test_every_partition_is_drained(make_rig: MakeRig) -> None:
+    """One that is at its end already does not keep the lane from reading the others."""
+    rig = make_rig(partitions=2)
+    rig.change(source(), destination("crm"))
+    rig.start()
+    users = [f"u{n}" for n in range(40) if partition_of(f"u{n}", 2) == 1]
+    rig.append(*(rig.record(user, user_key=user) for user in users))
+    drain(rig)
+    rig.come_to_rest()
+    assert sorted(rig.offsets("crm")) == list(range(len(users)))
+    assert states(rig) == {"drained"}
 
 
 def test_retries_are_waited_for(crm: Rig) -> None:

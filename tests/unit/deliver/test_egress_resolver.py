@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from hookline.bench.service import free_port
 from hookline.deliver import egress
 from hookline.deliver.egress import BlockedAddress, Guard, NameNotResolved, Resolver
-from tests.service.free_port import free_port
 from tests.service.waiting import wait_until
 
 

@@ -8,13 +8,14 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.connection import Failure
 from hookline.deliver.egress import Guard, Resolver
+from hookline.deliver.failure import Failure
 from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome, from_number
-from tests.service.free_port import free_port
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: rebind.example\r\nContent-Length: 0\r\n\r\n"
 TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -22,7 +23,7 @@ NO_TARGET = cast(Target, object())
 """The pool only hands it back."""
 
 
-class Results:
+class Results(Sink):
     """A sink that settles a future per request."""
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:

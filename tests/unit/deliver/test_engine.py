@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from hookline.deliver import engine, lane, retries
+from hookline.deliver import departures, engine, lane, retries
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -89,7 +89,7 @@ def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
 
 def test_a_url_with_many_lingering_requests_is_left_out(five: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """What still runs although another URL took the event is bounded per URL: one slow URL blocks nothing."""
-    monkeypatch.setattr(engine, "LINGERING_MAX", 3)
+    monkeypatch.setattr(departures, "LINGERING_MAX", 3)
     for n in range(12):
         if n:
             five.append(f"more{n}")
@@ -327,7 +327,6 @@ def test_timeouts_are_logged_once_a_second_per_destination(rig: Rig) -> None:
     """One line per destination and second, with the number of timeouts since the last one."""
     begin(rig, "crm", "mail", events=8)
     with structlog.testing.capture_logs() as lines:
-        rig.role.engine._log = structlog.get_logger()
         for id in ("crm", "crm", "crm", "mail"):
             rig.answer(next(request for request in rig.network.waiting if request.destination == id), Outcome.TIMED_OUT)
         rig.pass_time(0.1)

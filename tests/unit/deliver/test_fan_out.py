@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from hookline.connections.model import DeliveryOptions
+from hookline.connections.model import DeliveryOptions, Pause
 from hookline.deliver.schedule import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -98,6 +98,40 @@ class TestAll:
         rig.checkpoint()
         assert rig.fate_at("m", "crm") == "delivered"
 
+    def test_what_a_breaker_calls_back_is_not_sent_again_to_who_took_it(self, rig: Rig) -> None:
+        """A URL that begins to refuse everything burns nothing, and the other gets no event twice."""
+        rig.change(source(), destination("crm", urls=2, delivery=DeliveryOptions(fan_out="all")))
+        rig.start()
+        rig.append(*(f"m{number}" for number in range(60)))
+        rig.turn()
+        self.refuse(rig, 503, rounds=20)
+        self.refuse(rig, 401, rounds=40)
+        assert rig.lane("crm").breaker.state == "open"
+        rig.come_to_rest()
+        taken = [request.offset for request in rig.network.sent if request.target.index == 0]
+        assert sorted(taken) == list(range(60))
+        assert {rig.fate_at(f"m{number}", "crm") for number in range(60)} == {"delivered"}
+
+    def refuse(self, rig: Rig, status: int, rounds: int) -> None:
+        """The second URL refuses everything for so many seconds, the first accepts."""
+        for _ in range(rounds):
+            for request in list(rig.network.waiting):
+                rig.answer(request, status if request.target.index else 200)
+                rig.turn()
+            rig.checkpoint()
+            rig.pass_time(1.0)
+
+    def test_one_that_is_gone_is_not_the_destination(self, rig: Rig) -> None:
+        """410 from the only URL that was left to ask, while the other accepts."""
+        begin(rig, "all", urls=2)
+        rig.answer(to(rig, 0), 200)
+        rig.answer(to(rig, 1), 503)
+        assert next_try(rig) == [1]
+        rig.answer(to(rig, 1), 410)
+        rig.checkpoint()
+        assert not rig.lane("crm").gone
+        assert rig.fate_at("m", "crm") == "failed"
+
     def test_gone_everywhere_parks_it(self, rig: Rig) -> None:
         """410 from every URL is about the destination, not about the event."""
         begin(rig, "all")
@@ -130,6 +164,47 @@ class TestFallback:
         assert next_try(rig) == [1]
         rig.answer(to(rig, 1), 503)
         assert asked(rig) == [2]
+
+    def test_a_pause_in_the_middle_asks_nobody_else_until_it_ends(self, rig: Rig) -> None:
+        """The URL that was not asked yet is asked then; that the first refused for good gives nothing up."""
+        begin(rig, "fallback", urls=2)
+        rig.store.pause("crm", Pause(since=rig.clock.now_ms()), "test", rig.appender.ends)
+        rig.follow()
+        rig.answer(to(rig, 0), 400)
+        assert next_try(rig) == []
+        rig.store.resume("crm", None, "test", rig.appender.ends)
+        rig.follow()
+        assert next_try(rig) == [1]
+        rig.answer(to(rig, 1), 200)
+        rig.checkpoint()
+        assert rig.fate_at("m", "crm") == "delivered"
+
+    def test_a_stop_in_the_middle_gives_nothing_up(self, rig: Rig) -> None:
+        """The next process asks the URL that this one did not come to."""
+        begin(rig, "fallback", urls=2)
+        rig.role.engine.stopping = True
+        rig.answer(to(rig, 0), 400)
+        assert asked(rig) == []
+        rig.checkpoint()
+        rig.restart()
+        rig.pass_time(1.1)
+        assert asked(rig) == [1]
+
+    def test_one_that_is_gone_says_nothing_about_those_that_were_not_asked(self, rig: Rig) -> None:
+        """410 from the first URL while the service stops: the destination is not gone."""
+        begin(rig, "fallback", urls=2)
+        rig.role.engine.stopping = True
+        rig.answer(to(rig, 0), 410)
+        assert not rig.lane("crm").gone
+        assert rig.lane("crm").breaker.state == "closed"
+
+    def test_nobody_else_is_asked_when_the_lane_has_ended(self, rig: Rig) -> None:
+        """Disabled while the first URL was asked."""
+        begin(rig, "fallback", urls=2)
+        rig.change(destination("crm", urls=2, enabled=False))
+        rig.follow()
+        rig.answer(to(rig, 0), 503)
+        assert asked(rig) == []
 
     def test_all_refusing_for_good_is_a_dead_letter(self, rig: Rig) -> None:
         """After the last URL there is nothing left to try."""

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays
+from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
 from hookline.outcomes.fate import EventFate
 from hookline.route.filters import Filters
 from hookline.settings import Deliver, Seconds
@@ -83,7 +83,7 @@ def test_every_event_is_sent_or_filtered_and_why_knows(
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = FilteredWorld(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), random.Random(seed))
-    for module in (checkpointer, engine, feeder, replays):
+    for module in (checkpointer, results, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES, filters=CHOICES[1]))
     world.rig.start()

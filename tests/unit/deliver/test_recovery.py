@@ -50,6 +50,21 @@ def test_a_kill_before_the_first_checkpoint(rig: Rig) -> None:
     assert rig.fate_at("m2", "crm") == "delivered"
 
 
+def test_what_was_aimed_at_a_lane_that_no_checkpoint_has_seen(rig: Rig) -> None:
+    """It may lie before the lane's sources begin; it is not sent again all the same."""
+    begin(rig)
+    rig.checkpoint()
+    rig.kill()
+    rig.append(rig.record("aimed", to=("late",), origin="audience"))
+    rig.change(destination("late"))
+    rig.start()
+    rig.turn()
+    rig.answer_all(200)
+    rig.restart()
+    rig.turn()
+    assert rig.network.waiting == []
+
+
 def test_a_lane_opened_after_the_last_checkpoint(rig: Rig) -> None:
     """The same for a destination that was enabled a moment before the kill."""
     begin(rig)

@@ -37,6 +37,26 @@ def test_a_range_is_sent_once_more_and_marked(rig: Rig) -> None:
     assert replay.lane not in rig.role.engine.lanes
 
 
+def test_after_an_outage_in_which_everything_expired(rig: Rig) -> None:
+    """The breaker is open and no event is left to probe with: the replay itself finds out that the receiver is back."""
+    rig.change(source(), destination("crm"))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(40)))
+    rig.turn()
+    for seconds in [1] * 40 + [600] * 200:
+        rig.answer_all(503)
+        rig.checkpoint()
+        rig.pass_time(seconds)
+    assert (rig.lane("crm").breaker.state, rig.lane("crm").retry_count) == ("open", 0)
+    replay = rig.replay()
+    rig.follow()
+    for _ in range(40):
+        rig.answer_all()
+        rig.checkpoint()
+        rig.pass_time(1)
+    assert rig.replay_row(replay) == ("done", 40, 0)
+
+
 def test_to_another_destination(rig: Rig) -> None:
     """A destination that came later is sent what was stored before it, and nothing twice."""
     begin(rig, 3)
@@ -295,6 +315,23 @@ def test_killed_before_any_checkpoint_knew_it(rig: Rig) -> None:
     rig.pass_time(0.1)
     rig.checkpoint()
     assert sorted(rig.replayed(replay)) == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert rig.replay_row(replay) == ("done", 5, 0)
+
+
+def test_paused_while_it_was_down(rig: Rig) -> None:
+    """What it delivered before any checkpoint knew it is not forgotten until it is resumed."""
+    begin(rig, 5)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.replays.want(replay.lane, "paused", None)
+    rig.restart()
+    rig.follow()
+    rig.want(replay, "running")
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replayed(replay).count(0) == 1
     assert rig.replay_row(replay) == ("done", 5, 0)
 
 

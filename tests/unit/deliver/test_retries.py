@@ -33,6 +33,19 @@ def test_nothing_is_tried_before_it_is_due(rig: Rig) -> None:
     assert len(rig.network.waiting) == 1
 
 
+def test_a_row_that_is_due_before_it_is_saved_is_sent_when_it_is(rig: Rig) -> None:
+    """It does not wait for the next one, which may be far away."""
+    begin(rig, 2)
+    first, second = rig.network.waiting
+    rig.answer(first, 503, retry_after=b"3600")
+    rig.checkpoint()
+    rig.answer(second, 503)
+    rig.pass_time(1.1)  # due by now, and looked for, but not saved
+    rig.checkpoint()
+    rig.pass_time(0.1)
+    assert [request.offset for request in rig.network.waiting] == [1]
+
+
 def test_a_row_in_flight_is_not_sent_again(rig: Rig) -> None:
     """Neither while its request runs nor between the answer and the checkpoint that saves it."""
     begin(rig, 2)

@@ -10,7 +10,16 @@ import pytest
 from hookline.database.open import ensure
 from hookline.database.sqlite import Connection, connect, engine
 from hookline.deliver import store as module
-from hookline.deliver.batch import AttemptRow, Batch, BlockRow, CheckpointRow, DeadLetterRow, LaneRow, RetryRow
+from hookline.deliver.batch import (
+    AttemptRow,
+    Batch,
+    BlockRow,
+    CheckpointRow,
+    DeadLetterRow,
+    LaneRow,
+    ReplayRow,
+    RetryRow,
+)
 from hookline.deliver.store import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
 
@@ -117,6 +126,42 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     ]
     assert batch.recalled == {1: 2}
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
+
+
+def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Connection) -> None:
+    """It took a live letter's place: given up again it is replaced, and cancelled it is still there."""
+    replay = ReplayRow(9, "running", 1, 0)
+    commit(store, dead_letters=[dead_letter(2)])
+    commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], recalls=[(9, 100)], replays={9: replay})
+    assert [row.offset for row in store.oldest(9, 9)] == [2]
+    assert reader.execute('SELECT lane, "offset" FROM dead_letters').fetchall() == [(9, 2)]
+    commit(store, dead_letters=[dead_letter(2, 200)._replace(lane=9)], settled=[(9, 0, 2)], replays={9: replay})
+    assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
+    commit(store, recalls=[(9, 200)], replays={9: replay})
+    commit(store, lanes_ended={9}, replays={9: replay._replace(state="cancelled")})
+    assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
+    assert reader.execute("SELECT failed FROM replays").fetchall() == [(0,)]
+
+
+def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore, reader: Connection) -> None:
+    """A replay may run beside the live lane: each has given the event up, and each has its letter."""
+    replay = ReplayRow(9, "running", 1, 0)
+    commit(store, dead_letters=[dead_letter(2, 90)])
+    both = [dead_letter(2, 100)._replace(lane=9), dead_letter(2, 101)]
+    commit(store, dead_letters=both, replays={9: replay})
+    assert reader.execute("SELECT lane, at FROM dead_letters ORDER BY id").fetchall() == [(9, 100), (1, 101)]
+
+
+@pytest.mark.parametrize(("since", "urls"), [(1, 0b01), (2, 0b11)])
+def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int, urls: int) -> None:
+    """With fan-out ``all``: a refusal before an earlier recall says nothing, for the URL was asked again since."""
+    given_up = None if since == 1 else 9  # after the first attempt: then it was called back, and URL b has accepted
+    first = AttemptRow(0, 2, 1, "crm", 1, "a", 70, "rejected", 400, "", 1, given_up)
+    second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "rejected", 401, "", 1, 9)
+    letter = dead_letter(2)._replace(attempts=3)
+    attempts = [first, first._replace(url="b"), second]
+    commit(store, attempts=attempts, dead_letters=[letter], recalls=[(1, 100)], recall_urls={1: '["a", "b"]'})
+    assert [row.urls for row in store.oldest(1, 9)] == [urls]
 
 
 def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:

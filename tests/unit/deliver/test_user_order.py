@@ -86,6 +86,30 @@ def test_a_refusal_for_good_lets_the_next_one_go(crm: Rig) -> None:
     assert asked(crm) == ["ann-2"]
 
 
+def test_the_next_one_goes_when_one_expires(crm: Rig) -> None:
+    """Also when nothing else happens in the lane: no answer, no new event, no row."""
+    send(crm, "ann-1", "ann-2")
+    crm.answer(request(crm, "ann-1"), 503)
+    crm.turn()
+    crm.checkpoint()
+    crm.pass_time(5 * 3_600)
+    assert asked(crm) == ["ann-2"]
+    crm.come_to_rest()
+    assert [crm.fate_at(name, "crm") for name in ("ann-1", "ann-2")] == ["expired", "delivered"]
+
+
+def test_nothing_follows_in_a_lane_that_ended(crm: Rig) -> None:
+    """Disabled while one of a user's events is under way: its answer does not send the next one."""
+    send(crm, "ann-1", "ann-2")
+    crm.change(destination("crm", delivery=ORDERED, enabled=False))
+    crm.follow()
+    crm.answer(request(crm, "ann-1"), 200)
+    crm.turn()
+    crm.checkpoint()
+    assert asked(crm) == []
+    assert crm.fate_at("ann-2", "crm") == "discarded"
+
+
 def test_beyond_a_bound_they_wait_as_rows(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays bounded, and the order holds all the same."""
     monkeypatch.setattr(order, "HELD_MAX", 3)
@@ -97,6 +121,18 @@ def test_beyond_a_bound_they_wait_as_rows(crm: Rig, monkeypatch: pytest.MonkeyPa
     crm.checkpoint()
     crm.come_to_rest(seconds=0.1)
     assert [offset for offset in crm.offsets("crm") if offset < 20] == list(range(20))
+
+
+def test_a_turn_that_was_called_stays_called(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the rows are looked at anew, after a breaker called dead letters back, before its row is saved."""
+    monkeypatch.setattr(order, "HELD_MAX", 0)
+    send(crm, "ann-1", "ann-2")
+    crm.answer(request(crm, "ann-1"), 200)
+    crm.lane("crm").rows_changed = True
+    crm.pass_time(0.1)
+    crm.checkpoint()
+    crm.come_to_rest(seconds=0.1)
+    assert crm.offsets("crm") == [0, 1]
 
 
 @pytest.mark.parametrize("saved", [True, False])
@@ -154,6 +190,22 @@ def test_probes_do_not_read_ahead_of_what_is_queued(crm: Rig) -> None:
     assert crm.lane("crm").retry_count == 0
     taken = [each.offset for each in crm.network.sent]
     assert set(taken) == set(range(24))
+
+
+def test_a_queue_that_a_probe_emptied_fills_again(crm: Rig, small_queues: tuple[int, int]) -> None:
+    """One left behind while suspect, full of events that wait for their turn, reads on when one succeeds."""
+    crm.change(destination("mail"))
+    crm.follow()
+    for number in range(4):
+        for user in range(20):
+            send(crm, f"{user}-{number}")
+            crm.answer_all(500, "crm")
+            crm.answer_all(200, "mail")
+    lane = crm.lane("crm")
+    assert (lane.breaker.state, lane.full, len(lane.detached)) == ("suspect", True, 1)
+    crm.checkpoint()
+    crm.come_to_rest(seconds=0.5)
+    assert set(crm.offsets("crm")) == set(range(80))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.events import json_tree
-from hookline.events.body import message_id_header, render_canonical, render_plain
+from hookline.events import json_tree, ordinary
+from hookline.events.body import (
+    message_id_header,
+    message_id_headers,
+    render_all_canonical,
+    render_canonical,
+    render_plain,
+)
 from hookline.events.canonical import canonicalize_slowly
 
 AT = "2026-11-20T07:00:00.123Z"
@@ -213,6 +219,45 @@ def test_quick_and_slow_ways_agree(type_: str, caller: dict[str, object], envelo
     assert json_tree.decode(render_plain(event))["type"] == type_  # type: ignore[call-overload, index]
 
 
+_EVENTS = st.builds(_event, _TYPES, _CALLERS, st.none() | st.fixed_dictionaries({"context": _JSON}))
+
+
+@given(st.lists(_EVENTS, max_size=6))
+def test_rendered_together_as_each_alone(events: list[Event]) -> None:
+    """Ordinary or not, no event changes what becomes of its neighbours."""
+    assert render_all_canonical(events) == [canonicalize_slowly(render_plain(event)) for event in events]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        b'{"userId":7}',
+        b'{"event":"e","properties":{"b":1,"1":2}}',
+        b'{"event":"e","properties":{"n":12345678901234567890}}',
+        b'{"event":"e","properties":{"n":1e999}}',
+        b'{"event":"e","previousId":"p"}',
+        b'{"event":"\\ud800"}',
+        b'{"event":"e","context":{"a":1,\n"b":[2, 3]}}',
+        b'{"event":"e","context":7}',
+    ],
+)
+def test_an_unusual_call_among_ordinary_ones(unusual: bytes) -> None:
+    """What the quick way cannot write goes another way by itself, wherever in the burst it stands."""
+    calls = [Event("track", b'{"event":"a\\nb","context":{"x":1}}'), Event("page", b"{}"), Event("track", unusual)]
+    for turn in range(3):
+        events = calls[turn:] + calls[:turn]
+        assert render_all_canonical(events) == [canonicalize_slowly(render_plain(event)) for event in events]
+
+
+def test_long_calls_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining needs the memory twice, so it is bounded; the bodies are the same."""
+    events = [_event("track", {"event": "e" * 40, "properties": {"n": n}}) for n in range(4)]
+    together = render_all_canonical(events)
+    monkeypatch.setattr(ordinary, "TOGETHER_BYTES_MAX", 100)
+    assert render_all_canonical(events) == together
+    assert [ordinary.render_ordinary((event,)) for event in events] == [[body] for body in together]
+
+
 @pytest.mark.parametrize(
     ("message_id", "header"),
     [("node-next-1_a.b~c", "node-next-1_a.b~c"), ("a b/é%", "a%20b%2F%C3%A9%25"), ("x\r\ny", "x%0D%0Ay"), ("", "")],
@@ -220,3 +265,10 @@ def test_quick_and_slow_ways_agree(type_: str, caller: dict[str, object], envelo
 def test_message_id_header(message_id: str, header: str) -> None:
     """A messageId can never break out of its header."""
     assert message_id_header(message_id) == header.encode()
+
+
+def test_message_id_headers_of_several() -> None:
+    """One unusual messageId does not change the others' headers, nor does an empty one."""
+    ids = ["a-1", "", "ß\n", "0"]
+    assert message_id_headers(ids) == [message_id_header(each) for each in ids] == [b"a-1", b"", b"%C3%9F%0A", b"0"]
+    assert message_id_headers([]) == []

@@ -78,6 +78,7 @@ class IndexModel(RuleBasedStateMachine):
         """The process ends, with or without closing; the next one feeds itself up to some point."""
         if orderly:
             self.index.close()
+        _let_the_thread_finish()
         position = self.index.next_offset
         self.index = self._open()
         until = data.draw(st.integers(self.index.next_offset, max(position, self.index.next_offset)))
@@ -85,6 +86,7 @@ class IndexModel(RuleBasedStateMachine):
             if group.next_offset > until:
                 break
             self.index.feed(group.records, group.first_offset)
+            _let_the_thread_finish()
 
     @invariant()
     def every_offset_can_be_looked_up(self) -> None:

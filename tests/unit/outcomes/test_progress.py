@@ -17,6 +17,7 @@ from hookline.outcomes.progress import (
     entries,
     entries_of,
     newest_position,
+    pack_entry,
 )
 
 SECTOR_BYTES = 512
@@ -130,3 +131,17 @@ def test_entries_of_another_size_are_not_read(path: Path) -> None:
     """A ring whose entries had another size holds nothing that can be believed."""
     path.write_bytes(b"\1" * CAPACITY * (ENTRY_BYTES - 8))
     assert list(entries(ProgressRing(path).everything())) == []
+
+
+@pytest.mark.parametrize("before", [0, CAPACITY - 3, CAPACITY - 2, CAPACITY - 1])
+def test_packed_entries_are_as_added_ones(tmp_path: Path, before: int) -> None:
+    """Several at once, or one by one, also across the end of the file: the same bytes and the same position."""
+    one_by_one, packed = ProgressRing(tmp_path / "a"), ProgressRing(tmp_path / "b")
+    for ring in (one_by_one, packed):
+        ring.resume_after(before)
+    for place in range(3):
+        one_by_one.add(place, 1_000, TAG, 200, 7)
+    packed.add_packed(b"".join([pack_entry(place, 1_000, TAG, 200, 7) for place in range(3)]))
+    packed.add_packed(b"")
+    assert packed.everything() == one_by_one.everything()
+    assert packed.since_checkpoint() == one_by_one.since_checkpoint()

@@ -51,6 +51,15 @@ def test_each_reason() -> None:
     assert reason(selection={"All": False}) == "integrations_all_false"
 
 
+def test_a_lane_that_is_drained() -> None:
+    """What was accepted before the destination was disabled is sent, whatever it is connected to since."""
+    ends = Lane(number=1, sources={"app": {0: 5}}, until={0: 8})
+    assert reason("app", 7, lane=ends) is None
+    assert reason("app", 8, lane=ends) == "destination_disabled"
+    assert reason("app", 4, lane=ends) == "connected_later"
+    assert reason("website", 7, lane=ends) == "source_not_connected"
+
+
 def test_aimed_events() -> None:
     """An event of Hookline's own goes where it is aimed, whatever its source is connected to."""
     assert reason("app", to=("crm",)) is None

@@ -12,28 +12,33 @@ import sys
 import pytest
 
 from hookline.simulation.__main__ import replay
-from hookline.simulation.plan import plan_of
+from hookline.simulation.plan import Plan, plain_plan_of, plan_of
 from hookline.simulation.run import run
 from hookline.simulation.shrink import shrink
 
 SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "300"))
 FIRST = int(os.environ.get("HOOKLINE_TEST_SIMULATION_FIRST", "0"))
 SEEDS_PER_TEST = 15
-FOUND = (8, 65, 109, 173, 307)
-"""Seeds that find what was wrong once, or what was broken on purpose."""
+FOUND = (8, 65, 109, 173, 307, 5017, 5266, 6664)
+"""Seeds of plain runs that find what was wrong once, or what was broken on purpose."""
+FOUND_WITH_FEATURES = (
+    *(1047, 1076, 1231, 1260, 1272, 2681, 20025, 70080, 90003),
+    *(20411, 21752, 21766, 21890, 22155, 22745, 22750),
+)
+"""The same of runs with filters, replays and the like."""
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, SEEDS_PER_TEST))
 def test_seeds_find_nothing_wrong(first: int) -> None:
     """Whatever strikes, every invariant holds; a failing seed is made smaller and says how to repeat it."""
     for seed in range(first, min(first + SEEDS_PER_TEST, FIRST + SEEDS)):
-        check(seed)
+        check(plan_of(seed))
 
 
-@pytest.mark.parametrize("seed", FOUND)
-def test_what_was_found_once_stays_mended(seed: int) -> None:
+@pytest.mark.parametrize("plan", [*map(plain_plan_of, FOUND), *map(plan_of, FOUND_WITH_FEATURES)])
+def test_what_was_found_once_stays_mended(plan: Plan) -> None:
     """Each defect that a seed has found keeps its seed."""
-    check(seed)
+    check(plan)
 
 
 def test_a_seed_is_the_same_run_everywhere() -> None:
@@ -53,14 +58,13 @@ def test_runs_meet_what_they_are_for() -> None:
     """Within a few seeds every kind of fault strikes, processes die many times, and requests flow."""
     results = [run(plan_of(seed)) for seed in range(12)]
     counts = {kind for result in results for kind in result.counts}
-    assert {"kill", "power_cut", "crash_point", "receiver", "change", "pause"} <= counts
+    assert {"kill", "power_cut", "crash_point", "receiver", "change", "pause", "drain", "replay"} <= counts
     assert sum(result.lives for result in results) > 20
     assert sum(result.requests for result in results) > 2_000
 
 
-def check(seed: int) -> None:
-    plan = plan_of(seed)
+def check(plan: Plan) -> None:
     result = run(plan)
     if result.violations:
         kept, smaller = shrink(plan, run)
-        pytest.fail("\n".join([*smaller.violations, f"replay: {replay(seed, kept)}"]))
+        pytest.fail("\n".join([*smaller.violations, f"replay: {replay(plan, kept)}"]))

@@ -7,6 +7,7 @@ loses power. Needs root and loop devices.
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import os
 import shutil
@@ -22,7 +23,9 @@ EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 """Nothing is written any more, the file system's own journal neither."""
 
-DISK_BYTES = 1024 * 1024 * 1024
+DISK_BYTES = 16 * 1024 * 1024 * 1024
+"""Of an image with holes, which takes what is written to it; 200 cuts on a slow machine fill a gigabyte."""
+ROOM_BYTES_MIN = 256 * 1024 * 1024
 UNMOUNT_SECONDS = 30.0
 COMMANDS = ("mkfs.ext4", "mount", "umount")
 
@@ -57,9 +60,28 @@ class LoopDisk:
             os.close(folder)
 
     def power_on(self) -> None:
-        """Mount what the disk holds; every process that had files there must be gone."""
+        """Mount what the disk holds; every process that had files there must be gone.
+
+        RuntimeError when it is nearly full: what cannot be written any more would look as if it was lost.
+        """
+        wait_until(self._is_on_again, UNMOUNT_SECONDS, "the disk works again after it was mounted anew")
+        room = os.statvfs(self.folder)
+        if room.f_bavail * room.f_frsize < ROOM_BYTES_MIN:
+            raise RuntimeError("the disk of the power cuts is nearly full; make DISK_BYTES larger")
+
+    def _is_on_again(self) -> bool:
+        """Mount it anew; somebody else's copy of the mount may keep the file system alive that was shut down."""
         self._unmount()
         self._mount()
+        probe = self.folder / "works"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False
+        return True
 
     def _mount(self) -> None:
         _run("mount", "-o", "loop", str(self._image), str(self.folder))

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 
 from hookline.bench.crash import loop_disk, strace
 from hookline.bench.crash.scene import Scene, Score
-from hookline.bench.waiting import wait_until
 
 KIND = "power cut"
 CONTROL_KIND = "power cut without fsync (control, has to lose)"
@@ -59,7 +58,7 @@ def _cut(kind: str, cycles: int, rate: float, *, synchronised: bool) -> Score:
         scene.ledger.more(EVENTS_BETWEEN)
         scene.ledger.stop_load()
         if synchronised:
-            _settle_besides(scene, doubtful)
+            scene.ledger.settled(besides=doubtful)
         else:
             scene.ledger.settled(CONTROL_SETTLE_SECONDS)
         scene.service.stop()
@@ -90,15 +89,3 @@ def _one_cut(scene: Scene, disk: loop_disk.LoopDisk, synchronised: bool) -> set[
     doubtful = set(scene.ledger.acknowledged_ids()[before:])
     scene.restart()
     return doubtful
-
-
-def _settle_besides(scene: Scene, doubtful: set[str]) -> None:
-    """Wait until everything has arrived that was acknowledged for certain."""
-
-    def is_certain_there() -> bool:
-        return all(entry.partition(" ")[0] in doubtful for entry in scene.ledger.balance().lost)
-
-    try:
-        wait_until(is_certain_there, CONTROL_SETTLE_SECONDS * 9, "what was acknowledged before the cuts")
-    except TimeoutError:
-        pass  # the balance tells what is missing

@@ -21,6 +21,8 @@ RESTART_SECONDS_MAX = 2.0
 ERROR_CHARACTERS = 300
 ROUNDS_SHARE = 0.05
 """Of the cycles: so often every crash point has its turn; the smaller kinds have five times as many cycles."""
+POWER_CUTS_SHARE = 0.4
+"""Of the cycles: so often the power is cut."""
 
 PROSE = """\
 Under load at a fixed rate the service is damaged in one way after another, in cycles: damage, start, go on. The sender
@@ -74,7 +76,7 @@ def kinds(cycles: int, full_seconds: float, rate: float) -> dict[str, Callable[[
         "kills of collect": lambda: kills.role_kills(few, rate, "collect"),
         "kills of deliver": lambda: kills.role_kills(few, rate, "deliver"),
         "crash points": lambda: points.point_kills(rounds, rate),
-        "power cuts": lambda: power_cut.power_cuts(cycles, rate),
+        "power cuts": lambda: power_cut.power_cuts(max(1, round(cycles * POWER_CUTS_SHARE)), rate),
         "power cuts without fsync": lambda: power_cut.control_cuts(few, rate),
         "a full disk": lambda: full_disk.full_disk(full_seconds, rate),
         "failed calls of collect": lambda: failed_calls.failed_calls("collect", few),

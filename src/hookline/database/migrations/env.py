@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from alembic import context
 
-from hookline.database import control_tables, deliver_tables
+from hookline.database import control_tables, deliver_tables, insights_tables
 
-METADATA = {"control": control_tables.metadata, "deliver": deliver_tables.metadata}
+METADATA = {
+    "control": control_tables.metadata,
+    "deliver": deliver_tables.metadata,
+    "insights": insights_tables.metadata,
+}
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,20 +1,22 @@
 """A program of somebody who uses rudder-sdk-python (gzip by default): only the host is not the default."""
 
+import json
 import os
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
+from pathlib import Path
 
 from rudderstack.analytics.client import Client
 
+NAMES = {"userId": "user_id", "anonymousId": "anonymous_id", "groupId": "group_id", "previousId": "previous_id"}
+
 errors = []
 analytics = Client(os.environ["WRITE_KEY"], host=os.environ["HOST"], on_error=lambda error, items: errors.append(error))
-at = datetime(2026, 11, 20, 7, 0, 0, 123000, tzinfo=UTC)
-analytics.identify("u1", {"plan": "pro"}, timestamp=at)
-analytics.track("u1", "Order Completed", {"total": 12.5, "name": "Café 😀"}, timestamp=at)
-analytics.page("u1", "Docs", "Home", {"url": "https://x.test/"}, timestamp=at)
-analytics.screen("u1", "App", "Main", {"tab": 2}, timestamp=at)
-analytics.group("u1", "g1", {"company": "Acme"}, timestamp=at)
-analytics.alias("old", "u1", timestamp=at)
+for said in json.loads(Path(os.environ["CALLS"]).read_text()):
+    call = {NAMES.get(name, name): value for name, value in said.items() if name != "type"}
+    if "timestamp" in call:
+        call["timestamp"] = datetime.fromisoformat(call["timestamp"])
+    getattr(analytics, said["type"])(**call)
 analytics.flush()
 analytics.join()
 sys.exit(f"errors: {errors}" if errors else 0)

@@ -1,0 +1,35 @@
+"""The ``hookline`` command line as cyclopts sees it: its groups, and the kinds of options that commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from hookline import __version__
+from hookline.cli.target import Target
+
+USAGE = 2
+"""The exit code of wrong usage."""
+
+HERE = Target()
+
+SERVICE = "Service"
+CONNECTIONS = "Connections as a file"
+OBJECTS = "Objects, one by one"
+DELIVERY = "Delivery"
+EVENTS = "Events"
+PEOPLE = "People and programs"
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+Pairs = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
+Repeated = Annotated[list[str] | None, Parameter(negative="")]
+MessageType = Literal["identify", "track", "page", "screen", "group", "alias"]
+
+app = App(
+    name="hookline",
+    help="Self-hosted event forwarding: Segment-compatible calls in, signed webhooks out.",
+    version=__version__,
+    help_epilogue="Exit codes: 0 done, 1 failed, 2 wrong usage. Every command: docs/cli.md.",
+)

@@ -1,0 +1,143 @@
+"""``hookline simulate``, ``doctor`` and ``bench``: the installation as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from hookline.cli.app import HERE, SERVICE, Json, app
+from hookline.cli.target import Target
+
+
+@app.command(group=SERVICE)
+def simulate(
+    *,
+    rate: str = "200/s",
+    outage: str = "2h",
+    after: str = "10m",
+    receiver_latency: str = "50ms",
+    status: str = "503",
+    retry_after: str | None = None,
+    event_size: str = "1KB",
+    destination: str | None = None,
+    connections: Path | None = None,
+    config: Path | None = None,
+    seed: int = 1,
+    as_json: Json = False,
+) -> int:
+    """Live through a receiver's outage in simulated time: attempts, backlog, recovery, losses. Needs no server.
+
+    Parameters
+    ----------
+    rate
+        Events for the destination, such as 200/s or 50/m.
+    outage
+        How long the receiver is away.
+    after
+        How long it is well before.
+    receiver_latency
+        How long it takes to answer.
+    status
+        What it answers meanwhile: a status, or timeout, refused, dns, tls.
+    retry_after
+        Retry-After that it sends meanwhile.
+    event_size
+        Size of a stored event, for retention.bytes.
+    destination
+        Use the settings of this destination of the connections file.
+    connections
+        Connections file (default: ./connections.yaml).
+    config
+        Settings file (default: ./hookline.yaml where it exists).
+    seed
+        Another number, another set of random waits.
+    as_json
+        Print the report as JSON.
+    """
+    from hookline.cli.simulate import simulate_outage
+
+    return simulate_outage(
+        destination=destination,
+        connections=connections,
+        config=config,
+        rate=rate,
+        outage=outage,
+        after=after,
+        latency=receiver_latency,
+        status=status,
+        retry_after=retry_after,
+        event_size=event_size,
+        seed=seed,
+        as_json=as_json,
+    )
+
+
+@app.command(group=SERVICE)
+def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
+    """Look for what is wrong with this installation, and say what to do; works whether it runs or not.
+
+    Parameters
+    ----------
+    as_json
+        Print settings and findings as JSON.
+    """
+    from hookline.cli.doctor import doctor as examine
+
+    return examine(server, as_json)
+
+
+@app.command(group=SERVICE)
+def bench(
+    scenario: Literal[
+        "collect", "deliver", "e2e", "idle", "backlog", "compare", "pages", "all", "isolation", "crash"
+    ] = "all",
+    /,
+    *,
+    seconds: float | None = None,
+    repeat: int = 1,
+    rate: float | None = None,
+    cycles: int = 20,
+    events: int | None = None,
+    json_file: Annotated[Path | None, Parameter(name="--json")] = None,
+    write: Path | None = None,
+) -> int:
+    """Measure a real service on this machine, started in a temporary folder on ports of its own.
+
+    Parameters
+    ----------
+    scenario
+        What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
+        in a temporary folder, pages fills a data folder first; they are not part of all.
+    seconds
+        Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
+    repeat
+        Repeats of each measurement; the median counts.
+    rate
+        Events per second of a report (default: 1,000).
+    cycles
+        How often the crash report kills everything; it cuts the power two times for every five.
+    events
+        How many events wait in the backlog, or are in the folder when pages are looked at (default: 1,000,000).
+    json_file
+        Write the figures to this file.
+    write
+        Write a report to this file as a page.
+    """
+    from hookline.bench.waiting import leave_on_sigterm
+
+    leave_on_sigterm()
+    if scenario == "isolation":
+        from hookline.bench.isolation import report as isolation
+
+        return isolation.run_isolation(
+            seconds or isolation.SECONDS, rate or isolation.RATE_PER_SECOND, json_file, write
+        )
+    if scenario == "crash":
+        from hookline.bench.crash import report as crash
+
+        return crash.run_crash(cycles, seconds or crash.FULL_SECONDS, rate or crash.RATE_PER_SECOND, json_file, write)
+    from hookline.bench.run import SECONDS, run_bench
+
+    return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, events=events, json_file=json_file)

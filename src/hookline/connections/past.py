@@ -1,0 +1,168 @@
+"""The connections version by version: who changed what, and what would lead back to an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from pathlib import Path
+
+import msgspec
+
+from hookline.connections.changes import Action, Change, compare
+from hookline.connections.edits import Delete, Edit, Put
+from hookline.connections.history import Kind, Row
+from hookline.connections.model import Destination, Lane, Source
+from hookline.connections.rotation import carry_rotations, with_rotated
+from hookline.connections.state import Object, Stored
+from hookline.connections.store import Store
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import Connection
+from hookline.events.timestamps import iso
+
+LISTED_CHANGES_MAX = 10
+"""Changes of one version that a list shows; the version by itself shows them all."""
+
+_TOUCHED = "SELECT kind, id FROM objects WHERE since = ?1 UNION SELECT kind, id FROM objects WHERE until = ?1"
+_ROWS = (
+    "SELECT kind, id, since, until, document, owner, lane FROM objects"
+    " WHERE kind = ?2 AND id = ?3 AND (since = ?1 OR until = ?1)"
+)
+
+
+class FieldsOf(Enum):
+    """Of which objects the fields are told: of none, of those that are there after the change, or of all."""
+
+    NONE = auto()
+    THERE = auto()
+    ALL = auto()
+
+
+class Version(msgspec.Struct, frozen=True, rename="camel"):
+    """One change of the connections: when, by whom, how many objects, and what became of them."""
+
+    version: int
+    at: str
+    author: str
+    objects: int
+    changes: tuple[Change, ...]
+
+
+class Past:
+    """Reads the versions in the ``control.db`` at ``path``; not thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = ReadOnly(path)
+
+    def newest(self, limit: int, below: int | None = None) -> list[Version]:
+        """So many versions, newest first, below one of them; changes without their fields."""
+        connection = self._database.open()
+        if connection is None:
+            return []
+        rows = connection.execute(
+            "SELECT version, at, author FROM versions WHERE ?1 IS NULL OR version < ?1 ORDER BY version DESC LIMIT ?2",
+            (below, limit),
+        ).fetchall()
+        return [self._read(connection, row, LISTED_CHANGES_MAX, with_fields=False) for row in rows]
+
+    def version(self, number: int, limit: int = -1) -> Version | None:
+        """One version with what it changed, field by field, of so many objects; None when there is none."""
+        connection = self._database.open()
+        if connection is None:
+            return None
+        found = connection.execute("SELECT version, at, author FROM versions WHERE version = ?", (number,)).fetchone()
+        return None if found is None else self._read(connection, found, limit, with_fields=True)
+
+    def changes(self, number: int, limit: int) -> list[Change]:
+        """What became of the first so many objects of a version, field by field, those included that it deleted."""
+        connection = self._database.open()
+        if connection is None:
+            return []
+        touched = connection.execute(f"{_TOUCHED} ORDER BY kind DESC, id LIMIT ?", (number, limit)).fetchall()
+        return [self._change(connection, number, kind, id, FieldsOf.ALL) for kind, id in touched]
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._database.close()
+
+    def _read(self, connection: Connection, found: tuple[int, int, str], limit: int, *, with_fields: bool) -> Version:
+        number, at_ms, author = found
+        ((count,),) = connection.execute(f"SELECT count(*) FROM ({_TOUCHED})", (number,)).fetchall()
+        touched = connection.execute(f"{_TOUCHED} ORDER BY kind DESC, id LIMIT ?", (number, limit)).fetchall()
+        fields_of = FieldsOf.THERE if with_fields else FieldsOf.NONE
+        changes = (self._change(connection, number, kind, id, fields_of) for kind, id in touched)
+        return Version(number, iso(at_ms), author, count, tuple(changes))
+
+    def _change(self, connection: Connection, number: int, kind: Kind, id: str, fields_of: FieldsOf) -> Change:
+        left = came = None
+        for row in map(Row._make, connection.execute(_ROWS, (number, kind, id))):
+            left, came = (row, came) if row.until == number else (left, row)
+        action: Action = "create" if left is None else "delete" if came is None else "change"
+        wanted = fields_of is FieldsOf.ALL or (fields_of is FieldsOf.THERE and action != "delete")
+        fields = compare(_object(left), _object(came)) if wanted else ()
+        return Change(action, kind, id, fields, _note(left, came))
+
+
+def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
+    """What makes the sources and destinations be as they were at a version, which must exist.
+
+    Secrets that were rotated out since stay out, and how far each destination has come is left alone: a destination
+    made anew gets events from now on.
+    """
+    then = store.snapshot(version)
+    changes: list[Change] = []
+    edits: list[Edit] = []
+    objects: tuple[Object, ...] = (*then.sources, *then.destinations)
+    for object in objects:
+        stored: Stored[Source] | Stored[Destination] | None
+        stored = store.source(object.id) if isinstance(object, Source) else store.destination(object.id)
+        now = None if stored is None else stored.object
+        wanted = _with_secrets_of_now(object, now)
+        if wanted == now:
+            continue
+        put = Put(wanted)
+        edits.append(put)
+        changes.append(Change("create" if now is None else "change", put.kind, put.id, compare(now, wanted)))
+    deletes = [
+        *_gone("destination", store.destinations(), then.destinations),
+        *_gone("source", store.sources(), then.sources),
+    ]
+    return changes + [Change("delete", each.kind, each.id) for each in deletes], [*edits, *deletes]
+
+
+def _gone(kind: Kind, now: Iterable[Stored[Source] | Stored[Destination]], then: Iterable[Object]) -> list[Delete]:
+    kept = {object.id for object in then}
+    return [Delete(kind, stored.object.id) for stored in now if stored.object.id not in kept]
+
+
+def _with_secrets_of_now(object: Object, now: Object | None) -> Object:
+    if not isinstance(object, Destination):
+        return object
+    stored = now if isinstance(now, Destination) else None
+    object, _ = with_rotated(object, stored)
+    return carry_rotations(object, stored)
+
+
+def _object(row: Row | None) -> Object | None:
+    if row is None:
+        return None
+    if row.kind == "source":
+        return msgspec.json.decode(row.document, type=Source)
+    return msgspec.json.decode(row.document, type=Destination)
+
+
+def _note(left: Row | None, came: Row | None) -> str | None:
+    """What changed beside the object's own fields."""
+    if left is None or came is None:
+        return None
+    before, after = _lane(left), _lane(came)
+    if left.owner != came.owner:
+        return "belongs to the file from then on" if came.owner else "belongs to no file from then on"
+    if before is None or after is None or before == after:
+        return None
+    if (before.paused is None) != (after.paused is None):
+        return "resumed" if after.paused is None else f"paused: {after.paused.reason}"
+    return "disabled, still sends what was accepted before" if before.until != after.until else None
+
+
+def _lane(row: Row) -> Lane | None:
+    return None if row.lane is None else msgspec.json.decode(row.lane, type=Lane)

@@ -1,0 +1,149 @@
+"""One request while it is served: its id, who makes it, and what it changed.
+
+It is found through a context variable, so that what is done deep inside is put down to the one who asked for it. Work
+that no request asked for has none.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextvars import ContextVar
+from functools import cached_property
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from hookline.control.audit.entry import AuditChange
+from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.identity import Identity, identify
+
+if TYPE_CHECKING:
+    from hookline.control.services import Services
+
+REQUEST_ID = "x-request-id"
+HOOKLINE = "hookline"
+"""The author of what no request asked for."""
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
+_ID_BYTES = 12
+_current: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+class Call:
+    """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
+
+    def __init__(self, services: Services, scope: HTTPScope) -> None:
+        self._services = services
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        given = self.headers.get(REQUEST_ID, "")
+        self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
+        client = scope.get("client")
+        self.address = client[0] if client else "unknown"
+        self.versions: list[int] = []
+        self.changes: list[AuditChange] = []
+        self.target: str | None = None
+        self.only_looked = False
+        """Said by a handler that changed nothing this time, as in a dry run."""
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Who calls, or why nobody is known to."""
+        return identify(self._services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+
+    @property
+    def caller(self) -> Caller | None:
+        """Who calls, None when nobody is known to."""
+        return self.identity.caller
+
+    def still_known(self) -> bool:
+        """Whether the caller would be let in now: what takes long asks again. It is no use of a session."""
+        caller = self.caller
+        if caller is None:
+            return False
+        if caller.session:
+            return self._services.sessions.find(self.session_key, in_use=False) is not None
+        if caller.kind == "token" and caller.id is not None:
+            token = self._services.tokens.get(caller.id)
+            return token is not None and not self._services.tokens.has_expired(token)
+        return True
+
+    @cached_property
+    def session_key(self) -> str | None:
+        """What the session cookie holds."""
+        try:
+            found = SimpleCookie(self.headers.get("cookie", "")).get(self._services.sessions.cookie_name)
+        except CookieError:
+            return None
+        return None if found is None else found.value
+
+    def changed(self, target: str, *changes: AuditChange) -> None:
+        """Say what was changed, where it is not a version of the connections."""
+        self.target = target
+        self.changes += changes
+
+
+def current_call() -> Call | None:
+    """The request being served, None outside of one."""
+    return _current.get()
+
+
+def the_call() -> Call:
+    """The request being served, for handlers, which run within one."""
+    call = _current.get()
+    assert call is not None, "a handler runs within a call"
+    return call
+
+
+def the_caller() -> Caller:
+    """Who makes the request, for handlers of routes that let nobody unknown in."""
+    caller = the_call().caller
+    assert caller is not None, "the guard lets nobody unknown in"
+    return caller
+
+
+def current_caller() -> Caller | None:
+    """Who makes the request being served, None when nobody is known to."""
+    call = _current.get()
+    return None if call is None else call.caller
+
+
+def current_author() -> str:
+    """Whom a change is put down to."""
+    call = _current.get()
+    if call is None:
+        return HOOKLINE
+    return ADMIN_TOKEN if call.caller is None else call.caller.author
+
+
+def note_version(version: int) -> None:
+    """The request being served made a version of the connections."""
+    call = _current.get()
+    if call is not None:
+        call.versions.append(version)
+
+
+class Calls:
+    """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request as a call."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        call = Call(self._services, scope)
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (REQUEST_ID.encode(), call.id.encode())]
+            await send(message)
+
+        # A request has a task of its own, and so a context of its own.
+        _current.set(call)
+        await self._app(scope, receive, send_with_id)

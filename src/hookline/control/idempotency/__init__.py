@@ -1,0 +1,1 @@
+"""``Idempotency-Key``: a POST that is sent again is done once."""

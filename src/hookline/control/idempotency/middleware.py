@@ -1,0 +1,151 @@
+"""The middleware of the API that answers a repeated POST with what the first one was answered."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+from hookline.control.apply import APPLY_BODY_BYTES_MAX
+from hookline.control.call import Call, current_call
+from hookline.control.idempotency.kept_answers import KeptAnswer, KeptAnswers, State
+from hookline.control.problem import CODES, MEDIA_TYPE, Problem, render
+from hookline.control.services import Services
+
+HEADER = "idempotency-key"
+REPEATED = (b"idempotency-replayed", b"true")
+REFUSED = 400
+KEPT_HEADERS = frozenset({b"content-type", b"location", b"etag"})
+
+_KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
+_PROBLEMS: dict[State, Problem] = {
+    "running": Problem(409, "idempotency_key_running", "The first request with this key is being served; wait for it."),
+    "lost": Problem(
+        409,
+        "idempotency_outcome_unknown",
+        "Hookline ended while it served the first request with this key; look whether it was done, then use a new key.",
+    ),
+    "other_request": Problem(422, "idempotency_key_reused", "This key was used for another request; use a new one."),
+}
+
+
+class Idempotency:
+    """ASGI middleware: only for a POST that has a key, and a caller who is known."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request once."""
+        call = current_call()
+        asked = scope["type"] == ScopeType.HTTP and scope["method"] == "POST" and call is not None
+        if not asked or call is None or call.caller is None or HEADER not in call.headers:
+            await self._app(scope, receive, send)
+            return
+        request: HTTPScope = scope  # type: ignore[assignment]  # its type was looked at
+        services: Services = scope["litestar_app"].state.services
+        if not _KEY.fullmatch(call.headers[HEADER]):
+            problem = Problem(400, "invalid_idempotency_key", "A key has 1 to 255 visible ASCII characters.")
+            await _answer(send, _problem(problem, request))
+            return
+        body = await _read(receive)
+        if body is None:
+            await _answer(send, _problem(Problem(413, *CODES[413]), request))
+            return
+        await self._once(services.kept_answers, request, call, body, send)
+
+    async def _once(self, answers: KeptAnswers, scope: HTTPScope, call: Call, body: bytes, send: Send) -> None:
+        key = _key(scope, call)
+        found = answers.take(key, sha256(body).digest())
+        if isinstance(found, KeptAnswer):
+            await _answer(send, found, REPEATED)
+        elif found != "new":
+            await _answer(send, _problem(_PROBLEMS[found], scope))
+        else:
+            await self._serve(answers, key, scope, body, send)
+
+    async def _serve(self, answers: KeptAnswers, key: bytes, scope: HTTPScope, body: bytes, send: Send) -> None:
+        parts: list[bytes] = []
+        start: Message | None = None
+        settled = False
+
+        async def send_kept(message: Message) -> None:
+            nonlocal start, settled
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if message["type"] == "http.response.body":
+                parts.append(message["body"])
+                if message["more_body"] or start is None:
+                    return
+                # Before it leaves: whoever gets the answer may rely on getting it again.
+                _settle(answers, key, start, b"".join(parts))
+                settled = True
+                await send(start)
+                message = {"type": "http.response.body", "body": b"".join(parts), "more_body": False}
+                start = None
+            await send(message)
+
+        try:
+            await self._app(scope, _replayed(body), send_kept)
+        finally:
+            if not settled:
+                answers.give_back(key)
+
+
+def _settle(answers: KeptAnswers, key: bytes, start: Message, body: bytes) -> None:
+    if start["type"] != "http.response.start":
+        return
+    if start["status"] >= REFUSED:
+        answers.give_back(key)
+        return
+    headers = tuple((bytes(name), bytes(value)) for name, value in start["headers"] if bytes(name) in KEPT_HEADERS)
+    answers.keep(key, KeptAnswer(start["status"], headers, body))
+
+
+def _key(scope: HTTPScope, call: Call) -> bytes:
+    """What is one request: the same caller with the same rights, address and key."""
+    assert call.caller is not None
+    query = scope["query_string"].decode("latin-1")
+    return "\n".join((call.caller.key, scope["path"], query, call.headers[HEADER])).encode("utf-8", "replace")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body; None when it is larger than any route takes, or its sender left."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message["body"]
+        more = message["more_body"]
+        if len(body) > APPLY_BODY_BYTES_MAX:
+            return None
+    return bytes(body)
+
+
+def _replayed(body: bytes) -> Receive:
+    """What gives the body that was read already."""
+    given = False
+
+    async def receive() -> HTTPReceiveMessage:
+        nonlocal given
+        if given:
+            return {"type": "http.disconnect"}
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _problem(problem: Problem, scope: HTTPScope) -> KeptAnswer:
+    headers = ((b"content-type", MEDIA_TYPE.encode()),)
+    return KeptAnswer(problem.status, headers, render(problem, scope["path"]))
+
+
+async def _answer(send: Send, answer: KeptAnswer, *more: tuple[bytes, bytes]) -> None:
+    headers = [*answer.headers, *more, (b"content-length", str(len(answer.body)).encode())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})

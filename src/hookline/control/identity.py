@@ -1,0 +1,50 @@
+"""Telling who calls from what a request brings: a bearer token, else the session cookie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.people.roles import ROLE_OF_SCOPE
+
+if TYPE_CHECKING:
+    from hookline.control.services import Services
+
+SIGN_IN = "Send a token (Authorization: Bearer TOKEN), or sign in."
+
+
+class Identity(NamedTuple):
+    """The caller, or a sentence on why nobody is known to call."""
+
+    caller: Caller | None
+    refusal: str = SIGN_IN
+
+
+def identify(
+    services: Services, authorization: str, session_key: str | None, address: str, request_id: str
+) -> Identity:
+    """Who calls. A bearer token that is not good is not made up for by a cookie."""
+    scheme, _space, presented = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return _of_token(services, presented.strip(), address, request_id)
+    session = services.sessions.find(session_key)
+    if session is None:
+        return Identity(None)
+    if session.account is None:
+        return Identity(Caller("admin_token", ADMIN_TOKEN, "owner", session=True))
+    return Identity(Caller("account", session.name or "", session.role, session.account, session=True))
+
+
+def _of_token(services: Services, text: str, address: str, request_id: str) -> Identity:
+    if services.token.matches(text):
+        return Identity(Caller("admin_token", ADMIN_TOKEN, "owner"))
+    token = services.tokens.find(text)
+    if token is None:
+        return Identity(None, "This is neither the admin token nor a token in force.")
+    caller = Caller("token", token.name, ROLE_OF_SCOPE[token.scope], token.id)
+    noted = services.tokens.note_use(token)
+    if not services.tokens.has_expired(token):
+        return Identity(caller)
+    if noted:  # else it was written down a moment ago
+        services.audit.record(caller.author, "use_expired_token", f"tokens/t{token.id}", address, request_id)
+    return Identity(None, f"The token {token.name!r} has expired; make a new one.")

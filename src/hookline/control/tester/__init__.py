@@ -1,0 +1,1 @@
+"""The event tester: the exact requests for one event, and what comes of sending them."""

@@ -1,0 +1,208 @@
+"""Sends one request by the sender's rules and tells more of it: the whole answer, and where the time went.
+
+The connection, its limits and what an answer means are deliver's own (``deliver.connection``, ``deliver.pool``,
+``deliver.egress``); nothing is kept alive, tried again or recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+from time import monotonic
+
+import msgspec
+
+from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
+from hookline.control.tester.request_writer import WrittenRequest
+from hookline.control.tester.shown_request import Header
+from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
+from hookline.deliver.connection import BODY_BYTES_MAX, Connection
+from hookline.deliver.egress import Guard, Resolver
+from hookline.deliver.failure import Failure
+from hookline.deliver.pool import Pool, tls_context
+from hookline.deliver.sink import Sink
+from hookline.deliver.target import Target
+from hookline.outcomes.outcome import Outcome, from_number
+from hookline.settings import Settings
+
+
+class Timings(msgspec.Struct, rename="camel"):
+    """Milliseconds of each part; null for a part that was not come to. ``wait`` is from the request to the answer's
+    first byte, ``total`` to the end of its head."""
+
+    dns: float | None = None
+    connect: float | None = None
+    tls: float | None = None
+    wait: float | None = None
+    total: float | None = None
+
+
+class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of one request. ``error`` says why there is no answer; a body is cut after 64 KB."""
+
+    url: str
+    outcome: Outcome
+    status: int | None
+    headers: Sequence[Header]
+    body: str
+    body_cut: bool
+    error: str | None
+    address: str | None
+    milliseconds: Timings
+
+
+class Trials:
+    """Sends requests one by one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._guard = Guard(settings.deliver.allow_networks)
+        self._tls = tls_context(settings.deliver.ca_file)
+        self._timeout_seconds = settings.deliver.timeout
+
+    async def send(self, written: WrittenRequest) -> TrialAnswer:
+        """Send the request; never raises for what the network or the receiver does."""
+        trial = _Trial()
+        pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedResolver(self._guard, trial), self._tls, set())
+        connection = pool.begin(written)
+        try:
+            await asyncio.wait_for(trial.ended.wait(), self._timeout_seconds)
+        except TimeoutError:
+            connection.expire()
+        finally:
+            pool.close()
+        return _answer(written, trial, connection)
+
+
+class _Trial(Sink):
+    """What is seen of one exchange; deliver's connection reports its result here."""
+
+    def __init__(self) -> None:
+        self.timings = Timings()
+        self.ended = asyncio.Event()
+        self.result = 0
+        self.failure: Failure | None = None
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        self.result, self.failure = result, failure
+
+
+class _TimedResolver(Resolver):
+    def __init__(self, guard: Guard, trial: _Trial) -> None:
+        super().__init__(guard)
+        self._trial = trial
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        began = monotonic()
+        try:
+            return await super().resolve(host, port)
+        finally:
+            self._trial.timings.dns = _since(began)
+
+
+class _TimedConnection(Connection):
+    """Keeps what deliver does not: the whole head, the body of a success, and when the first byte came."""
+
+    def __init__(self, pool: Pool, trial: _Trial) -> None:
+        super().__init__(pool)
+        self.trial = trial
+        self.head = b""
+        self.body = b""
+        self.body_cut = False
+        self._asked = 0.0
+        self._began = monotonic()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._asked = monotonic()
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        timings = self.trial.timings
+        if timings.wait is None:
+            timings.wait = _since(self._asked)
+        if not self.body and len(self.head) <= HEAD_BYTES_MAX:
+            self.head += data
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self.trial.timings.total = _since(self._began)
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        room = BODY_BYTES_MAX - len(self.body)
+        self.body += body[:room]
+        self.body_cut = self.body_cut or len(body) > room
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.trial.ended.set()
+
+    def close(self) -> None:
+        super().close()
+        self.trial.ended.set()
+
+    def _keep(self, now: float) -> None:
+        super()._keep(now)
+        self.trial.ended.set()
+
+
+class _TimedPool(Pool):
+    def __init__(
+        self, url: ReceiverUrl, trial: _Trial, resolver: Resolver, tls: ssl.SSLContext, active: set[Pool]
+    ) -> None:
+        super().__init__(url, trial, resolver, tls, active)
+        self._trial = trial
+
+    def begin(self, written: WrittenRequest) -> _TimedConnection:
+        """Send on a new connection."""
+        connection = _TimedConnection(self, self._trial)
+        self._connections.add(connection)
+        connection.begin(written, written.target, written.data, monotonic())
+        connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
+        return connection
+
+    def is_plain(self, data: bytes) -> bool:
+        """No answer is so plain that its body is of no interest."""
+        return False
+
+    async def _connect_to(self, connection: Connection, address: str) -> None:
+        connection.checked_address = address
+        loop, timings = asyncio.get_running_loop(), self._trial.timings
+        began = monotonic()
+        plain = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            plain.setblocking(False)
+            await loop.sock_connect(plain, (address, self._port))
+            timings.connect = _since(began)
+            began = monotonic()
+            host = self._host if self._tls is not None else None
+            await loop.create_connection(lambda: connection, sock=plain, ssl=self._tls, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+        finally:
+            if self._tls is not None and timings.connect is not None:
+                timings.tls = _since(began)
+
+
+def _answer(written: WrittenRequest, trial: _Trial, connection: _TimedConnection) -> TrialAnswer:
+    outcome, status = (trial.failure.outcome, trial.failure.status) if trial.failure else from_number(trial.result)
+    _, *lines = answer_head(connection.head, HEAD_BYTES_MAX).split("\r\n")
+    answered = status is not None
+    return TrialAnswer(
+        url=written.url,
+        outcome=outcome,
+        status=status,
+        headers=[Header(name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line)],
+        body=connection.body.decode("utf-8", "replace"),
+        body_cut=connection.body_cut,
+        error=trial.failure.error if trial.failure is not None and not answered else None,
+        address=connection.checked_address or None,
+        milliseconds=trial.timings,
+    )
+
+
+def _since(began: float) -> float:
+    return round((monotonic() - began) * 1000, 1)

@@ -1,0 +1,227 @@
+"""``/api/v1/users``: the people who may sign in; owners invite them, everybody looks after an own password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from litestar import Controller, Request, Response, delete, get, patch, post
+from litestar.params import FromPath, RawBody
+
+from hookline.control.audit.entry import AuditChange
+from hookline.control.call import the_call, the_caller
+from hookline.control.entity_tag import etag_of, require_match, tagged
+from hookline.control.listing import After, Limit, Listing, id_number, number_after
+from hookline.control.objects import decode_body
+from hookline.control.own_password import change_own_password
+from hookline.control.people.accounts import Account, AccountError
+from hookline.control.people.roles import Role
+from hookline.control.problem import FieldError, Problem, not_found
+from hookline.control.services import FromServices, Services
+from hookline.control.session_cookie import session_cookie
+from hookline.events.timestamps import iso
+
+STATUS_OF_ACCOUNT_ERROR = {"already_exists": 409, "last_owner": 409, "not_the_first": 409, "invalid_name": 422}
+"""``too_many``, which the connections know as well, is 422."""
+
+Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One account. ``invitedUntil``: a link is open with which its owner may choose a password."""
+
+    id: str
+    name: str
+    role: Role
+    joined: bool
+    disabled: bool
+    created_at: str
+    last_seen_at: str | None = None
+    invited_until: str | None = None
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """Whom to invite, by e-mail address or any other name, and what they may do."""
+
+    name: Text
+    role: Role = "viewer"
+
+
+class InvitedUser(msgspec.Struct, frozen=True):
+    """The account and the link with which its owner chooses a password: once, within 72 hours; shown this once."""
+
+    user: User
+    link: str
+
+
+class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a PATCH may change; either ends the account's sessions."""
+
+    role: Role | msgspec.UnsetType = msgspec.UNSET
+    disabled: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The password in force and the one that is to be."""
+
+    current: Text
+    new: Text
+
+
+class Me(msgspec.Struct, frozen=True):
+    """Who makes this call, and what they may do; ``id`` is that of the account or token, null for the admin token."""
+
+    kind: str
+    name: str
+    role: Role
+    id: str | None
+
+
+class SignedOut(msgspec.Struct, frozen=True):
+    """How many sessions were ended."""
+
+    sessions: int
+
+
+class Users(Controller):
+    """Owners look after people; what is one's own is at ``me``."""
+
+    path = "/users"
+
+    @get(needs="owner")
+    async def list_users(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[User]:
+        """Return the accounts in the order they were made."""
+        found = services.accounts.page(limit + 1, number_after(after, "u") or 0)
+        page = [user_of(account) for account in found[:limit]]
+        return Listing(page, page[-1].id if len(found) > limit else None)
+
+    @post(needs="owner", request_max_body_size=10_000)
+    async def invite_user(
+        self, services: FromServices, request: Request[Any, Any, Any], body: RawBody
+    ) -> Response[InvitedUser]:
+        """Make an account and the link with which its owner joins."""
+        wanted = decode_body(body, Invitation)
+        account, code = _refused(lambda: services.accounts.invite(wanted.name, wanted.role))
+        user = user_of(account)
+        _changed(user.id, AuditChange(f"users/{user.id}", "role", None, f"{user.role} {user.name}"))
+        headers = {"Location": f"/api/v1/users/{user.id}"}
+        return Response(InvitedUser(user, join_link(services, request, code)), status_code=201, headers=headers)
+
+    @get("/me", needs="signed_in")
+    async def get_me(self) -> Me:
+        """Return who makes this call."""
+        caller = the_caller()
+        prefix = {"account": "u", "token": "t"}.get(caller.kind, "")
+        return Me(caller.kind, caller.name, caller.role, f"{prefix}{caller.id}" if caller.id is not None else None)
+
+    @post("/me/password", needs="signed_in", status_code=200)
+    async def change_password(self, services: FromServices, body: RawBody) -> Response[SignedOut]:
+        """Change one's own password; every session ends, and this one goes on under a new key."""
+        wanted = decode_body(body, PasswordChange)
+        ended = await change_own_password(services, the_call(), wanted.current, wanted.new)
+        answer = Response(SignedOut(ended))
+        answer.cookies.append(session_cookie(services.sessions, services.sessions.open(the_caller().id)))
+        return answer
+
+    @post("/me/sign-out", needs="signed_in", status_code=200)
+    async def sign_out_everywhere(self, services: FromServices) -> SignedOut:
+        """End every session of one's own, this one too."""
+        caller = the_caller()
+        if caller.kind == "token":
+            raise Problem(409, "no_sessions", "A token has no sessions; revoke it instead.")
+        the_call().changed("sessions")
+        return SignedOut(services.sessions.close_all(caller.id))
+
+    @get("/{user_id:str}", needs="owner")
+    async def get_user(self, services: FromServices, user_id: FromPath[str]) -> Response[User]:
+        """Return one account."""
+        return _tagged(user_of(_account(services, user_id)))
+
+    @patch("/{user_id:str}", needs="owner")
+    async def patch_user(self, services: FromServices, user_id: FromPath[str], body: RawBody) -> Response[User]:
+        """Give an account another role, or disable it; its sessions end."""
+        wanted = decode_body(body, UserChange)
+        account = _account(services, user_id)
+        before = user_of(account)
+        require_match(tag_of(before))
+        role = before.role if wanted.role is msgspec.UNSET else wanted.role
+        disabled = before.disabled if wanted.disabled is msgspec.UNSET else wanted.disabled
+        after = user_of(_refused(lambda: services.accounts.change(account.id, role, disabled)))
+        if (before.role, before.disabled) != (after.role, after.disabled):
+            services.sessions.close_all(account.id)
+        fields = (("role", before.role, after.role), ("disabled", before.disabled, after.disabled))
+        _changed(before.id, *(AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]))
+        return _tagged(after)
+
+    @post("/{user_id:str}/invite", needs="owner", status_code=200)
+    async def invite_user_again(
+        self, services: FromServices, request: Request[Any, Any, Any], user_id: FromPath[str]
+    ) -> InvitedUser:
+        """Make a new link for an account, also for one whose password is forgotten; the last one is worth nothing."""
+        account = _account(services, user_id)
+        code = services.accounts.invite_again(account.id)
+        _changed(user_id)
+        return InvitedUser(user_of(_account(services, user_id)), join_link(services, request, code))
+
+    @delete("/{user_id:str}", needs="owner")
+    async def remove_user(self, services: FromServices, user_id: FromPath[str]) -> None:
+        """Take an account away; its sessions end, what it did stays on the record."""
+        account = _account(services, user_id)
+        require_match(tag_of(user_of(account)))
+        _refused(lambda: services.accounts.remove(account.id))
+        services.sessions.close_all(account.id)
+        _changed(user_id, AuditChange(f"users/{user_id}", "role", f"{account.role} {account.name}", None))
+
+
+def user_of(account: Account) -> User:
+    """The account as the API shows it."""
+    return User(
+        id=f"u{account.id}",
+        name=account.name,
+        role=account.role,
+        joined=account.joined,
+        disabled=account.disabled_at is not None,
+        created_at=iso(account.created_at),
+        last_seen_at=None if account.last_seen_at is None else iso(account.last_seen_at),
+        invited_until=None if account.invited_until is None else iso(account.invited_until),
+    )
+
+
+def join_link(services: Services, request: Request[Any, Any, Any], code: str) -> str:
+    """Where an invited person chooses a password: under the address that whoever invites uses."""
+    own = services.settings.control.public_url or f"{request.scope['scheme']}://{request.headers.get('host', '')}"
+    return f"{own.rstrip('/')}/join/{code}"
+
+
+ResultT = TypeVar("ResultT")
+
+
+def _refused(work: Callable[[], ResultT]) -> ResultT:
+    """Run a change of accounts; its refusal becomes a problem."""
+    try:
+        return work()
+    except AccountError as error:
+        errors = [FieldError("/name", str(error))] if error.code in ("already_exists", "invalid_name") else []
+        raise Problem(STATUS_OF_ACCOUNT_ERROR.get(error.code, 422), error.code, str(error), errors) from None
+
+
+def _account(services: Services, user_id: str) -> Account:
+    number = id_number(user_id, "u")
+    account = None if number is None else services.accounts.get(number)
+    if account is None:
+        raise not_found("user", user_id)
+    return account
+
+
+def _changed(user_id: str, *changes: AuditChange) -> None:
+    the_call().changed(f"users/{user_id}", *changes)
+
+
+def tag_of(user: User) -> str:
+    """Which state of an account this is; when it was last seen does not count."""
+    return etag_of((user.role, user.disabled, user.name))
+
+
+def _tagged(user: User) -> Response[User]:
+    return tagged(user, tag_of(user))

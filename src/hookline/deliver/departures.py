@@ -1,0 +1,89 @@
+"""Makes the requests of attempts and sends them: one POST to each URL, all at once (SPEC 4.1 rules 1, 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hookline.deliver.delivery import Delivery
+from hookline.deliver.failure import Failure
+from hookline.deliver.lane import Lane
+from hookline.deliver.target import Target
+from hookline.outcomes.outcome import Outcome
+from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.deliver.engine import Engine
+
+LINGERING_MAX = 64
+"""Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
+
+Burst = list[tuple[Delivery, bytes]]
+"""Requests for one target: what the pool gives back with the answer, and the bytes."""
+
+
+class Departures:
+    """The sending half of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._log = logger()
+
+    def depart(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
+        """Begin attempts of one lane. All requests are made first and then sent in one go: made together they cost
+        less, and a receiver is woken once for many, not once for each.
+        """
+        if not leaving:  # where one user's events go one after the other, perhaps nobody's turn has come
+            return
+        engine = self._engine
+        engine.flying += len(leaving)
+        if lane.rate is not None:
+            lane.rate.take(len(leaving))
+        if lane.is_sick:
+            engine.sick += len(leaving)
+            for delivery in leaving:
+                delivery.sick = True
+        events = [delivery.event for delivery in leaving]
+        lane.in_flight.update(zip([event.place for event in events], leaving, strict=True))
+        targets = lane.targets
+        if len(targets) != 1:
+            self._depart_to_several(leaving, targets)
+            return
+        try:
+            requests = targets[0].requests(events)
+        except Exception:  # noqa: BLE001 - an event that cannot be rendered must not stop the others: which is it?
+            self._depart_to_several(leaving, targets)
+        else:
+            targets[0].pool.send(targets[0], zip(leaving, requests, strict=True))
+
+    def _depart_to_several(self, leaving: Sequence[Delivery], targets: Sequence[Target]) -> None:
+        bursts: list[Burst] = [[] for _ in targets]
+        for delivery in leaving:
+            try:
+                self._ask_several(delivery, targets, bursts)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._unsendable(delivery, error)
+        for target, burst in zip(targets, bursts, strict=True):
+            if burst:
+                target.pool.send(target, burst)
+
+    def _ask_several(self, delivery: Delivery, targets: Sequence[Target], bursts: list[Burst]) -> None:
+        chosen = delivery.choose(targets)
+        fan_out = delivery.lane.options.fan_out
+        if fan_out == "any":
+            chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen
+        elif fan_out == "fallback":
+            chosen = chosen[:1]
+        requests = [(target, target.request(delivery.event)) for target in chosen]
+        delivery.targets = chosen
+        delivery.outstanding = len(chosen)
+        for target, request in requests:
+            bursts[target.index].append((delivery, request))
+
+    def _unsendable(self, delivery: Delivery, error: Exception) -> None:
+        engine = self._engine
+        self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
+        delivery.done = True
+        engine.release(delivery)
+        failure = Failure(Outcome.REJECTED, None, f"the request could not be made ({type(error).__name__})")
+        engine.failures.bury(delivery, "failed", failure, engine.clock.now_ms())

@@ -1,0 +1,177 @@
+"""What the results of requests mean: the receiving half of an engine.
+
+Nearly all are the success of a first attempt at a lane's only URL. Those of one turn are taken in one go, and what is
+the same for all of them is done once; any other is looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.failure import Failure
+from hookline.deliver.lane import Lane
+from hookline.deliver.sink import Sink, Success
+from hookline.deliver.target import Target
+from hookline.outcomes.outcome import PARTIAL
+from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entry
+from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
+from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.deliver.engine import Engine
+
+SLOW_MS = 25
+"""A receiver that answers within this is not helped by more requests at once."""
+
+
+class Results(Sink):
+    """Takes the results of an engine's requests; the tokens are deliveries."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._log = logger()
+
+    def succeeded(self, successes: Iterable[Success]) -> None:
+        """Take the successes of one turn, and go on with the lanes that they made room in."""
+        engine = self._engine
+        now_ms = engine.clock.now_ms()
+        durations_ms, latencies_ms = engine.durations_ms, engine.latencies_ms
+        entries: list[bytes] = []
+        lanes: dict[Lane, None] = {}
+        others: list[Success] = []
+        last: Lane | None = None
+        steady = False
+        for token, target, status, milliseconds in successes:
+            delivery: Delivery = token  # type: ignore[assignment]
+            lane = delivery.lane
+            if not delivery.usual or lane.order is not None:
+                others.append((token, target, status, milliseconds))
+                continue
+            if CRASH_POINTS_ARMED:
+                crash_point("deliver.answered_before_mark")
+            if lane is not last:
+                lanes[lane] = None
+                last, steady, in_flight = lane, lane.breaker.steady, lane.in_flight
+            if not (steady and 0 <= milliseconds <= SLOW_MS):
+                milliseconds = min(max(0, milliseconds), MILLISECONDS_MAX)
+                self._note_success(lane, milliseconds)
+            event = delivery.event
+            place = event.place
+            entries.append(pack_entry(place, now_ms - milliseconds, target.tag, status, milliseconds))
+            durations_ms.append(milliseconds)
+            latencies_ms.append(now_ms - event.record.received_at)
+            del in_flight[place]
+        engine.ring.add_packed(b"".join(entries))
+        engine.flying -= len(entries)
+        super().succeeded(others)
+        for lane in lanes:
+            if lane.queue and not lane.ready:
+                engine.go_on(lane)
+        engine.feed_starved(len(entries))
+        engine.turn()
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take the result of one request."""
+        delivery: Delivery = token  # type: ignore[assignment]
+        engine = self._engine
+        outstanding = delivery.outstanding = delivery.outstanding - 1
+        if failure is not None:
+            self._failed(delivery, target, result, milliseconds, failure)
+            return
+        if delivery.done:
+            target.lingering -= 1
+            return
+        now_ms = engine.clock.now_ms()
+        lane, place = delivery.lane, delivery.event.place
+        if CRASH_POINTS_ARMED:
+            crash_point("deliver.answered_before_mark")
+        if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
+            return
+        engine.ring.add(place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
+        engine.durations_ms.append(milliseconds)
+        engine.latencies_ms.append(now_ms - delivery.event.record.received_at)
+        if outstanding or delivery.failures or delivery.from_row:
+            delivery.done = True
+            self._finish_uncommon_success(delivery, target)
+        engine.release(delivery)
+        if lane.order is not None:
+            engine.next_of_user(lane, place)
+        if milliseconds > SLOW_MS or not lane.breaker.steady:
+            self._note_success(lane, milliseconds)
+        if lane.queue and not lane.ready:
+            engine.go_on(lane)
+        engine.feed_starved(1)
+
+    def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
+        """Whether with this success every URL has accepted (fan-out ``all``); if not, what follows is done here."""
+        refused_before = delivery.urls > ALL_URLS
+        if not (delivery.outstanding or delivery.failures or refused_before):
+            return True
+        place, duration = delivery.event.place, min(milliseconds, MILLISECONDS_MAX)
+        self._engine.ring.add(place, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
+        delivery.accepted = True
+        self._note_success(delivery.lane, milliseconds)
+        if not delivery.outstanding:
+            self._end_failed(delivery, now_ms)
+        return False
+
+    def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
+        now_ms = self._engine.clock.now_ms()
+        self._engine.failures.count(delivery.lane, failure)
+        failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
+        if delivery.done:
+            target.lingering -= 1
+            self._note_try(delivery, failed)
+            return
+        delivery.failures = [*(delivery.failures or ()), failed]
+        if not delivery.outstanding and not self._fell_back(delivery):
+            self._end_failed(delivery, now_ms)
+
+    def _fell_back(self, delivery: Delivery) -> bool:
+        """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none, or not now."""
+        lane = delivery.lane
+        if lane.options.fan_out != "fallback" or self._engine.stopping or lane.paused or lane.closed:
+            return False
+        for target in delivery.not_failed():
+            delivery.outstanding = 1
+            target.pool.send(target, [(delivery, target.request(delivery.event))])
+            return True
+        return False
+
+    def _end_failed(self, delivery: Delivery, now_ms: int) -> None:
+        """Every URL has been asked, and not as many have accepted as should."""
+        lane = delivery.lane
+        self._engine.release(delivery)
+        self._engine.failures.decide(delivery, delivery.failures or [], now_ms)
+        if lane.queue and not lane.ready:
+            self._engine.go_on(lane)
+        self._engine.feed_starved(1)
+
+    def _finish_uncommon_success(self, delivery: Delivery, winner: Target) -> None:
+        for target in delivery.targets if delivery.outstanding else ():
+            if target is not winner and not delivery.has_failed(target):
+                target.lingering += 1
+        for failed in delivery.failures or ():
+            self._note_try(delivery, failed)
+        if delivery.from_row:
+            self._engine.failures.settle_row(delivery)
+            if delivery.attempt > 1:
+                self._engine.tallies.of(delivery.lane.number).recovered += 1
+
+    def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
+        """A failure that did not decide the delivery goes into the block of results, not into a row."""
+        milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
+        self._engine.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
+
+    def _note_success(self, lane: Lane, milliseconds: int) -> None:
+        lane.gone = False
+        was_probing = lane in self._engine.probing
+        was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
+        if was_probing:
+            self._engine.probing.discard(lane)
+            lane.probes = 0
+            if was_open:
+                self._log.info("destination_recovered", destination=lane.destination.id)
+            self._engine.on_recovered(lane)

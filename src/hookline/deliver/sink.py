@@ -1,0 +1,26 @@
+"""Who is told the results of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from hookline.deliver.failure import Failure
+
+if TYPE_CHECKING:
+    from hookline.deliver.target import Target
+
+Success = tuple[object, "Target", int, int]
+"""Token, target, status and milliseconds of a request that was answered 2xx."""
+
+
+class Sink(Protocol):
+    """Who is told the result of a request; ``token`` is what it gave when sending."""
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
+
+    def succeeded(self, successes: Iterable[Success]) -> None:
+        """Take the successes of one turn."""
+        for token, target, status, milliseconds in successes:
+            self.answered(token, target, status, milliseconds, None)

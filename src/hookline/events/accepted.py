@@ -1,0 +1,25 @@
+"""What the events package needs to know of an accepted event."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Accepted(Protocol):
+    """What is needed of an accepted event; a journal record has it."""
+
+    @property
+    def type(self) -> str:
+        """The message type."""
+
+    @property
+    def timestamp(self) -> str:
+        """The final timestamp."""
+
+    @property
+    def body(self) -> bytes:
+        """The caller's JSON object."""
+
+    @property
+    def envelope(self) -> bytes | None:
+        """The JSON object of the batch, whose ``context`` lies under the event's own."""

@@ -1,0 +1,142 @@
+"""The canonical bodies of ordinary calls, as nearly all are: many are decoded and encoded in one go.
+
+Such a call becomes the body as it is, in the fixed order of its fields, behind version and type and with our timestamp.
+Its context, which an SDK sends with many events, is kept in canonical form. Whatever needs a second look (something to
+move, to merge, to make a string of, numbers that msgspec writes in another way) is left to ``body``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from hookline.events import canonical
+from hookline.events.accepted import Accepted
+
+BODY_VERSION = 1
+"""The value of ``version`` in every body but ``delete`` (SPEC section 9)."""
+
+TOGETHER_BYTES_MAX = 256 * 1024
+"""Calls longer than this in all are taken one by one: the memory is needed twice."""
+
+CONTEXTS_KEPT = 1_024
+CONTEXT_BYTES_KEPT = 2 * 1024
+"""Contexts kept in canonical form, and the size up to which one is kept."""
+
+
+Name = Annotated[str, msgspec.Meta(min_length=1)] | None
+"""A string as it is sent; one that is empty or no string is for the other way."""
+
+
+class _Call(msgspec.Struct, gc=False, omit_defaults=True):
+    """A caller's object that becomes the body as it is, behind version and type, with our timestamp; see ``body``."""
+
+    userId: Name = None
+    anonymousId: Name = None
+    timestamp: Any = None
+    event: Name = None
+    name: Name = None
+    category: Name = None
+    groupId: Name = None
+    previousId: Name = None
+    properties: dict[str, Any] | None = None
+    traits: dict[str, Any] | None = None
+    context: Raw | UnsetType = UNSET
+
+
+def render_ordinary(records: Sequence[Accepted]) -> list[bytes | None]:
+    """Return the canonical body of each call, None for one that is not ordinary."""
+    if not records:
+        return []
+    calls = _decode_together(records)
+    if calls is None:
+        # One of them is for ``body``, which does not take the others along.
+        return [None] if len(records) == 1 else [render_ordinary((record,))[0] for record in records]
+    ends = _ends(records, calls)
+    lines = _encode_lines(calls)
+    if canonical.is_canonical(lines):
+        # Without its braces a line is what lies between a body's beginning and its context. Strings have no line ends.
+        rendered = zip(records, lines[1:-2].split(b"}\n{"), ends, strict=True)
+        return [end and _join((_BEGINNINGS[record.type], content, end)) for record, content, end in rendered]
+    if len(records) == 1:
+        return [None]
+    return [render_ordinary((record,))[0] for record in records]
+
+
+def _decode_together(records: Sequence[Accepted]) -> list[_Call] | None:
+    """The calls' fields; None when one of the calls is not ordinary, or they are too long for one go."""
+    if [record for record in records if record.envelope is not None or record.type not in _BEGINNINGS]:
+        return None
+    written = [record.body for record in records]
+    if len(written) > 1 and sum(map(len, written)) > TOGETHER_BYTES_MAX:
+        return None
+    written[0] = b"[" + written[0]
+    written[-1] += b"]"
+    try:
+        calls = _decode_list(b",".join(written))
+    except (ValueError, RecursionError):
+        return None
+    return calls if len(calls) == len(written) else None
+
+
+def _ends(records: Sequence[Accepted], calls: Sequence[_Call]) -> list[bytes | None]:
+    """Make the calls' fields those of the bodies, but for the context; return the bodies' ends, from the context on.
+
+    None when something has to be looked for, or stands elsewhere in the body.
+    """
+    ends: list[bytes | None] = []
+    end, last = b"}", None
+    for record, call in zip(records, calls, strict=True):
+        context = call.context
+        if context is UNSET:
+            end, last = b"}", None
+        else:
+            call.context = UNSET
+            if context != last:  # as within a batch it often is
+                end, last = _context_ends.get(bytes(context)) or _context_end(context), context
+        call.timestamp = record.timestamp
+        kind = record.type
+        if kind == "track":
+            if call.properties is None:
+                call.properties = _EMPTY
+            ends.append(end if call.previousId is None else None)
+        else:
+            ends.append(end if call.previousId is None and _has_its_fields(call, kind) else None)
+    return ends
+
+
+def _has_its_fields(call: _Call, kind: str) -> bool:
+    """Put ``{}`` for what a body of its type always has; False when that, or another name, has to be looked for."""
+    if kind == "page":
+        if not call.properties:
+            call.properties = _EMPTY
+            return call.traits is None
+        return True
+    if kind == "group" and call.traits is None:
+        call.traits = _EMPTY
+    return kind in ("screen", "group") or (kind == "identify" and call.traits is not None)
+
+
+def _context_end(raw: Raw) -> bytes:
+    """The end of a body from its context on, remembered: an SDK sends the same context with many events."""
+    written = bytes(raw)
+    end = b',"context":%b}' % canonical.canonicalize(written) if written[0] == ord("{") else b"}"
+    if len(written) <= CONTEXT_BYTES_KEPT:
+        if len(_context_ends) >= CONTEXTS_KEPT:
+            _context_ends.clear()
+        _context_ends[written] = end
+    return end
+
+
+_EMPTY: dict[str, Any] = {}
+_join = b"".join
+_encode_lines = msgspec.json.Encoder().encode_lines
+_decode_list = msgspec.json.Decoder(list[_Call], float_hook=canonical.known_float).decode
+_context_ends: dict[bytes, bytes] = {}
+_BEGINNINGS = {
+    kind: b'{"version":%d,"type":"%b",' % (BODY_VERSION, kind.encode())
+    for kind in ("track", "page", "screen", "identify", "group")
+}

@@ -1,0 +1,1 @@
+"""What control works out from what others write down: time series and the schemas of sources (``insights.db``)."""

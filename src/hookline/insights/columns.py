@@ -1,0 +1,30 @@
+"""The columns of the time series, and how a row is added to one that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hookline.telemetry.metrics import DURATION_BUCKETS_MS
+
+BUCKETS = len(DURATION_BUCKETS_MS) + 1
+RESPONSE = tuple(f"response_{index}" for index in range(BUCKETS))
+LATENCY = tuple(f"latency_{index}" for index in range(BUCKETS))
+GAUGES = frozenset({"waiting", "lag"})
+"""Of these a longer stretch shows the highest value; everything else adds up."""
+
+DELIVER_TOTALS = ("delivered", "failures", "retries", "given_up", "waiting", "lag")
+COLLECT_TOTALS = ("accepted", "rejected")
+DESTINATION = ("delivered", "attempted", "failures", "retries", "given_up", "filtered", "waiting")
+SOURCE = ("events", "filtered")
+
+
+def adding(table: str, key: Sequence[str], columns: Sequence[str]) -> str:
+    """The statement that adds the values of a row, given after its key; unknown values leave what is known."""
+    names = ", ".join((*key, *columns))
+    marks = ", ".join("?" * (len(key) + len(columns)))
+    sums = ", ".join(f"{name} = coalesce({_joined(name)}, {name}, excluded.{name})" for name in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
+
+
+def _joined(name: str) -> str:
+    return f"max({name}, excluded.{name})" if name in GAUGES else f"{name} + excluded.{name}"

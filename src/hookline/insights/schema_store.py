@@ -1,0 +1,112 @@
+"""The schemas of sources in ``insights.db``, with the places in the journal up to which they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.database.open import open_insights
+from hookline.database.sqlite import Connection
+from hookline.insights.distinct import Distinct
+from hookline.insights.schema import NameSchema, Properties
+
+_COLUMNS = "type, name, count, first_seen, last_seen, examined, properties"
+
+
+class Name(NamedTuple):
+    """What schemas are kept by; both empty for what came after a source had as many names as are kept."""
+
+    type: str
+    name: str
+
+
+OTHERS = Name("", "")
+
+
+class SchemaPlace(NamedTuple):
+    """The next offset of a partition to read, and how many events had gone before they were read."""
+
+    next_offset: int
+    missed: int = 0
+
+
+class _Kept(msgspec.Struct):
+    properties: Properties = {}
+    left_out: bool = False
+
+
+_kept = msgspec.json.Decoder(_Kept).decode
+
+
+class SchemaStore:
+    """The one writer of the schemas; used from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_insights(path)
+
+    def places(self) -> dict[int, SchemaPlace]:
+        """The saved places."""
+        rows = self._connection.execute("SELECT partition, next_offset, missed FROM schema_places")
+        return {partition: SchemaPlace(next_offset, missed) for partition, next_offset, missed in rows}
+
+    def names(self, source: str) -> dict[Name, NameSchema]:
+        """Everything known of a source."""
+        return read_names(self._connection, source)
+
+    def users(self, month: str, source: str) -> Distinct:
+        """The users of a source in a month."""
+        query = "SELECT registers FROM tracked_users WHERE month = ? AND source = ?"
+        row = self._connection.execute(query, (month, source)).fetchone()
+        return Distinct(row[0] if row else b"")
+
+    def save(
+        self,
+        names: Iterable[tuple[str, Name, NameSchema]],
+        users: Mapping[tuple[str, str], Distinct],
+        places: Mapping[int, SchemaPlace],
+    ) -> None:
+        """Replace what has changed, in one transaction with the places."""
+        rows = [
+            (source, *name, s.count, s.first_seen, s.last_seen, s.examined, _json(s.properties, s.left_out))
+            for source, name, s in names
+        ]
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                f"INSERT OR REPLACE INTO schema_names (source, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO tracked_users (month, source, registers) VALUES (?, ?, ?)",
+                [(*key, bytes(each.registers)) for key, each in users.items()],
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO schema_places (partition, next_offset, missed) VALUES (?, ?, ?)",
+                [(partition, *place) for partition, place in places.items()],
+            )
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._connection.close()
+
+
+def read_names(connection: Connection, source: str) -> dict[Name, NameSchema]:
+    """Everything known of a source, by type and name."""
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM schema_names WHERE source = ? ORDER BY type, name", (source,))
+    found: dict[Name, NameSchema] = {}
+    for type, name, count, first_seen, last_seen, examined, text in rows:
+        kept = _kept(text)
+        found[Name(type, name)] = NameSchema(count, first_seen, last_seen, examined, kept.properties, kept.left_out)
+    return found
+
+
+def _json(properties: Properties, left_out: bool) -> str:
+    return msgspec.json.encode(_Kept(properties, left_out)).decode()

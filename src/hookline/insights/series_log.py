@@ -1,0 +1,175 @@
+"""Reads the time series; the writer is ``series_store``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hookline.database.read_only import ReadOnly
+from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
+from hookline.insights.percentile import percentile
+from hookline.insights.resolutions import DAY, SPANS, Range, first_of
+
+USAGE_ROWS_MAX = 100_000
+TOTALS = (*COLLECT_TOTALS, *DELIVER_TOTALS)
+Values = dict[str, list[float | None]]
+
+
+class Series(NamedTuple):
+    """Named rows of values, one for each of ``times``; None where nobody looked."""
+
+    resolution: int
+    times: list[int]
+    values: Values
+
+
+class Sums(NamedTuple):
+    """What a destination came to over a range."""
+
+    counts: dict[str, int]
+    response: list[int]
+
+
+class Failing(NamedTuple):
+    """A destination with failures, over a range."""
+
+    destination: str
+    failures: int
+    given_up: int
+    delivered: int
+
+
+class DestinationUsage(NamedTuple):
+    """What a destination came to in one period, a day or a month (UTC)."""
+
+    period: str
+    destination: str
+    delivered: int
+    filtered: int
+    failures: int
+    given_up: int
+
+
+class SeriesLog:
+    """Safe to share between threads; before the first slot everything is empty."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = ReadOnly(path)
+        self._lock = threading.Lock()
+
+    def totals(self, range: Range, now_seconds: int) -> Series:
+        """The series over all destinations."""
+        rows, times = self._moments(range, now_seconds, (*TOTALS, *RESPONSE, *LATENCY))
+        values: Values = {name: [] for name in TOTALS}
+        values |= {f"{what}_p{share}": [] for what in ("response", "latency") for share in (50, 95)}
+        for row in (rows.get(at) for at in times):
+            for index, name in enumerate(TOTALS):
+                values[name].append(None if row is None else row[index])
+            counts = row[len(TOTALS) :] if row is not None else ()
+            _add_percentiles(values, "response", counts[: len(RESPONSE)])
+            _add_percentiles(values, "latency", counts[len(RESPONSE) :])
+        return Series(SPANS[range].resolution, times, values)
+
+    def of_destination(self, destination: str, range: Range, now_seconds: int) -> Series:
+        """The series of one destination: 0 where deliver reported and had nothing to say of it."""
+        observed, times = self._moments(range, now_seconds, ("delivered",))
+        resolution = SPANS[range].resolution
+        columns = ", ".join((*DESTINATION, *RESPONSE))
+        marks = ",".join("?" * len(times))
+        found = {
+            row[0]: row[1:]
+            for row in self._rows(
+                f"SELECT at, {columns} FROM destination_series"
+                f" WHERE resolution = ? AND at IN ({marks}) AND destination = ?",
+                (resolution, *times, destination),
+            )
+        }
+        values: Values = {name: [] for name in DESTINATION}
+        values |= {f"response_p{share}": [] for share in (50, 95)}
+        for at in times:
+            row = found.get(at)
+            seen = at in observed and observed[at][0] is not None
+            for index, name in enumerate(DESTINATION):
+                values[name].append((row[index] or 0) if row is not None else 0 if seen else None)
+            _add_percentiles(values, "response", row[len(DESTINATION) :] if row is not None else ())
+        return Series(resolution, times, values)
+
+    def sums(self, destination: str, range: Range, now_seconds: int) -> Sums:
+        """What one destination came to over the range."""
+        span = SPANS[range]
+        first = first_of(now_seconds, span.seconds, span.resolution)
+        times = list(_steps(first, now_seconds + span.resolution, span.resolution))
+        columns = ", ".join(f"coalesce(sum({name}), 0)" for name in (*DESTINATION, *RESPONSE))
+        rows = self._rows(
+            f"SELECT {columns} FROM destination_series WHERE resolution = ? AND at IN ({','.join('?' * len(times))})"
+            " AND destination = ?",
+            (span.resolution, *times, destination),
+        )
+        row = rows[0] if rows else (0,) * (len(DESTINATION) + len(RESPONSE))
+        counts = dict(zip(DESTINATION, row[: len(DESTINATION)], strict=True))
+        return Sums(counts, list(row[len(DESTINATION) :]))
+
+    def accepted(self, sources: Sequence[str], range: Range, now_seconds: int) -> int:
+        """How many events some sources sent over the range."""
+        span = SPANS[range]
+        marks = ",".join("?" * len(sources))
+        rows = self._rows(
+            "SELECT coalesce(sum(events), 0) FROM source_series WHERE resolution = ? AND at >= ?"
+            f" AND source IN ({marks})",
+            (span.resolution, first_of(now_seconds, span.seconds, span.resolution), *sources),
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def top_failing(self, range: Range, now_seconds: int, limit: int) -> list[Failing]:
+        """The destinations with most failed requests over about the range."""
+        span = SPANS[range]
+        rows = self._rows(
+            "SELECT destination, sum(failures) AS failed, coalesce(sum(given_up), 0), coalesce(sum(delivered), 0)"
+            " FROM destination_series WHERE resolution = ? AND at >= ? GROUP BY destination HAVING failed > 0"
+            " ORDER BY failed DESC, destination LIMIT ?",
+            (span.coarse, first_of(now_seconds, span.seconds, span.coarse), limit),
+        )
+        return [Failing(*row) for row in rows]
+
+    def usage(self, first_day: int, last_day: int, by_month: bool) -> list[DestinationUsage]:
+        """The sums of each destination by period, newest period first; days by their first second, both included."""
+        period = "%Y-%m" if by_month else "%Y-%m-%d"
+        rows = self._rows(
+            "SELECT strftime(?, at, 'unixepoch') AS period, destination, coalesce(sum(delivered), 0),"
+            " coalesce(sum(filtered), 0), coalesce(sum(failures), 0), max(0, coalesce(sum(given_up), 0))"
+            " FROM destination_series WHERE resolution = ? AND at >= ? AND at <= ?"
+            " GROUP BY period, destination ORDER BY period DESC, destination LIMIT ?",
+            (period, DAY, first_day, last_day, USAGE_ROWS_MAX),
+        )
+        return [DestinationUsage(*row) for row in rows]
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        with self._lock:
+            self._database.close()
+
+    def _moments(self, range: Range, now_seconds: int, columns: Sequence[str]) -> tuple[dict[int, Any], list[int]]:
+        """The rows of the totals by time, and all times of the range that are over."""
+        span = SPANS[range]
+        first = first_of(now_seconds, span.seconds, span.resolution)
+        rows = self._rows(
+            f"SELECT at, {', '.join(columns)} FROM total_series WHERE resolution = ? AND at >= ?",
+            (span.resolution, first),
+        )
+        return {row[0]: row[1:] for row in rows}, list(_steps(first, now_seconds, span.resolution))
+
+    def _rows(self, query: str, values: Sequence[object]) -> list[Any]:
+        with self._lock:
+            connection = self._database.open()
+            return [] if connection is None else connection.execute(query, values).fetchall()
+
+
+def _steps(first: int, now_seconds: int, resolution: int) -> range:
+    return range(first, now_seconds // resolution * resolution, resolution)
+
+
+def _add_percentiles(values: Values, what: str, counts: Sequence[int | None]) -> None:
+    for share in (50, 95):
+        values[f"{what}_p{share}"].append(percentile(counts, share / 100))

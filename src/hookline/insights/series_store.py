@@ -1,0 +1,114 @@
+"""Writes the time series: one row per slot and thing, added to a row of every resolution at once.
+
+So nothing has to be rolled up later, a restart finds nothing half rolled up, and rows only have to be dropped when they
+are old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hookline.database.open import open_insights
+from hookline.insights.columns import (
+    COLLECT_TOTALS,
+    DELIVER_TOTALS,
+    DESTINATION,
+    LATENCY,
+    RESPONSE,
+    SOURCE,
+    adding,
+)
+from hookline.insights.resolutions import RESOLUTIONS
+from hookline.telemetry.slots import DestinationSlot, Slot
+
+TABLES = ("total_series", "destination_series", "source_series")
+
+_KEY = ("resolution", "at")
+_ADD_TOTAL = adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
+_ADD_ACCEPTED = adding("total_series", _KEY, COLLECT_TOTALS)
+_ADD_DESTINATION = adding("destination_series", (*_KEY, "destination"), (*DESTINATION, *RESPONSE))
+_ADD_SOURCE = adding("source_series", (*_KEY, "source"), SOURCE)
+
+
+class SeriesStore:
+    """The one writer of the series in ``insights.db``; used from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_insights(path)
+
+    def last_slot(self) -> int:
+        """The newest slot of deliver that is in the series; 0 before the first."""
+        row = self._connection.execute("SELECT last_slot FROM series_place").fetchone()
+        return int(row[0]) if row else 0
+
+    def add_slots(self, slots: Sequence[Slot]) -> None:
+        """Add slots of deliver, in one transaction with the place up to which they are in."""
+        if not slots:
+            return
+        with_totals = [(*key, *_total(slot)) for slot in slots for key in _keys(slot.at)]
+        destinations = [
+            (*key, id, *_destination(counts))
+            for slot in slots
+            for key in _keys(slot.at)
+            for id, counts in slot.destinations.items()
+        ]
+        sources = [
+            (*key, id, counts.events, counts.filtered)
+            for slot in slots
+            for key in _keys(slot.at)
+            for id, counts in slot.sources.items()
+        ]
+        self._write(
+            (_ADD_TOTAL, with_totals),
+            (_ADD_DESTINATION, destinations),
+            (_ADD_SOURCE, sources),
+            ("INSERT OR REPLACE INTO series_place VALUES (1, ?)", [(max(slot.at for slot in slots),)]),
+        )
+
+    def add_accepted(self, at: int, accepted: int, rejected: int) -> None:
+        """Add what collect took and refused in the slot that begins at ``at``."""
+        self._write((_ADD_ACCEPTED, [(*key, accepted, rejected) for key in _keys(at)]))
+
+    def drop_old(self, now_seconds: int) -> None:
+        """Drop what is older than it is kept."""
+        for resolution, kept_seconds in RESOLUTIONS.items():
+            bound = (resolution, now_seconds - kept_seconds)
+            self._write(*((f"DELETE FROM {table} WHERE resolution = ? AND at < ?", [bound]) for table in TABLES))
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._connection.close()
+
+    def _write(self, *work: tuple[str, Iterable[Sequence[object]]]) -> None:
+        cursor = self._connection.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            for statement, rows in work:
+                cursor.executemany(statement, rows)
+            cursor.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+
+
+def _keys(at: int) -> Iterator[tuple[int, int]]:
+    for resolution in RESOLUTIONS:
+        yield resolution, at // resolution * resolution
+
+
+def _total(slot: Slot) -> tuple[int | None, ...]:
+    counts = (slot.delivered, slot.failures, slot.retries, slot.given_up, slot.waiting, slot.lag)
+    return (*counts, *_buckets(slot.response), *_buckets(slot.latency))
+
+
+def _destination(counts: DestinationSlot) -> tuple[int | None, ...]:
+    kept = (counts.filtered, counts.waiting)
+    tried = (counts.delivered, counts.attempted, counts.failures, counts.retries, counts.given_up)
+    return (*tried, *kept, *_buckets(counts.response))
+
+
+def _buckets(counts: Sequence[int]) -> tuple[int | None, ...]:
+    """All of a histogram's counts; an empty one is not written out, which costs less room."""
+    return tuple(counts) if len(counts) == len(RESPONSE) else (None,) * len(RESPONSE)

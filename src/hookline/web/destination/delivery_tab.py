@@ -1,0 +1,112 @@
+"""The delivery of a destination over a range: the way of its events, times, and what failed by cause."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hookline.connections.model import Destination
+from hookline.connections.state import Stored
+from hookline.control.failure_causes import FailureCause
+from hookline.control.services import Services
+from hookline.insights.percentile import percentile
+from hookline.insights.resolutions import SPANS, Range
+from hookline.insights.series_log import Series, Sums
+from hookline.web.chart_view import ChartView, Line, Values, chart
+from hookline.web.destination.flow import Flow, flows
+from hookline.web.rendering import amount, number
+from hookline.web.way import Station
+
+RANGE: Range = "1h"
+
+
+class DeliveryTab(NamedTuple):
+    """The whole tab."""
+
+    range: Range
+    stations: Sequence[Station]
+    percentiles: Sequence[tuple[str, str]]
+    charts: Sequence[ChartView]
+    errors: Sequence[FailureCause]
+    errors_complete: bool
+
+
+async def delivery_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> DeliveryTab:
+    """The tab, for the range asked for."""
+    asked = query.get("range", RANGE)
+    range: Range = asked if asked in SPANS else RANGE  # type: ignore[assignment]  # its keys are the ranges
+    return await asyncio.to_thread(_read, services, stored.object, range)
+
+
+def _read(services: Services, destination: Destination, range: Range) -> DeliveryTab:
+    now = int(time.time())
+    sums = services.series.sums(destination.id, range, now)
+    causes = services.causes.of(destination.id, (now - SPANS[range].seconds) * 1000)
+    accepted = services.series.accepted(destination.sources, range, now)
+    flow = flows(services.settings.data_path).get(destination.id, Flow())
+    return DeliveryTab(
+        range=range,
+        stations=_stations(accepted, sums, flow),
+        percentiles=_percentiles(sums),
+        charts=_charts(services.series.of_destination(destination.id, range, now)),
+        errors=causes.causes,
+        errors_complete=causes.complete,
+    )
+
+
+def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
+    counts = sums.counts
+    filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
+    given_up, failures = max(0, counts["given_up"]), counts["failures"]
+    ending = "dead" if given_up else "warn" if failures and not delivered else "good" if delivered else "off"
+    return [
+        Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
+        Station(
+            "Not filtered",
+            number(max(0, accepted - filtered)),
+            f"{number(filtered)} filtered" if filtered else "no filter stopped any",
+            "good" if accepted else "off",
+        ),
+        Station(
+            "Tried",
+            number(attempted),
+            f"{number(flow.waiting)} wait" if flow.waiting else "nothing waits",
+            "wait" if flow.waiting else "good" if attempted else "off",
+        ),
+        Station(
+            "Delivered",
+            number(delivered),
+            f"{number(given_up)} given up" if given_up else f"{number(failures)} failed requests",
+            ending,
+        ),
+    ]
+
+
+def _percentiles(sums: Sums) -> list[tuple[str, str]]:
+    found = ((f"p{share}", percentile(sums.response, share / 100)) for share in (50, 95, 99))
+    return [(name, f"{amount(value)} ms") for name, value in found if value is not None]
+
+
+def _charts(series: Series) -> list[ChartView]:
+    values = series.values
+
+    def per_second(name: str) -> Values:
+        return [None if each is None else each / series.resolution for each in values[name]]
+
+    rates = [
+        (Line("delivered", "good"), per_second("delivered")),
+        (Line("failed requests", "dead"), per_second("failures")),
+    ]
+    times = [
+        (Line("half within", "accent"), values["response_p50"]),
+        (Line("95 % within", "warn"), values["response_p95"]),
+    ]
+    return [
+        chart("rates", "Delivered and failed", "per second", series.times, rates),
+        chart(
+            "waiting", "Waiting, at most", "events", series.times, [(Line("waiting", "wait"), values["waiting"])], max
+        ),
+        chart("times", "Time of a successful request", "ms", series.times, times, max),
+    ]

@@ -1,0 +1,74 @@
+"""What the list of destinations shows: fifty at a time, searched and filtered by state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hookline.connections.model import Destination
+from hookline.connections.state import Stored
+from hookline.control.conditions.finding import BREAKER_OPEN
+from hookline.control.services import Services
+from hookline.web.address import destination_href
+from hookline.web.connection_views import DestinationView, destination_views
+from hookline.web.destination.flow import Flow, flows
+from hookline.web.object_list import object_page
+
+PATH = "/destinations"
+STATES = (("failing", "failing"), ("paused", "paused"), ("healthy", "healthy"), ("off", "off"))
+
+
+class DestinationRow(NamedTuple):
+    """One destination of the list."""
+
+    view: DestinationView
+    href: str
+    flow: Flow
+
+
+class DestinationList(NamedTuple):
+    """One page of the list; ``first`` and ``after`` are addresses, or empty."""
+
+    rows: Sequence[DestinationRow]
+    asked: Mapping[str, str]
+    states: Sequence[tuple[str, str]]
+    total: int
+    matched: int
+    first: str
+    after: str
+
+
+def destination_list(services: Services, search: str, state: str, after: str) -> DestinationList:
+    """The destinations that match, by id; states are taken from what deliver reports, so that no row is read twice."""
+    every, failing = services.store.destinations(), _failing(services)
+    wanted = every if not state else [stored for stored in every if _state(stored, failing) == state]
+    page = object_page(PATH, wanted, search, after, state=state)
+    flowing = flows(services.settings.data_path)
+    return DestinationList(
+        rows=[
+            DestinationRow(view, destination_href(view.id), flowing.get(view.id, Flow()))
+            for view in destination_views(services, page.rows)
+        ],
+        asked={"search": search, "state": state},
+        states=STATES,
+        total=len(every),
+        matched=page.matching,
+        first=page.first_href,
+        after=page.after_href,
+    )
+
+
+def _failing(services: Services) -> set[str]:
+    deliver = services.metrics.reports().get("deliver")
+    if deliver is None:
+        return set()
+    counts = (deliver.by_label(BREAKER_OPEN), deliver.by_label("hookline_deliver_retry_rows"))
+    return {id for each in counts for id, value in each.items() if value}
+
+
+def _state(stored: Stored[Destination], failing: set[str]) -> str:
+    if not stored.object.enabled or stored.lane is None:
+        return "off"
+    if stored.lane.paused is not None:
+        return "paused"
+    return "failing" if stored.object.id in failing else "healthy"

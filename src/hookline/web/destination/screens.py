@@ -1,0 +1,95 @@
+"""``/destinations``, ``/destinations/new`` and ``/destinations/{id}/{tab}``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from litestar import Request, Response, get
+from litestar.params import FromPath
+
+from hookline.connections.model import WEBHOOKS_MAX, DeliveryOptions, Destination
+from hookline.connections.state import Stored
+from hookline.control.services import FromServices, Services
+from hookline.web.destination.attempts_tab import attempts_tab
+from hookline.web.destination.delivery_tab import delivery_tab
+from hookline.web.destination.filters_tab import filters_tab
+from hookline.web.destination.head import destination_head
+from hookline.web.destination.letters_tab import letters_tab
+from hookline.web.destination.list_page import destination_list
+from hookline.web.destination.notices_tab import notices_tab
+from hookline.web.destination.replay_tab import replay_tab
+from hookline.web.destination.settings_tab import FAN_OUTS, ORDERS, Url, settings_tab, source_choices
+from hookline.web.destination.tester_tab import tester_tab
+from hookline.web.screen import query_of, screen, unknown
+
+FIRST_TAB = "delivery"
+
+Query = Mapping[str, str]
+Tab = Callable[[Services, Stored[Destination], Query], Awaitable[object]]
+
+
+async def _settings(services: Services, stored: Stored[Destination], _: Query) -> object:
+    return settings_tab(services, stored.object)
+
+
+TABS: dict[str, Tab] = {
+    "attempts": attempts_tab,
+    "delivery": delivery_tab,
+    "dead-letters": letters_tab,
+    "filters": filters_tab,
+    "tester": tester_tab,
+    "replay": replay_tab,
+    "settings": _settings,
+    "notices": notices_tab,
+}
+
+
+class NewDestination(NamedTuple):
+    """An empty form."""
+
+    urls: list[Url]
+    sources: list[tuple[str, str, bool]]
+    fan_outs: tuple[tuple[str, str], ...]
+    orders: tuple[tuple[str, str], ...]
+    delivery: DeliveryOptions
+
+
+@get("/destinations", needs="viewer")
+async def show_destinations(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the list."""
+    asked = query_of(request)
+    view = destination_list(services, asked.get("search", ""), asked.get("state", ""), asked.get("after", ""))
+    return screen(request, "destinations.html", "destinations", view=view)
+
+
+@get("/destinations/new", needs="editor")
+async def show_new_destination(request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
+    """Show the form that makes one."""
+    urls = [Url("", "")] * WEBHOOKS_MAX
+    view = NewDestination(urls, source_choices(services, ()), FAN_OUTS, ORDERS, DeliveryOptions())
+    return screen(request, "destination/new.html", "destinations", view=view)
+
+
+@get("/destinations/{id:str}", needs="viewer")
+async def show_destination(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
+    """Show one destination with its first tab."""
+    return await _show(request, services, id, FIRST_TAB)
+
+
+@get("/destinations/{id:str}/{tab:str}", needs="viewer")
+async def show_destination_tab(
+    request: Request[Any, Any, Any], services: FromServices, id: FromPath[str], tab: FromPath[str]
+) -> Response[str]:
+    """Show one destination with this tab."""
+    return await _show(request, services, id, tab)
+
+
+async def _show(request: Request[Any, Any, Any], services: Services, id: str, tab: str) -> Response[str]:
+    stored = services.store.destination(id)
+    if stored is None or tab not in TABS:
+        hint = "It was never created, or it was deleted."
+        return unknown(request, "destinations", "Destination", "There is no such destination", id, hint)
+    view = await TABS[tab](services, stored, query_of(request))
+    head = destination_head(services, stored, tab)
+    return screen(request, f"destination/{tab}.html", "destinations", head=head, view=view)

@@ -1,0 +1,60 @@
+"""``/docs/errors``: what the ``type`` of a problem leads to, from the same tables that the documentation has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from litestar import Response, get
+
+import hookline
+from hookline.web.rendering import page
+
+PACKAGE = Path(hookline.__file__).parent
+PLACES = (PACKAGE / "docs" / "errors.md", PACKAGE.parents[1] / "docs" / "errors.md")
+"""In an installed package, and in a checkout."""
+TABLES = ("Admin API", "Connections", "Collection API", "Starting and running")
+
+_ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
+
+
+class ErrorCode(NamedTuple):
+    """One code; ``anchor`` is empty where an earlier table has the same code."""
+
+    code: str
+    anchor: str
+    status: str
+    meaning: str
+
+
+class ErrorTable(NamedTuple):
+    """The codes of one part of Hookline."""
+
+    title: str
+    codes: Sequence[ErrorCode]
+
+
+@get("/docs/errors", needs="open", sync_to_thread=False)
+def show_errors() -> Response[str]:
+    """Show every error code with its meaning."""
+    return page("errors.html", tables=error_tables())
+
+
+@cache
+def error_tables() -> list[ErrorTable]:
+    """The tables of the error reference."""
+    text = next(place for place in PLACES if place.exists()).read_text()
+    seen: set[str] = set()
+    tables: list[ErrorTable] = []
+    for title in TABLES:
+        part = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        codes: list[ErrorCode] = []
+        for code, rest in _ROW.findall(part):
+            *status, meaning = [cell.strip().replace("`", "") for cell in rest.split(" | ")]
+            codes.append(ErrorCode(code, "" if code in seen else code, "".join(status), meaning))
+            seen.add(code)
+        tables.append(ErrorTable(title, codes))
+    return tables

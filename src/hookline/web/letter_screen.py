@@ -1,0 +1,45 @@
+"""``/dead-letters/{id}``: one dead letter with its event, every attempt, and what can be done."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath
+
+from hookline.control.dead_letter_log import DeadLetter
+from hookline.control.services import FromServices
+from hookline.outcomes.delivery import Attempt
+from hookline.web.address import destination_href, event_href
+from hookline.web.event_page import pretty
+from hookline.web.screen import screen, unknown
+
+
+class LetterPage(NamedTuple):
+    """The whole page; ``payload`` is empty when the event is no longer kept."""
+
+    letter: DeadLetter
+    event_href: str
+    letters_href: str
+    attempts: tuple[Attempt, ...]
+    payload: str
+
+
+@get("/dead-letters/{id:str}", needs="viewer")
+async def show_letter(request: Request[Any, Any, Any], services: FromServices, id: FromPath[str]) -> Response[str]:
+    """Show one dead letter."""
+    letter = services.dead_letters.get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
+    if letter is None:
+        hint = "It was retried with success, or it is older than what is kept."
+        return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
+    found = await services.events.fates_at([(letter.partition, letter.offset)])
+    fates = found[0].fate.destinations if found else ()
+    view = LetterPage(
+        letter=letter,
+        event_href=event_href(letter.message_id, letter.source),
+        letters_href=destination_href(letter.destination, "dead-letters"),
+        attempts=next((each.attempts for each in fates if each.id == letter.destination), ()),
+        payload=pretty(msgspec.json.encode(found[0].fate.event)) if found else "",
+    )
+    return screen(request, "letter.html", "destinations", view=view)

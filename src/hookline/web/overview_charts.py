@@ -1,0 +1,86 @@
+"""The charts of the overview: what was accepted and delivered, what failed, what waited, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from hookline.insights.resolutions import Range
+from hookline.insights.series_log import Series, SeriesLog
+from hookline.web.chart_view import ChartView, Line, Values, chart
+
+SLOT_SECONDS = 10
+"""Series do not change more often, so what was drawn within one may be shown again."""
+MINUTE_SECONDS = 60
+PEAK_PER_SECOND = 10
+"""From this peak on rates are per second; below it they would be fractions, and are per minute."""
+
+
+class Rate(NamedTuple):
+    """What counts are multiplied with, and the unit that makes of them."""
+
+    factor: float
+    unit: str
+
+
+def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
+    """All charts of a range; reads a file, so not on an event loop."""
+    return _charts(log, range, now_seconds // SLOT_SECONDS)
+
+
+@lru_cache(maxsize=4)
+def _charts(log: SeriesLog, range: Range, slot: int) -> Sequence[ChartView]:
+    found = log.totals(range, slot * SLOT_SECONDS)
+    of = found.values
+    events = _rate(found, "accepted", "delivered", "rejected")
+    failed = _rate(found, "failures", "given_up")
+    return [
+        chart(
+            "events",
+            "Accepted and delivered",
+            events.unit,
+            found.times,
+            [
+                (Line("accepted", "accent"), _scaled(of["accepted"], events)),
+                (Line("delivered", "good"), _scaled(of["delivered"], events)),
+                (Line("rejected", "off"), _scaled(of["rejected"], events)),
+            ],
+        ),
+        chart(
+            "failed",
+            "Failed",
+            failed.unit,
+            found.times,
+            [
+                (Line("requests that failed", "warn"), _scaled(of["failures"], failed)),
+                (Line("given up", "dead"), _scaled(of["given_up"], failed)),
+            ],
+        ),
+        chart(
+            "waiting",
+            "Waiting",
+            "events",
+            found.times,
+            [(Line("to be delivered", "wait"), of["waiting"]), (Line("to be routed", "off"), of["lag"])],
+            join=max,
+        ),
+        chart(
+            "latency",
+            "From acceptance to the receiver's answer",
+            "ms",
+            found.times,
+            [(Line("half within", "accent"), of["latency_p50"]), (Line("95 % within", "warn"), of["latency_p95"])],
+        ),
+    ]
+
+
+def _rate(found: Series, *names: str) -> Rate:
+    peak = max((value for name in names for value in found.values[name] if value is not None), default=0)
+    if peak / found.resolution >= PEAK_PER_SECOND:
+        return Rate(1 / found.resolution, "/s")
+    return Rate(MINUTE_SECONDS / found.resolution, "/min")
+
+
+def _scaled(values: Values, rate: Rate) -> Values:
+    return [None if value is None else value * rate.factor for value in values]

@@ -1,0 +1,42 @@
+// How a request is shown as it goes out, and what came back; with the curl line that sends the same.
+(() => {
+  const { make, copyable, quoted } = hookline.elements;
+
+  const curlOf = (request) => {
+    const flags = request.headers
+      .filter(({ name }) => !/^(host|content-length)$/i.test(name))
+      .map(({ name, value }) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`).join("");
+    return `curl -X ${request.method} ${quoted(request.url)}${flags} \\\n  --data-binary ${quoted(request.body)}`;
+  };
+
+  const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
+  const linesOf = (headers) => headers.map(({ name, value }) => `${name}: ${value}`).join("\n");
+
+  // A request: head and body, the curl line, and what its signature is over.
+  const request = (each) => make("div", { class: "as-sent" },
+    paste(`${each.method} ${each.target} HTTP/1.1\n${linesOf(each.headers)}\n\n${each.body}`),
+    make("p", { class: "detail-tools" }, copyable("Copy as curl", () => curlOf(each)), copyable("Copy body", () => each.body)),
+    each.masked ? make("p", { class: "hint" }, "Credentials in headers are masked here; they are sent as they are.") : null,
+    ...each.signatures.map(({ header, algorithm, signedContent }) => make("p", { class: "hint" },
+      `${header} is ${algorithm}, over the ${signedContent === each.body ? "body's bytes exactly" : "id, the time and the body with full stops between"}.`)));
+
+  const PARTS = [["dns", "DNS"], ["connect", "connect"], ["tls", "TLS"], ["wait", "wait"], ["total", "in all"]];
+  const answer = (each) => {
+    const good = each.outcome === "success";
+    const word = each.outcome.replaceAll("_", " ");
+    const took = PARTS.filter(([part]) => each.milliseconds[part] !== null)
+      .map(([part, name]) => make("span", {}, make("span", { class: "muted" }, name), ` ${each.milliseconds[part]} ms`));
+    return make("div", { class: "answer" },
+      make("p", {}, make("span", { class: `mark ${good ? "good" : "dead"}` }, make("span", { "aria-hidden": "true" }, good ? "●" : "■"), ` ${word}`),
+        each.status ? ` ${each.status}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
+      make("p", { class: "numbers" }, ...took),
+      each.error ? make("p", { class: "problem" }, make("bdi", { class: "error-text" }, each.error)) : null,
+      each.headers.length || each.body ? paste(`${linesOf(each.headers)}\n\n${each.body}${each.bodyCut ? "\n… cut after 64 KB" : ""}`) : null);
+  };
+
+  // What was kept of an answer: the beginning of its head and body.
+  const answered = ({ status, headers, body }) => make("div", { class: "answer" },
+    make("h3", {}, `Answered ${status}`), paste(`${linesOf(headers)}\n\n${body}`));
+
+  hookline.asSent = { request, answer, answered };
+})();

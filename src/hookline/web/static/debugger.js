@@ -1,0 +1,229 @@
+// The live debugger: the filtered event stream into the list, with pause, and the picked event beside it.
+(() => {
+  const root = document.querySelector("[data-debugger]");
+  if (!root) return;
+  const { useMarks, markOf, number, parse } = hookline.elements;
+  const PAGE_EVENTS = 50;
+  const PENDING_MAX = 10_000;
+  const OPEN_LOOK_MS = 3000;
+  const OPEN_LOOK_EVENTS_MAX = 10;
+  const RECONNECT_MS = 2000;
+  const FILTER_MS = 300;
+  const OPEN_FATES = new Set(["waiting", "retrying", "parked"]);
+
+  const form = root.querySelector("form");
+  const list = root.querySelector("event-list");
+  const detail = root.querySelector("event-detail");
+  const state = root.querySelector("[data-said]");
+  const pauseButton = root.querySelector("[data-pause]");
+  const resume = root.querySelector("[data-resume]");
+  const empty = root.querySelector("[data-empty]");
+  const light = document.getElementById("light");
+  useMarks(JSON.parse(root.dataset.marks));
+
+  const paused = { button: false, away: false, text: false };
+  let pending = [];
+  let pendingSkipped = 0;
+  let older = null; // the cursor of what is below the list; null: nothing, or not asked yet
+  let loading = false;
+  let stream = null;
+  let turn = 0; // counts filter changes: answers of earlier ones are thrown away
+
+  // --- events as items of the list
+  const itemOf = (event) => {
+    const key = JSON.stringify([event.source, event.messageId, event.receivedAt]);
+    const at = `${encodeURIComponent(event.messageId)}?source=${encodeURIComponent(event.source)}`;
+    return dressed({ key, href: `/events/${at}`, api: `/api/v1/events/${at}` }, event);
+  };
+  const dressed = (item, event) => {
+    const body = event.event && typeof event.event === "object" ? event.event : {};
+    const name = event.type === "track" ? body.event : body.name;
+    const anonymous = typeof body.anonymousId === "string" ? body.anonymousId : "";
+    return Object.assign(item, { event, fate: fateOf(event), name: typeof name === "string" ? name : "", user: event.userId || anonymous });
+  };
+  const fatesOf = (event) => {
+    const fates = event.destinations.map((each) => each.fate).filter((fate) => fate !== "not_routed");
+    return fates.length ? fates : [event.fate || "not_routed"];
+  };
+  const fateOf = (event) => fatesOf(event).reduce((worst, fate) => (markOf(fate).rank < markOf(worst).rank ? fate : worst));
+  const isWanted = (event) => !form.elements.fate.value || fatesOf(event).includes(form.elements.fate.value);
+
+  // --- filters, which are the address
+  const asked = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  const filter = () => {
+    const query = asked().toString();
+    history.replaceState(null, "", query ? `?${query}` : location.pathname);
+    turn += 1;
+    list.clear();
+    pending = [];
+    pendingSkipped = 0;
+    older = null;
+    begin();
+  };
+  let filterTimer = 0;
+  form.addEventListener("input", () => { clearTimeout(filterTimer); filterTimer = setTimeout(filter, FILTER_MS); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(filterTimer); filter(); });
+  form.addEventListener("reset", () => setTimeout(filter));
+
+  form.querySelector("[data-more-filters]").addEventListener("click", (event) => {
+    form.classList.add("all");
+    event.target.remove();
+  });
+
+  // --- what comes
+  const begin = () => {
+    stream?.close();
+    const query = asked();
+    query.delete("fate"); // a fate changes: it is looked at here
+    stream = new EventSource(`/api/v1/events/stream?${query}`);
+    const mine = turn;
+    let behind = load(mine);
+    const taking = (take) => async (message) => { await behind; if (mine === turn) take(message); };
+    stream.onopen = () => say("good", "live");
+    stream.addEventListener("event", taking((message) => came(parse(message.data))));
+    stream.addEventListener("fate", taking((message) => changed(parse(message.data))));
+    stream.addEventListener("skipped", taking((message) => skipped(JSON.parse(message.data).count)));
+    stream.onerror = () => {
+      say("warn", "reconnecting");
+      if (stream.readyState !== EventSource.CLOSED || mine !== turn) return;
+      setTimeout(async () => {
+        if (mine !== turn) return;
+        const answer = await fetch("/api/v1/events?limit=1").catch(() => null);
+        if (answer?.status === 401) hookline.toSignIn();
+        else { list.clear(); older = null; begin(); }
+      }, RECONNECT_MS);
+    };
+  };
+  const say = (kind, word) => {
+    light.dataset.state = kind;
+    light.querySelector("[data-word]").textContent = word;
+  };
+
+  const came = (event) => {
+    if (!isWanted(event)) return;
+    const item = itemOf(event);
+    if (list.has(item.key)) { update(list.item(item.key), event); return; }
+    if (isPaused()) hold(item); else { list.add([item]); tell(); }
+  };
+  const hold = (item) => {
+    pending.push(item);
+    if (pending.length > PENDING_MAX) { pending.shift(); pendingSkipped += 1; }
+    tell();
+  };
+  const changed = (event) => {
+    const key = itemOf(event).key;
+    const item = list.item(key) || pending.find((each) => each.key === key);
+    if (item) update(item, event); else came(event);
+  };
+  const update = (item, event) => {
+    dressed(item, event);
+    list.refresh(item);
+    detail.refresh(item);
+  };
+  const skipped = (count) => {
+    if (isPaused()) hold({ skipped: count }); else list.add([{ skipped: count }]);
+    tell();
+  };
+
+  // --- what came before
+  const load = async (mine) => {
+    if (loading === mine) return;
+    loading = mine;
+    tell();
+    try {
+      const query = asked();
+      query.set("limit", PAGE_EVENTS);
+      if (older) query.set("after", older);
+      const answer = await fetch(`/api/v1/events?${query}`);
+      if (mine !== turn) return;
+      if (answer.status === 401) { hookline.toSignIn(); return; }
+      if (!answer.ok) { older = null; return; }
+      const page = parse(await answer.text());
+      if (mine !== turn) return;
+      older = page.after;
+      list.addOlder(page.items.map(itemOf).filter((item) => !list.has(item.key)));
+    } catch {
+      say("warn", "reconnecting");
+    } finally {
+      if (loading === mine) loading = false;
+      tell();
+    }
+  };
+  list.addEventListener("end", () => { if (older && !list.isFull && loading === false) load(turn); });
+
+  // --- pause
+  const isPaused = () => paused.button || paused.away || paused.text;
+  const pause = (why, on) => {
+    if (paused[why] === on) return;
+    paused[why] = on;
+    if (!isPaused() && (pending.length || pendingSkipped)) {
+      list.add(pendingSkipped ? [{ skipped: pendingSkipped }, ...pending] : pending);
+      pending = [];
+      pendingSkipped = 0;
+    }
+    tell();
+  };
+  const toggle = () => (isPaused() ? goOn() : pause("button", true));
+  const goOn = () => {
+    getSelection().removeAllRanges();
+    list.scrollTop = 0;
+    for (const why of Object.keys(paused)) pause(why, false);
+  };
+  pauseButton.addEventListener("click", toggle);
+  resume.addEventListener("click", goOn);
+  list.addEventListener("away", () => pause("away", true));
+  list.addEventListener("back", () => pause("away", false));
+  document.addEventListener("selectionchange", () => {
+    const selection = getSelection();
+    pause("text", !selection.isCollapsed && root.contains(selection.anchorNode));
+  });
+
+  const tell = () => {
+    const meanwhile = pending.reduce((sum, item) => sum + (item.skipped || 1), pendingSkipped);
+    const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
+    state.textContent = isPaused() ? `${why}; ${number(meanwhile)} came meanwhile` : `${number(list.size)} shown${older ? ", more below" : ""}`;
+    pauseButton.textContent = isPaused() ? "Resume" : "Pause";
+    pauseButton.setAttribute("aria-pressed", String(isPaused()));
+    resume.hidden = !(isPaused() && meanwhile);
+    resume.textContent = `Show ${number(meanwhile)} new`;
+    const filtered = asked().size > 0;
+    empty.hidden = list.size > 0 || loading !== false;
+    root.classList.toggle("is-empty", !empty.hidden);
+    empty.querySelector("[data-filtered]").hidden = !filtered;
+    empty.querySelector("[data-nothing]").hidden = filtered;
+  };
+
+  list.addEventListener("drawn", () => hookline.dress(list));
+
+  // --- the picked event, and fates that are open still
+  list.addEventListener("pick", (event) => { detail.hidden = false; root.classList.add("has-detail"); detail.show(event.detail); hookline.dress(detail); });
+  list.addEventListener("open", (event) => { if (event.detail) location.assign(event.detail.href); });
+  const look = async (item) => {
+    const answer = await fetch(item.api).catch(() => null);
+    if (!answer?.ok) return;
+    const event = parse(await answer.text());
+    if (event.receivedAt === item.event.receivedAt) update(item, event); // not the first of two with one id
+  };
+  setInterval(() => {
+    if (document.hidden) return;
+    const open = new Set(list.visible.filter((item) => OPEN_FATES.has(item.fate)).slice(0, OPEN_LOOK_EVENTS_MAX));
+    if (detail.item && OPEN_FATES.has(detail.item.fate)) open.add(detail.item);
+    open.forEach(look);
+  }, OPEN_LOOK_MS);
+
+  // --- keys
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea, dialog, button, a, summary, [role=tabpanel]") && event.key !== "Escape") return;
+    const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+    if (step) list.step(step);
+    else if (event.key === "Enter" && list.selected) location.assign(list.selected.href);
+    else if (event.key === " ") toggle();
+    else if (event.key === "Escape") { detail.hidden = true; root.classList.remove("has-detail"); list.focus(); return; }
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  });
+
+  begin();
+})();

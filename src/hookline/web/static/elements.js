@@ -1,0 +1,43 @@
+// What the scripts that draw events share: making elements from text (never from markup), marks, times, copying.
+(() => {
+  const make = (tag, attributes = {}, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null || value === undefined || value === false) continue;
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
+  };
+
+  // A state is colour, shape and word: the server's table, most urgent first.
+  let marks = new Map();
+  const useMarks = (table) => { marks = new Map(table.map((each, rank) => [each.fate, { ...each, rank }])); };
+  const markOf = (fate) => marks.get(fate) || { kind: "off", shape: "○", word: fate, rank: marks.size };
+  const mark = (fate) => {
+    const { kind, shape, word } = markOf(fate);
+    return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
+  };
+
+  const moment = (iso) => make("time", { datetime: iso, "data-relative": true }, iso);
+  // copying.js does it, with the text as it is at the click.
+  const copyable = (label, textOf) => {
+    const button = make("button", { type: "button", class: "copy inline", "data-copy-text": "" }, label);
+    button.addEventListener("click", () => { button.dataset.copyText = textOf(); });
+    return button;
+  };
+
+  // Numbers that JavaScript would round stay as they were written.
+  class Exact {
+    constructor(source) { this.source = source; }
+  }
+  const parse = (text) => JSON.parse(text, (_, value, context) => {
+    const source = context?.source;
+    return typeof value === "number" && source && String(value) !== source ? new Exact(source) : value;
+  });
+
+  const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+  hookline.elements = { make, useMarks, markOf, mark, moment, copyable, Exact, parse, number, quoted };
+})();

@@ -1,0 +1,164 @@
+// <event-detail>: one event beside the list: its fate at each destination, and its JSON pretty, raw and as sent.
+(() => {
+  const { make, mark, moment, copyable, parse, quoted } = hookline.elements;
+  const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
+
+  class EventDetail extends HTMLElement {
+    #item = null;
+    #view = "pretty";
+    #asked = 0;
+    #keys = {};
+
+    connectedCallback() { this.#keys = JSON.parse(this.dataset.keys || "{}"); }
+
+    get item() { return this.#item; }
+
+    show(item) {
+      this.#item = item;
+      const { event } = item;
+      this.replaceChildren(
+        make("div", { class: "detail-head" },
+          make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " ", make("bdi", {}, item.name || event.messageId)),
+          make("a", { class: "plain", href: item.href, "data-open": true }, "Why: the whole story")),
+        make("ul", { class: "fates" }),
+        make("dl", { class: "facts" },
+          fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
+          fact("User", make("bdi", { class: "mono" }, item.user || "none")),
+          fact("Source", make("a", { href: `/sources/${encodeURIComponent(event.source)}` }, make("bdi", {}, event.source))),
+          fact("Accepted", moment(event.receivedAt))),
+        this.#tabs(),
+        make("div", { class: "detail-view", role: "tabpanel", id: "detail-view", tabindex: "0" }));
+      this.refresh(item);
+      this.#showView();
+    }
+
+    // The fate has changed; what is being read stays.
+    refresh(item) {
+      if (this.#item !== item) return;
+      this.querySelector(".fates").replaceChildren(...fatesOf(item.event));
+    }
+
+    #tabs() {
+      const list = make("div", { role: "tablist", "aria-label": "The event's JSON" });
+      for (const [view, word] of VIEWS) {
+        const picked = view === this.#view;
+        const tab = make("button", {
+          type: "button", role: "tab", "aria-selected": String(picked), "aria-controls": "detail-view",
+          tabindex: picked ? "0" : "-1", "data-view": view,
+        }, word);
+        tab.addEventListener("click", () => this.#pick(view));
+        list.append(tab);
+      }
+      list.addEventListener("keydown", (event) => {
+        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!by) return;
+        event.stopPropagation();
+        const at = VIEWS.findIndex(([view]) => view === this.#view);
+        this.#pick(VIEWS[(at + by + VIEWS.length) % VIEWS.length][0]);
+        list.querySelector("[aria-selected=true]").focus();
+      });
+      return list;
+    }
+
+    #pick(view) {
+      this.#view = view;
+      for (const tab of this.querySelectorAll("[data-view]")) {
+        const picked = tab.dataset.view === view;
+        tab.setAttribute("aria-selected", String(picked));
+        tab.tabIndex = picked ? 0 : -1;
+      }
+      this.#showView();
+    }
+
+    async #showView() {
+      const asked = ++this.#asked;
+      const panel = this.querySelector(".detail-view");
+      const item = this.#item;
+      try {
+        const children = await this[{ pretty: "_pretty", raw: "_raw", sent: "_sent" }[this.#view]](item);
+        if (asked === this.#asked) panel.replaceChildren(...children);
+      } catch (error) {
+        if (asked === this.#asked) panel.replaceChildren(make("p", { class: "error", role: "alert" }, `■ ${error.message}`));
+      }
+    }
+
+    async _pretty(item) {
+      const tree = make("json-tree");
+      tree.value = item.event.event;
+      return [this.#tools(item, await this.#raw(item)), tree];
+    }
+
+    async _raw(item) {
+      const text = await this.#raw(item);
+      return [this.#tools(item, text), paste(text)];
+    }
+
+    // Byte for byte: the stream may have put blanks where the sender had line breaks.
+    async #raw(item) {
+      item.raw ??= rawEvent(await fetched(item.api)) ?? "";
+      return item.raw;
+    }
+
+    async _sent(item) {
+      const concerned = item.event.destinations.filter((each) => each.fate !== "not_routed");
+      if (!concerned.length) return [make("p", { class: "muted" }, "No destination is concerned, so nothing is sent.")];
+      const body = JSON.stringify({ messageId: item.event.messageId, source: item.event.source, dryRun: true });
+      const parts = [];
+      for (const { id } of concerned.slice(0, 5)) {
+        const answer = JSON.parse(await fetched(`/api/v1/destinations/${encodeURIComponent(id)}/test`, body));
+        parts.push(make("h3", {}, make("bdi", {}, id)), ...answer.requests.map(hookline.asSent.request));
+      }
+      return parts;
+    }
+
+    #tools(item, raw) {
+      return make("p", { class: "detail-tools" },
+        copyable("Copy as curl", () => curlOf(item.event, raw, this.dataset.collect, this.#keys)),
+        copyable("Copy JSON", () => raw));
+    }
+  }
+
+  const fact = (name, ...values) => make("div", {}, make("dt", {}, name), make("dd", {}, ...values.flatMap((each) => [each, " "])));
+  const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
+
+  const fatesOf = (event) => {
+    if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
+    const concerned = event.destinations.filter((each) => each.fate !== "not_routed");
+    if (!concerned.length) return [make("li", {}, mark(event.fate || "not_routed"), " ", make("span", { class: "muted" }, "no destination takes it"))];
+    return concerned.map((each) => {
+      const last = each.attempts.at(-1);
+      const told = last ? `${last.outcome.replaceAll("_", " ")}${last.status ? ` ${last.status}` : ""}, attempt ${last.number}, ${last.milliseconds} ms` : each.rule || each.reason || "";
+      return make("li", {}, mark(each.fate), " ",
+        make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
+        make("bdi", { class: "muted" }, told));
+    });
+  };
+
+  // The caller's JSON as it stands in the answer: parsing would lose how it was written. A text cannot hold these
+  // marks, because quotes in it are escaped.
+  const rawEvent = (text) => {
+    const begin = text.indexOf(',"event":');
+    const end = text.lastIndexOf(',"destinations":');
+    if (begin < 0 || end < begin) return null;
+    const raw = text.slice(begin + ',"event":'.length, end);
+    const value = parse(raw);
+    return typeof value === "string" ? value : raw; // what was no JSON at all is kept as a text
+  };
+
+  const curlOf = (event, raw, collect, keys) => {
+    const path = event.type === "delete" ? "" : event.type;
+    const key = keys[event.source] || "WRITE_KEY";
+    return `curl ${quoted(`${collect}/v1/${path}`)} -u ${quoted(`${key}:`)} -H 'Content-Type: application/json' \\\n  --data-binary ${quoted(raw)}`;
+  };
+
+  const fetched = async (url, body) => {
+    const answer = await fetch(url, body ? { method: "POST", body, headers: { "Content-Type": "application/json" } } : {});
+    const text = await answer.text();
+    if (answer.ok) return text;
+    let detail = `The server answered ${answer.status}.`;
+    try { detail = JSON.parse(text).detail || detail; } catch { /* no problem document */ }
+    throw new Error(detail);
+  };
+
+  customElements.define("event-detail", EventDetail);
+})();

@@ -1,0 +1,115 @@
+// The event tester: an event picked or written, the exact request before it is sent, the answer with its timings.
+(() => {
+  const root = document.querySelector("[data-tester]");
+  if (!root) return;
+  const { make } = hookline.elements;
+  const { request, answer } = hookline.asSent;
+  const WAIT_MS = 400;
+  const REASONS = { source_not_connected: "its source is not connected to this destination" };
+
+  const form = root.querySelector("form");
+  const pick = root.querySelector("select");
+  const text = root.querySelector("textarea");
+  const problem = root.querySelector("[data-error]");
+  const requests = root.querySelector("[data-requests]");
+  const routing = root.querySelector("[data-routing]");
+  const samples = JSON.parse(root.dataset.samples);
+  const recent = new Map();
+  let source = root.dataset.source || null;
+  let timer = 0;
+  let turn = 0;
+
+  // The event as it was typed: parsing it would round numbers.
+  const bodyOf = (dryRun) => {
+    try { JSON.parse(text.value); } catch (error) { throw new Error(`This is not JSON: ${error.message}.`); }
+    return `{"event":${text.value},"dryRun":${dryRun}${source ? `,"source":${JSON.stringify(source)}` : ""}}`;
+  };
+  const ask = async (dryRun) => {
+    const body = bodyOf(dryRun);
+    const response = await fetch(root.dataset.api, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body,
+    }).catch(() => null);
+    const json = await response?.json().catch(() => null);
+    if (!response?.ok) throw new Error(json?.detail || "Hookline did not answer; try again in a moment.");
+    return json;
+  };
+
+  const show = (report) => {
+    const { sent, reason, stoppedBy, editedBy } = report.routing;
+    const why = stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
+    routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
+      sent ? `An event like this one would be sent${editedBy.length ? `, without what ${editedBy.join(", ")} takes out` : ""}.`
+        : `An event like this one would not be sent: ${why}. The test is sent all the same.`));
+    requests.replaceChildren(...report.requests.flatMap((each, index) => [
+      make("h3", { class: "mono" }, make("bdi", {}, each.url)), request(each),
+      ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),
+    ]));
+  };
+
+  const run = async (work) => {
+    const mine = ++turn;
+    try {
+      const report = await work();
+      if (mine !== turn) return;
+      problem.textContent = "";
+      show(report);
+    } catch (error) {
+      if (mine === turn) problem.textContent = `■ ${error.message}`;
+    }
+  };
+
+  const write = () => run(() => ask(true));
+  const begin = (value) => {
+    const [kind, id] = [value.slice(0, value.indexOf(":")), value.slice(value.indexOf(":") + 1)];
+    if (kind === "event") {
+      const found = recent.get(id);
+      source = found.source;
+      text.value = JSON.stringify(found.event, null, 2);
+      write();
+      return;
+    }
+    source = null;
+    text.value = JSON.stringify(samples[id], null, 2);
+    write();
+  };
+
+  const offer = async () => {
+    const group = root.querySelector("[data-recent-events]");
+    for (const url of root.dataset.recent.split(" ").filter(Boolean)) {
+      const response = await fetch(url).catch(() => null);
+      if (!response?.ok) continue;
+      for (const each of (await response.json()).items) {
+        if (!each.event || typeof each.event !== "object" || each.rejection) continue;
+        recent.set(each.messageId, each);
+        const name = each.event.event || each.event.name || each.messageId;
+        group.append(make("option", { value: `event:${each.messageId}` }, `${each.type} ${String(name).slice(0, 60)}`));
+      }
+    }
+    group.hidden = !recent.size;
+    const wanted = root.dataset.messageId;
+    if (wanted && !recent.has(wanted)) await find(wanted, group);
+    if (wanted && recent.has(wanted)) pick.value = `event:${wanted}`;
+  };
+  const find = async (id, group) => {
+    const at = source ? `?source=${encodeURIComponent(source)}` : "";
+    const response = await fetch(`/api/v1/events/${encodeURIComponent(id)}${at}`).catch(() => null);
+    if (!response?.ok) return;
+    const found = await response.json();
+    recent.set(id, found);
+    group.hidden = false;
+    group.append(make("option", { value: `event:${id}` }, id));
+  };
+
+  pick.addEventListener("change", () => begin(pick.value));
+  text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(write, WAIT_MS); });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    const button = form.querySelector("button");
+    button.disabled = true;
+    await run(() => ask(false));
+    button.disabled = false;
+  });
+  if (root.dataset.messageId) offer().then(() => begin(pick.value));
+  else { begin(pick.value); offer(); }
+})();

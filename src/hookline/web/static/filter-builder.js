@@ -1,0 +1,156 @@
+// <filter-builder>: the filters of a destination in their order, each condition as clauses or as text, whichever one
+// likes; what is more than clauses can say stays text. It saves through the admin API, and says with "changed" what
+// there is now, so that it can be tried before.
+(() => {
+  const { make } = hookline.elements;
+  const { parse, write, valueOf, ops } = hookline.conditions;
+  const DO = [
+    ["drop", "do not send it"], ["sample", "send only a share"],
+    ["dropProperties", "leave out fields"], ["allowProperties", "keep only fields"],
+  ];
+  const PATHS = ["type", "event", "userId", "name", "properties.", "traits.", "context."];
+
+  class FilterBuilder extends HTMLElement {
+    #filters = [];
+    #list = make("ol", { class: "filter-list" });
+    #problem = make("p", { class: "error", role: "alert" });
+    #said = make("p", { class: "said", role: "status" });
+
+    connectedCallback() {
+      this.#filters = JSON.parse(this.dataset.filters).map((filter) => ({ ...filter, asText: !parse(filter.if) }));
+      const add = button("plain", "Add a filter", () => {
+        if (this.#filters.length >= Number(this.dataset.max)) return;
+        this.#filters.push({ if: 'type = "track"', do: "drop", asText: false });
+        this.#draw();
+        this.#list.lastElementChild.querySelector("input, select").focus();
+      });
+      this.append(
+        make("datalist", { id: "filter-paths" }, ...PATHS.map((path) => make("option", { value: path }))),
+        this.#list, this.#problem, this.#said,
+        make("p", { class: "buttons" }, add, button("primary", "Save", () => this.#save())));
+      this.#draw();
+    }
+
+    get filters() {
+      return this.#filters.map(({ if: condition, do: what, percent, properties }) => {
+        const filter = { if: condition, do: what };
+        if (what === "sample") filter.percent = percent ?? 10;
+        if (what.endsWith("Properties")) filter.properties = properties || [];
+        return filter;
+      });
+    }
+
+    // How many events each filter met, or what is wrong with it.
+    show(counts, errors = []) {
+      [...this.#list.children].forEach((row, index) => {
+        row.querySelector("[data-count]").textContent = counts?.[index] ? `matches ${counts[index].matched}` : "";
+        const wrong = errors.find((error) => error.pointer.startsWith(`/filters/${index}`));
+        row.querySelector("[data-error]").textContent = wrong ? `■ ${wrong.detail}` : "";
+      });
+    }
+
+    #draw() {
+      this.#list.replaceChildren(...this.#filters.map((filter, index) => this.#row(filter, index)));
+      if (!this.#filters.length) this.#list.append(make("li", { class: "muted" }, make("span", { "data-count": true, hidden: true }), make("span", { "data-error": true, hidden: true }), "No filter: every event is sent as it came."));
+      this.#changed();
+    }
+
+    #changed() {
+      this.#said.textContent = "";
+      this.dispatchEvent(new Event("changed", { bubbles: true }));
+    }
+
+    #row(filter, index) {
+      const move = (by) => {
+        const [taken] = this.#filters.splice(index, 1);
+        this.#filters.splice(index + by, 0, taken);
+        this.#draw();
+        this.#list.children[index + by].querySelector(by < 0 ? "[data-up]" : "[data-down]").focus();
+      };
+      const remove = () => { this.#filters.splice(index, 1); this.#draw(); };
+      const what = select(DO, filter.do, "What is done", (value) => { filter.do = value; this.#draw(); });
+      const last = index === this.#filters.length - 1;
+      return make("li", { class: "filter-row" },
+        make("div", { class: "filter-what" }, make("span", { class: "muted" }, "then"), what, ...this.#more(filter),
+          make("span", { class: "buttons" },
+            button("quiet", "↑", () => move(-1), { "aria-label": "Earlier", "data-up": true, disabled: index === 0 }),
+            button("quiet", "↓", () => move(1), { "aria-label": "Later", "data-down": true, disabled: last }),
+            button("quiet", "Remove", remove))),
+        this.#condition(filter),
+        make("p", { class: "filter-found" }, make("span", { class: "muted", "data-count": true }), make("span", { class: "error", "data-error": true })));
+    }
+
+    #more(filter) {
+      if (filter.do === "sample") {
+        const percent = field(filter.percent ?? 10, "Percent", (text) => { filter.percent = Number(text); this.#changed(); });
+        percent.inputMode = "decimal";
+        percent.className = "short";
+        return [percent, make("span", { class: "muted" }, "%")];
+      }
+      if (!filter.do.endsWith("Properties")) return [];
+      const fields = field((filter.properties || []).join(", "), "Fields", (text) => {
+        filter.properties = text.split(",").map((each) => each.trim()).filter(Boolean);
+        this.#changed();
+      });
+      fields.placeholder = "properties.card, context.ip";
+      return [fields];
+    }
+
+    #condition(filter) {
+      const simple = parse(filter.if);
+      if (filter.asText || !simple) {
+        const text = make("textarea", { rows: "2", "aria-label": "Condition", spellcheck: "false" });
+        text.value = filter.if;
+        text.addEventListener("input", () => { filter.if = text.value; this.#changed(); });
+        const back = button("quiet", "As clauses", () => { filter.asText = false; this.#draw(); });
+        const hint = make("span", { class: "hint" }, "More than clauses can say; simplify it to see them.");
+        text.addEventListener("change", () => { back.hidden = !parse(filter.if); hint.hidden = !back.hidden; });
+        back.hidden = !simple;
+        hint.hidden = Boolean(simple);
+        return make("div", { class: "filter-if" }, make("span", { class: "muted" }, "if"), text, back, hint);
+      }
+      const wrote = () => { filter.if = write(simple); this.#changed(); };
+      const redraw = () => { filter.if = write(simple); this.#draw(); };
+      const rows = simple.clauses.map((clause, at) => make("div", { class: "clause" },
+        at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; redraw(); }) : make("span", { class: "muted" }, "if"),
+        field(clause.path, "Field", (path) => { clause.path = path; wrote(); }, "filter-paths"),
+        select(ops.map((op) => [op, op]), clause.op, "Comparison", (op) => { clause.op = op; clause.value = valueOf(String(clause.value), op); redraw(); }),
+        field(clause.value, "Value", (typed) => { clause.value = valueOf(typed, clause.op); wrote(); }),
+        button("quiet", "×", () => { simple.clauses.splice(at, 1); redraw(); }, { "aria-label": "Remove this clause" })));
+      if (!rows.length) rows.push(make("div", { class: "clause" }, make("span", { class: "muted" }, "if"), make("span", {}, "any event")));
+      return make("div", { class: "filter-clauses" }, ...rows, make("div", { class: "buttons" },
+        button("quiet", "Add a clause", () => { simple.clauses.push({ path: "event", op: "=", value: "" }); redraw(); }),
+        button("quiet", "As text", () => { filter.asText = true; this.#draw(); })));
+    }
+
+    async #save() {
+      this.#problem.textContent = "";
+      const answer = await fetch(this.dataset.api, {
+        method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ filters: this.filters }),
+      }).catch(() => null);
+      if (answer?.ok) { this.#said.textContent = "Saved; it counts for what is sent from now on."; return; }
+      const problem = await answer?.json().catch(() => null);
+      this.show(null, problem?.errors || []);
+      this.#problem.textContent = `■ ${problem?.detail || "Hookline did not answer; try again in a moment."}`;
+    }
+  }
+
+  const button = (kind, word, press, more = {}) => {
+    const made = make("button", { type: "button", class: kind, ...more }, word);
+    made.addEventListener("click", press);
+    return made;
+  };
+  const field = (value, label, take, list = null) => {
+    const made = make("input", { type: "text", "aria-label": label, placeholder: label.toLowerCase(), list, autocomplete: "off", spellcheck: "false" });
+    made.value = String(value);
+    made.addEventListener("input", () => take(made.value));
+    return made;
+  };
+  const select = (options, value, label, take) => {
+    const made = make("select", { "aria-label": label }, ...options.map(([each, word]) => make("option", { value: each, selected: each === value }, word)));
+    made.addEventListener("change", () => take(made.value));
+    return made;
+  };
+
+  customElements.define("filter-builder", FilterBuilder);
+})();

@@ -1,0 +1,73 @@
+// <filter-test>: what the filters as they stand in the builder, saved or not, would do with recent events.
+(() => {
+  const { make, number } = hookline.elements;
+  const WAIT_MS = 400;
+  const EVENTS = 200;
+  const SAMPLES = 5;
+
+  class FilterTest extends HTMLElement {
+    #timer = 0;
+    #turn = 0;
+
+    connectedCallback() {
+      this.append(make("h2", {}, "On recent events"), make("div", { role: "status", "data-result": true }, make("p", { class: "muted" }, "Looking…")), make("div", { "data-samples": true }));
+      const builder = document.querySelector("filter-builder");
+      builder.addEventListener("changed", () => this.#soon(builder));
+      this.#soon(builder);
+    }
+
+    #soon(builder) {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#look(builder), WAIT_MS);
+    }
+
+    async #look(builder) {
+      const turn = ++this.#turn;
+      const body = JSON.stringify({ filters: builder.filters, events: EVENTS, samples: SAMPLES });
+      const answer = await fetch(`${this.dataset.api}/filters/test`, {
+        method: "POST", headers: { "Content-Type": "application/json" }, body,
+      }).catch(() => null);
+      const result = await answer?.json().catch(() => null);
+      if (turn !== this.#turn) return;
+      if (!answer?.ok) {
+        builder.show(null, result?.errors || []);
+        this.#say(make("p", { class: "error" }, `■ ${result?.detail || "Hookline did not answer."}`));
+        return;
+      }
+      builder.show(result.filters);
+      this.#show(result);
+    }
+
+    #say(...children) { this.querySelector("[data-result]").replaceChildren(...children); }
+
+    #show({ total, matched, filtered, changed, samples }) {
+      const place = this.querySelector("[data-samples]");
+      if (!total) {
+        this.#say(make("p", { class: "muted" }, "No event of its sources is kept yet; this looks again when a filter changes."));
+        place.replaceChildren();
+        return;
+      }
+      this.#say(
+        make("p", { class: "matched" }, make("strong", {}, `matched ${number(matched)} of ${number(total)}`)),
+        make("p", { class: "muted" }, `${number(total - filtered)} would be sent, ${number(filtered)} not; ${number(changed)} with something left out.`));
+      place.replaceChildren(...samples.map((sample) => {
+        const href = `/events/${encodeURIComponent(sample.messageId)}?source=${encodeURIComponent(sample.source)}`;
+        const word = sample.after === null ? "not sent" : JSON.stringify(sample.after) === JSON.stringify(sample.before) ? "sent as it came" : "sent with less";
+        const name = sample.before.event || sample.before.name || sample.messageId;
+        return make("details", { class: "sample" },
+          make("summary", {}, make("bdi", {}, name), ` – ${word}`),
+          make("p", {}, make("a", { href }, "The event")),
+          make("h3", {}, "Without filters"), treeOf(sample.before),
+          make("h3", {}, "With them"), sample.after === null ? make("p", { class: "muted" }, "not sent") : treeOf(sample.after));
+      }));
+    }
+  }
+
+  const treeOf = (value) => {
+    const tree = make("json-tree");
+    tree.value = value;
+    return tree;
+  };
+
+  customElements.define("filter-test", FilterTest);
+})();

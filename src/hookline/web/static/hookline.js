@@ -1,0 +1,12 @@
+// Where the scripts meet: what each adds to a rendering is added now and after every live update.
+const hookline = (() => {
+  const dressers = [];
+  return {
+    onDress(dresser) { dressers.push(dresser); dresser(document); },
+    dress(scope) { for (const dresser of dressers) dresser(scope); },
+    look() {}, // live.js: fetch the parts now
+    toSignIn() {
+      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    },
+  };
+})();

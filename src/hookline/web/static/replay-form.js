@@ -1,0 +1,68 @@
+// The form of a replay: it is counted first; the answer shows how many events, a few of them and how long, and only
+// then there is a button that sends.
+(() => {
+  const { make, moment, number } = hookline.elements;
+  const LOOK_MS = 500;
+
+  const counted = async (form, answer) => {
+    const place = form.querySelector("[data-counted]");
+    place.hidden = false;
+    place.dataset.hold = "";
+    const asked = { ...answer.request };
+    delete asked.dryRun;
+    const mine = (form.counting = answer.id);
+    while (answer.state === "counting") {
+      const share = answer.toCount ? ` ${number(answer.counted || 0)} of ${number(answer.toCount)} looked at` : "";
+      place.replaceChildren(make("p", { role: "status", class: "muted" }, `Counting…${share}`));
+      await new Promise((done) => { setTimeout(done, LOOK_MS); });
+      if (form.counting !== mine) return;
+      const next = await fetch(`/api/v1/replays/${encodeURIComponent(answer.id)}`).catch(() => null);
+      if (next?.ok) answer = await next.json();
+      else if (next) { place.replaceChildren(make("p", { class: "error" }, "■ The count was lost; count again.")); return; }
+    }
+    place.replaceChildren(...(answer.total === null ? [make("p", { class: "error" }, `■ ${answer.reason}`)] : result(answer, asked)));
+    hookline.dress(place);
+  };
+
+  const result = (answer, asked) => {
+    if (!answer.total) return [make("p", { role: "status" }, "No event matches; nothing would be sent.")];
+    const rows = answer.sample.map((each) => make("tr", {},
+      make("td", {}, make("a", { href: `/events/${encodeURIComponent(each.messageId)}?source=${encodeURIComponent(each.source)}` },
+        make("span", { class: "type" }, each.type), " ", make("bdi", {}, each.event || each.messageId))),
+      make("td", {}, make("bdi", { class: "mono" }, each.userId)), make("td", { class: "right" }, moment(each.receivedAt))));
+    const start = make("button", { type: "button", class: "primary" }, `Send ${number(answer.total)} events`);
+    const problem = make("p", { class: "error", role: "alert" });
+    start.addEventListener("click", () => send(start, problem, asked));
+    return [
+      make("p", { role: "status" }, make("strong", {}, `${number(answer.total)} events`), ` would be sent again, in about ${lasting(answer.etaSeconds)}.`),
+      make("div", { class: "scroll" }, make("table", { "aria-label": "A few of them" }, make("tbody", {}, ...rows))),
+      problem,
+      make("p", { class: "buttons" }, start, make("span", { class: "hint" }, "It can be paused and cancelled at any moment.")),
+    ];
+  };
+
+  const send = async (button, problem, asked) => {
+    button.disabled = true;
+    const answer = await fetch("/api/v1/replays", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked),
+    }).catch(() => null);
+    const made = await answer?.json().catch(() => null);
+    if (answer?.ok) { location.assign(`/replays/${encodeURIComponent(made.id)}`); return; }
+    problem.textContent = `■ ${made?.detail || "Hookline did not answer; look at the list below before trying again."}`;
+    button.disabled = false;
+  };
+
+  const lasting = (seconds) => {
+    if (seconds < 1) return "a second";
+    if (seconds < 120) return `${Math.round(seconds)} seconds`;
+    return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`;
+  };
+
+  document.addEventListener("answered", (event) => {
+    if (event.target.matches("[data-replay]")) counted(event.target, event.detail);
+  });
+  document.addEventListener("input", (event) => {
+    const place = event.target.form?.querySelector("[data-counted]");
+    if (place) { place.hidden = true; place.replaceChildren(); event.target.form.counting = null; }
+  });
+})();

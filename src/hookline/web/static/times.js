@@ -1,0 +1,39 @@
+// Times as people say them: relative or lasting, the exact one in the reader's zone on hover.
+(() => {
+  const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+  const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  const ago = (seconds) => {
+    for (const [unit, size] of UNITS) {
+      if (Math.abs(seconds) >= size || unit === "second") return relative.format(Math.trunc(seconds / size), unit);
+    }
+    return "";
+  };
+  const lasting = (seconds) => {
+    const parts = [];
+    for (const [unit, size] of UNITS) {
+      const count = Math.floor(seconds / size);
+      seconds -= count * size;
+      if (count && parts.length < 2) parts.push(`${count} ${unit[0]}`);
+    }
+    return parts.join(" ") || "0 s";
+  };
+  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+  const wordsOf = (time, at) => {
+    const seconds = (at - Date.now()) / 1000;
+    if ("relative" in time.dataset) return ago(seconds);
+    if ("duration" in time.dataset) return lasting(Math.max(0, -seconds));
+    return clock.format(at);
+  };
+  const tick = () => {
+    for (const time of document.querySelectorAll("time[data-relative], time[data-duration], time[data-clock]")) {
+      const at = Date.parse(time.dateTime);
+      if (Number.isNaN(at) || ("clock" in time.dataset && time.title)) continue;
+      const text = wordsOf(time, at);
+      if (time.textContent !== text) time.textContent = text;
+      if (!time.title) time.title = `${exact.format(at)} · ${new Date(at).toISOString()}`;
+    }
+  };
+  setInterval(tick, 1000);
+  hookline.onDress(tick);
+})();

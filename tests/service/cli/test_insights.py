@@ -1,0 +1,55 @@
+"""What the roles write down comes out at the commands: `metrics`, `attempts`, `retry-now`, `test`, `schema`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.service.cli.conftest import Run
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.receiver import Reply
+
+SLOT_SECONDS = 60
+"""A slot takes ten seconds, and control looks every five."""
+
+
+def test_what_happened_is_told(new_hookline: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+    """Real events through real roles: counted in the series after a slot, and each seen as it was sent."""
+    settings = {"deliver.retry_first": "10m"}
+    with new_hookline(webhook("crm", receiver.url(), secret="a secret"), settings=settings) as hookline:
+        ids = [hookline.track(event="Order", properties={"total": number}) for number in range(4)]
+        for id in ids:
+            hookline.wait_fate(id, "crm", "delivered")
+        receiver.respond = lambda request: Reply(503, b"busy", {"X-Why": "tests"})
+        waiting = hookline.track(event="Waits")
+        hookline.wait_fate(waiting, "crm", "retrying")
+
+        tested = run(hookline, "test", "crm", "--sample", "identify")
+        assert (tested.returncode, "server_error 503" in tested.stdout, "x-why" in tested.stdout.lower()) == (
+            1,
+            True,
+            True,
+        )
+        failed = json.loads(run(hookline, "attempts", "crm", "--outcome", "server_error", "--json").stdout)
+        assert [each["messageId"] for each in failed] == [waiting]
+        shown = run(hookline, "attempts", "crm", failed[0]["id"]).stdout
+        assert "X-Signature: " in shown
+        assert "busy" in shown
+
+        receiver.respond = lambda request: Reply()
+        assert run(hookline, "retry-now", "crm", waiting).returncode == 0
+        hookline.wait_fate(waiting, "crm", "delivered")
+        assert run(hookline, "test", "crm", "--message-id", ids[0]).returncode == 0
+
+        wait_until(lambda: not hookline.api("GET", "sources/site/schema").json["unread"])
+        assert "total  number 4" in run(hookline, "schema", "site", "--name", "Order").stdout
+        wait_until(lambda: _delivered(hookline) >= 5, SLOT_SECONDS)
+        metrics = json.loads(run(hookline, "metrics", "crm", "--json").stdout)
+        assert metrics["funnel"]["delivered"] == metrics["funnel"]["attempted"] == 5
+        assert [(each["outcome"], each["count"]) for each in metrics["errors"]] == [("server_error", 1)]
+        assert ",crm,5," in run(hookline, "usage", "destinations", "--csv").stdout
+
+
+def _delivered(hookline: Hookline) -> float:
+    series = hookline.api("GET", "metrics/series?destination=crm").json["series"]
+    return sum(value or 0 for value in series["delivered"])

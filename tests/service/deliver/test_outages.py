@@ -1,0 +1,200 @@
+"""Receivers as they are in the field, over real sockets: flapping, slowing down, late, or with a rotated token.
+
+They share one service, in which each has a source and a destination of its own, and one scene: what happens, happens to
+all of them at once. The clock that an hour passes on is that of the service alone, by the library of ``faketime``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from hookline.bench.crash.clock_jumps import library
+from tests.service.deliver.harbour import Answer, Arrival, Harbour
+from tests.service.harness import Hookline, new_id, wait_until, webhook
+
+FLAPPING, SLOWING, LATE, ROTATED = CASES = ("flapping", "slowing", "late", "rotated")
+OLD, NEW = "Bearer old", "Bearer new"
+LATE_SECONDS = 4.9
+LATE_EVENTS = 24
+LATE_BY_SENDER_SECONDS = 0.05
+"""What it may take from the sender's connect to the receiver's reading: the time limit is the sender's."""
+FLAP_SECONDS = 0.2
+SLOWER_PER_SECOND = 0.8
+"""The slowing receiver takes so much longer with each second: after six it is beyond the time limit."""
+SLOW_SECONDS_MAX = 6.0
+BATCH = 5
+BATCH_EVERY_SECONDS = 0.1
+PARKED_SECONDS = 60.0
+HOUR_SECONDS = 3_600
+
+
+class Scene:
+    """A service, its receivers, and what they do from second to second."""
+
+    def __init__(self, hookline: Hookline, harbour: Harbour) -> None:
+        self.hookline = hookline
+        self.harbour = harbour
+        self.sent: dict[str, list[str]] = {case: [] for case in CASES}
+        self.downs: list[float] = []
+        """When the flapping receiver went away."""
+        self._slow_since: float | None = None
+        self._is_rotated = False
+        self._stop = threading.Event()
+        harbour.answer = self._answer
+
+    def send(self, case: str, count: int) -> None:
+        """Send a batch of events of a case."""
+        batch = [{"type": "track", "event": "Test", "userId": f"u{n}", "messageId": new_id()} for n in range(count)]
+        assert self.hookline.post("/v1/batch", {"batch": batch}, key=f"wk_{case}").status == 200
+        self.sent[case] += [str(event["messageId"]) for event in batch]
+
+    def load(self) -> None:
+        """Send until told to stop."""
+        while not self._stop.wait(BATCH_EVERY_SECONDS):
+            for case in (FLAPPING, SLOWING, ROTATED):
+                self.send(case, BATCH)
+
+    def flap(self) -> None:
+        """Go away and come back until told to stop; then stay."""
+        while not self._stop.wait(FLAP_SECONDS):
+            self.harbour.down([CASES.index(FLAPPING)])
+            self.downs.append(time.monotonic())
+            time.sleep(FLAP_SECONDS)
+            self.harbour.up([CASES.index(FLAPPING)])
+
+    def happen(self, clock: Path) -> None:
+        """The whole scene."""
+        self.harbour.up(range(len(CASES)))
+        self.send(LATE, LATE_EVENTS)
+        threads = [threading.Thread(target=act, daemon=True) for act in (self.load, self.flap)]
+        self._slow_since = time.monotonic()
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: self.harbour.taken(CASES.index(ROTATED)), what="some events with the old token")
+        self._is_rotated = True
+        wait_until(lambda: self._newest(ROTATED) == "parked", PARKED_SECONDS, "the breaker opened")
+        clock.write_text(f"+{HOUR_SECONDS}")
+        wait_until(self._hour_has_passed, what="an hour has passed")
+        asked = self._refusals()
+        wait_until(lambda: self._refusals() > asked, what="a probe that meets 401 after the hour")
+        patch = {"settings": {"webhooks": [{"url": self._url(ROTATED), "headers": {"Authorization": NEW}}]}}
+        assert self.hookline.api("PATCH", f"destinations/{ROTATED}", patch).status == 200
+        self._stop.set()
+        for thread in threads:
+            thread.join(30)
+        self._slow_since = None
+        for case in CASES:
+            wait_until(lambda case=case: set(self.sent[case]) <= set(self.taken(case)), 60, case)  # type: ignore[misc]
+
+    def taken(self, case: str) -> list[str]:
+        """What its receiver has accepted."""
+        return self.harbour.taken(CASES.index(case))
+
+    def arrivals(self, case: str) -> list[Arrival]:
+        """What its receiver was asked."""
+        return [arrival for arrival in self.harbour.arrivals if arrival.berth == CASES.index(case)]
+
+    def _url(self, case: str) -> str:
+        return self.harbour.url(CASES.index(case))
+
+    def _refusals(self) -> int:
+        return sum(arrival.status == 401 for arrival in self.arrivals(ROTATED))
+
+    def _newest(self, case: str) -> str:
+        return str(self.hookline.fate_at(self.sent[case][-1], case).get("fate"))
+
+    def _hour_has_passed(self) -> bool:
+        newest = self.hookline.api("GET", "events?limit=1").json["items"][0]["receivedAt"]
+        return bool(datetime.fromisoformat(newest).timestamp() > time.time() + HOUR_SECONDS / 2)
+
+    def _answer(self, arrival: Arrival) -> Answer:
+        case = CASES[arrival.berth]
+        if case == LATE:
+            return 200, LATE_SECONDS
+        if case == SLOWING and self._slow_since is not None:
+            return 200, min(SLOW_SECONDS_MAX, (time.monotonic() - self._slow_since) * SLOWER_PER_SECOND)
+        if case == ROTATED and self._is_rotated:
+            return (200 if arrival.token == NEW else 401), 0.0
+        return 200, 0.0
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The scene when it is over: everything has arrived."""
+    preload = library()
+    assert preload is not None, "scripts/test-needs.sh installs faketime"
+    folder = tmp_path_factory.mktemp("outages")
+    clock = folder / "clock"
+    clock.write_text("+0")
+    faked = {
+        "LD_PRELOAD": str(preload),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    sources = [{"id": case, "name": case, "type": "server", "writeKeys": [f"wk_{case}"]} for case in (*CASES, "site")]
+    with Harbour(len(CASES)) as harbour:
+        destinations = [
+            webhook(case, harbour.url(index), sources=[case], headers={"Authorization": OLD})
+            for index, case in enumerate(CASES)
+        ]
+        settings = {"deliver.retry_max": "1s"}
+        with Hookline(folder, destinations, sources=sources, settings=settings, environment=faked) as hookline:
+            deliver = hookline.role("deliver")
+            made = Scene(hookline, harbour)
+            made.happen(clock)
+            yield made
+            assert hookline.role("deliver") == deliver
+            assert "Traceback (most recent call last)" not in hookline.log
+
+
+def test_a_flapping_receiver_gets_everything(scene: Scene) -> None:
+    """Away and back every fifth of a second: only what was answered as it went away may come twice."""
+    assert len(scene.downs) > 10
+    exact = 0.1 + scene.harbour.stall_seconds
+    accepted = [arrival for arrival in scene.arrivals(FLAPPING) if arrival.status == 200]
+    repeated = {id for id, count in Counter(each.message_id for each in accepted).items() if count > 1}
+    first = {arrival.message_id: arrival for arrival in reversed(accepted)}
+    for id in repeated:
+        assert any(0 <= down - first[id].answered_at < exact for down in scene.downs)
+    assert scene.hookline.fate_at(scene.sent[FLAPPING][-1], FLAPPING)["fate"] == "delivered"
+
+
+def test_one_that_slows_down_gets_everything(scene: Scene) -> None:
+    """Beyond the time limit too; what it answered in time is not sent again."""
+    arrivals = scene.arrivals(SLOWING)
+    assert any(arrival.status == 0 for arrival in arrivals)  # given up by the sender before it was answered
+    in_time = LATE_SECONDS - scene.harbour.stall_seconds - LATE_BY_SENDER_SECONDS
+    for arrival in arrivals:
+        if arrival.status == 200 and arrival.answered_at - arrival.at < in_time:
+            again = [
+                each for each in arrivals if each.message_id == arrival.message_id and each.at > arrival.answered_at
+            ]
+            assert not again
+
+
+def test_an_answer_just_in_time_counts(scene: Scene) -> None:
+    """After 4.9 s of 5: only what this machine held up beyond the limit may have been asked again."""
+    arrivals = scene.arrivals(LATE)
+    counts = Counter(arrival.message_id for arrival in arrivals)
+    limit = 5.0 - scene.harbour.stall_seconds - LATE_BY_SENDER_SECONDS
+    on_time = {each.message_id for each in arrivals if each.status == 200 and each.answered_at - each.at < limit}
+    assert [id for id in on_time if counts[id] > 1] == []
+    part = scene.hookline.fate_at(scene.sent[LATE][0], LATE)
+    assert part["fate"] == "delivered"
+    assert part["attempts"][-1]["milliseconds"] >= 1_000 * LATE_SECONDS - 10
+
+
+def test_a_rotated_token_burns_nothing(scene: Scene) -> None:
+    """401 under load for more than an hour of the service's clock, then mended: each event arrives, once."""
+    assert sorted(scene.taken(ROTATED)) == sorted(scene.sent[ROTATED])
+    assert any(arrival.status == 401 for arrival in scene.arrivals(ROTATED))
+    scene.hookline.wait_fate(scene.sent[ROTATED][-1], ROTATED, "delivered")
+    assert scene.hookline.api("GET", f"dead-letters?destination={ROTATED}").json["items"] == []

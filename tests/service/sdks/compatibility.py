@@ -1,0 +1,109 @@
+"""docs/compatibility.md: what each SDK sent and what arrived, as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.service.sdks.field import Run
+from tests.service.sdks.said import SAID, said_by
+from tests.service.sdks.sdk import ROOT
+from tests.service.sdks.wire import Message
+
+PAGE = ROOT / "docs/compatibility.md"
+
+HEAD = """\
+# Compatibility
+
+Every SDK below was pointed at Hookline by changing its host and nothing else. It then made the same {calls} calls:
+identify, track, page, screen, group and alias, with a known and with an anonymous user, special characters, nested
+objects, times, and `integrations` that exclude all destinations (one call) or all but webhooks (another). The clocks of
+the SDKs were an hour behind, but for Go's and Java's, which cannot be set apart from the machine's. The test that does
+this (`tests/service/sdks`) wrote the table, and fails when it is no longer what is measured;
+`pytest tests/service/sdks --write-compatibility` writes it anew.
+
+Of each call arrived, unless a remark says otherwise: type, names, userId and anonymousId, every property, trait and
+context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond and
+corrected by the clock's error, under a valid `X-Signature`, once.
+
+| SDK | Version | Calls posted to | Key in | Packed | Arrived | Remarks |
+|---|---|---|---|---|---|---|
+"""
+
+TAIL = """
+- *Arrived* counts the calls that were to arrive; the one that excludes all destinations was kept back.
+- *Packed* is gzip without anybody asking for it.
+- *adds* is what the SDK puts into a call by itself; *leaves out* is what its calls have no place for.
+- SDKs of PHP and Ruby are run where their registries can be reached; elsewhere the test sends the bytes they sent.
+"""
+
+
+def page(runs: Iterable[Run]) -> str:
+    """The whole page."""
+    return HEAD.format(calls=len(SAID)) + "".join(f"| {' | '.join(_row(run))} |\n" for run in runs) + TAIL
+
+
+def _row(run: Run) -> list[str]:
+    sdk = run.sdk
+    paths = sorted({post.path.partition("?")[0] for post in run.posts})
+    packed = {post.headers.get("content-encoding", "no") for post in run.posts}
+    return [
+        sdk.package,
+        sdk.version,
+        ", ".join(f"`{path}`" for path in paths),
+        ", ".join(sorted({place for post in run.posts for place in _key_places(post)})),
+        ", ".join(sorted(packed)),
+        f"{len(run.received)} of {len(said_by(sdk)) - 1}",
+        "; ".join(_remarks(run)) or "–",
+    ]
+
+
+def _key_places(post: Message) -> list[str]:
+    places = {
+        "header": "authorization" in post.headers,
+        "body": "writeKey" in post.json,
+        "query": "writeKey=" in post.path,
+    }
+    return [place for place, is_there in places.items() if is_there]
+
+
+def _remarks(run: Run) -> list[str]:
+    sdk, found = run.sdk, []
+    if sdk.without:
+        found.append(f"has no {sdk.without} call")
+    name, version = sdk.library
+    if sdk.version not in version:
+        found.append(f"calls itself {name} {version}")
+    if sdk.times != "milliseconds":
+        found.append(f"cuts the time it is given to {sdk.times}")
+    if any(_is_null(path) for path in sdk.lacks):
+        found.append("leaves out what is null")
+    for kind, words in (("missing", "leaves out"), ("changed", "changes"), ("added", "adds")):
+        paths = _paths(run, kind)
+        if paths:
+            found.append(f"{words} {', '.join(paths)}")
+    return found
+
+
+def _is_null(path: str) -> bool:
+    kind, _, way = path.partition(" ")
+    found: Any = next(call for call in SAID.values() if call["type"] == kind)
+    for name in way.split("."):
+        found = found[name]
+    return found is None
+
+
+def _paths(run: Run, kind: str) -> list[str]:
+    """The paths that differ in this way, each with the types of call where it does if those are not all."""
+    types: dict[str, list[str]] = {}
+    names = [name for name in SAID if name in run.received]
+    for name in names:
+        type_ = SAID[name]["type"]
+        for path, what in run.differences(name).items():
+            if what == kind and not (kind == "missing" and _is_null(f"{type_} {path}")):
+                types.setdefault(path, []).append(type_)
+    every = {SAID[name]["type"] for name in names}
+    return [
+        f"`{path}`" if set(where) == every else f"`{path}` ({', '.join(dict.fromkeys(where))})"
+        for path, where in types.items()
+    ]

@@ -1,0 +1,77 @@
+"""A visit of a real browser to a page that uses an SDK, and everybody it spoke to meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request
+
+WAIT_MS = 30_000
+LATER_MS = 10 * 60 * 1000
+"""So much later nothing may be left to send: past every timer of an SDK."""
+
+
+@dataclass
+class Visit:
+    """What the browser saw."""
+
+    hosts: set[str] = field(default_factory=set)
+    """Where its requests went, ``host:port``."""
+    problems: list[str] = field(default_factory=list)
+    """Errors of the page's scripts."""
+    unanswered: int = 0
+    """Requests that it waits for."""
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Chromium as the distribution has it; it finds no host but this machine."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert path, "scripts/test-needs.sh installs chromium"
+    nobody_else = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    return playwright.chromium.launch(executable_path=path, args=["--no-sandbox", nobody_else], timeout=4 * WAIT_MS)
+
+
+def visit(browser: Browser, url: str, all_told: Callable[[], bool], told_when_left: bool, behind: timedelta) -> Visit:
+    """Open the page, let it send what it was told, let a long time pass, and leave it; its clock is ``behind``."""
+    context = browser.new_context()
+    seen = Visit()
+    _watch(context, seen)
+    page = context.new_page()
+    page.clock.install(time=datetime.now(UTC) - behind)
+    page.goto(url)
+    page.wait_for_function("window.saidAll")
+    if not told_when_left:
+        _wait(page, lambda: all_told() and seen.unanswered == 0)
+        page.clock.fast_forward(LATER_MS)
+    page.goto("about:blank")
+    _wait(page, lambda: all_told() and seen.unanswered == 0)
+    context.close()
+    return seen
+
+
+def _watch(context: BrowserContext, seen: Visit) -> None:
+    def asks(request: Request) -> None:
+        seen.hosts.add(urlsplit(request.url).netloc)
+        seen.unanswered += 1
+
+    def is_answered(_: Request) -> None:
+        seen.unanswered -= 1
+
+    context.set_default_timeout(WAIT_MS)
+    context.on("request", asks)
+    context.on("requestfinished", is_answered)
+    context.on("requestfailed", is_answered)
+    context.on("weberror", lambda error: seen.problems.append(str(error.error)))
+
+
+def _wait(page: Page, condition: Callable[[], bool]) -> None:
+    # Not by sleeping: Playwright hears of requests only while it waits itself.
+    waited = 0
+    while not condition():
+        assert waited < WAIT_MS, "the page did not send all it was told"
+        page.wait_for_timeout(20)
+        waited += 20

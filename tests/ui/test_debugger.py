@@ -1,0 +1,107 @@
+"""The live debugger: what comes is seen, held while one reads, found again, and never left out unsaid."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, new_id
+from tests.ui.conftest import CONTRAST, sign_in
+
+
+@pytest.fixture
+def debugger(page: Page, hookline: Hookline) -> Page:
+    """The debugger, signed in and live, of the source's events of this test's user."""
+    sign_in(page, hookline)
+    page.goto("/events")
+    page.locator("#light[data-state=good]").wait_for()
+    return page
+
+
+def rows(page: Page, text: str = "") -> Locator:
+    """The rows of events that hold a text."""
+    return page.locator("event-list [role=option]", has_text=text)
+
+
+def test_an_event_comes_in_and_its_fate_follows(debugger: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """A new event is on top at once; while its receiver fails it says so, and it turns to delivered by itself."""
+    receiver.reply_with(503)
+    hookline.track("Seen at once", userId="watched")
+    row = rows(debugger, "Seen at once")
+    expect(row).to_contain_text("retrying")
+    row.click()
+    expect(debugger.locator("event-detail")).to_contain_text("server error 503")
+    receiver.reply_with(200)
+    expect(row).to_contain_text("delivered")
+    expect(debugger.locator("event-detail .fates")).to_contain_text("success 200")
+    assert debugger.evaluate(CONTRAST) == []
+
+
+def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Page, hookline: Hookline) -> None:
+    """Text, name and fate narrow what was and what comes; the address opens the same list again."""
+    mark = new_id("find")
+    hookline.track("Kept", userId="a", properties={"card": mark.upper()})
+    hookline.track("Other", userId="b")
+    debugger.get_by_label("Text").fill(mark)
+    expect(rows(debugger)).to_have_count(1)
+    hookline.track("Comes later", properties={"deep": [mark]})
+    hookline.track("Never shown")
+    expect(rows(debugger)).to_have_count(2)
+    assert f"text={mark}" in debugger.url
+    debugger.reload()
+    expect(rows(debugger)).to_have_count(2)
+    debugger.get_by_label("Event name").fill("Kept")
+    expect(rows(debugger)).to_have_count(1)
+    debugger.get_by_label("Fate").select_option("rejected")
+    expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
+
+
+def test_it_holds_still_while_one_reads(debugger: Page, hookline: Hookline) -> None:
+    """Pause, scrolling and selected text hold the list, and what came meanwhile is counted and comes at the end."""
+    mark = new_id("hold")
+    debugger.get_by_label("Text").fill(mark)
+    for shown in (15, 30):  # of more at once only the newest would be shown
+        batch = [{"type": "track", "userId": "u1", "event": f"{mark} {number}"} for number in range(15)]
+        hookline.post("/v1/batch", {"batch": batch})
+        expect(debugger.get_by_text(f"{shown} shown")).to_be_visible()
+    debugger.locator("event-list").focus()
+    debugger.keyboard.press("Space")
+    hookline.track(f"{mark} paused")
+    expect(debugger.get_by_text("Paused; 1 came meanwhile")).to_be_visible()
+    assert rows(debugger, "paused").count() == 0
+    debugger.get_by_role("button", name="Show 1 new").click()
+    expect(rows(debugger, f"{mark} paused")).to_be_visible()
+    debugger.locator("event-list").evaluate("list => { list.scrollTop = 200; }")
+    hookline.track(f"{mark} scrolled")
+    expect(debugger.get_by_text("Paused while you read below; 1 came meanwhile")).to_be_visible()
+    debugger.locator("event-list").evaluate("list => { list.scrollTop = 0; }")
+    expect(debugger.get_by_text("32 shown")).to_be_visible()
+    debugger.evaluate("getSelection().selectAllChildren(document.querySelector('[role=option]'))")
+    expect(debugger.get_by_text("Paused while text is selected")).to_be_visible()
+
+
+def test_the_keyboard_walks_and_the_three_views(debugger: Page, hookline: Hookline) -> None:
+    """j and k pick, the raw view is byte for byte what was sent, as-sent is the request, Enter opens the event."""
+    debugger.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    mark = new_id("walk")
+    body = f'{{"userId": "u1",\r\n  "event":"{mark}", "messageId": "{mark}", "n": 12345678901234567890.10}}'
+    hookline.post("/v1/track", body.encode(), headers={"Content-Type": "application/json"})
+    debugger.get_by_label("Text").fill(mark)
+    expect(rows(debugger)).to_have_count(1)
+    debugger.locator("event-list").focus()
+    debugger.keyboard.press("j")
+    detail = debugger.locator("event-detail")
+    expect(detail.locator("json-tree")).to_contain_text("n: 12345678901234567890.10")
+    detail.get_by_role("tab", name="Raw").click()
+    expect(detail.locator("pre")).to_be_visible()
+    assert detail.locator("pre").evaluate("each => each.textContent") == body
+    detail.get_by_role("button", name="Copy as curl").click()
+    expect(detail.get_by_role("button", name="Copied")).to_be_visible()
+    line = debugger.evaluate("navigator.clipboard.readText()")
+    assert f"/v1/track' -u '{WRITE_KEY}:'" in line
+    assert json.dumps(mark)[1:-1] in line
+    debugger.locator("event-list").focus()
+    debugger.keyboard.press("Enter")
+    expect(debugger.locator("#message-id")).to_have_text(mark)

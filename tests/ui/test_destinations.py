@@ -1,0 +1,210 @@
+"""Destinations: made, watched, filtered, tried, mended and put away, all from the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import Hookline, Receiver, Reply, Request, wait_until, webhook
+from tests.ui.conftest import sign_in
+
+
+@pytest.fixture(scope="module")
+def picky() -> Iterator[Receiver]:
+    """A receiver that takes everything but refused and late events."""
+
+    def respond(request: Request) -> Reply:
+        name = request.json.get("event", "")
+        return Reply(400, b"no such field: <b>total</b>") if name == "Refused" else Reply()
+
+    with Receiver() as running:
+        running.respond = respond
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hookline(tmp_path_factory: pytest.TempPathFactory, picky: Receiver) -> Iterator[Hookline]:
+    """A service of these tests' own, with one signed destination."""
+    crm = webhook("crm", picky.url(), secret="the-secret", headers={"X-Team": "sales"}, name="CRM")
+    with Hookline(tmp_path_factory.mktemp("destinations") / "h", [crm]) as running:
+        yield running
+
+
+@pytest.fixture
+def signed_in(page: Page, hookline: Hookline) -> Page:
+    """A page, signed in."""
+    sign_in(page, hookline)
+    return page
+
+
+def test_a_destination_is_made_found_and_deleted(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
+    """The form names what is wrong at its field, makes it with headers and secret, and a typed name deletes it."""
+    page = signed_in
+    page.goto("/destinations")
+    page.get_by_role("link", name="Add destination").first.click()
+    page.get_by_label("Name").fill("Second")
+    page.locator("[name=id]").fill("second one")
+    page.get_by_label("Address").first.fill(picky.url("/second"))
+    page.get_by_label("Headers").first.fill("X-Key: k1\nX-Other: two")
+    page.get_by_label("Shared secret").fill("s3cret-of-second")
+    page.get_by_label("Site").check()
+    page.get_by_role("button", name="Add destination").click()
+    expect(page.locator(".field", has=page.locator("[name=id]")).locator("[data-error]")).not_to_be_empty()
+    page.locator("[name=id]").fill("second")
+    page.get_by_role("button", name="Add destination").click()
+    expect(page.get_by_role("heading", name="The event")).to_be_visible()
+    made = hookline.api("GET", "destinations/second").json
+    assert made["settings"]["webhooks"][0]["headers"] == {"X-Key": "…", "X-Other": "two"}
+    assert made["sources"] == ["site"]
+    page.goto("/destinations?search=SECOND")
+    expect(page.locator("table.list tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Second").click()
+    page.get_by_role("link", name="Settings", exact=True).last.click()
+    page.get_by_role("button", name="Delete").first.click()
+    button = page.get_by_role("dialog").get_by_role("button", name="Delete")
+    expect(button).to_be_disabled()
+    page.get_by_label("Type second to go on").fill("second")
+    button.click()
+    expect(page.locator("table.list tbody tr")).to_have_count(1)
+    assert hookline.api("GET", "destinations/second").status == 404
+
+
+def test_settings_are_changed_and_a_secret_rotates(signed_in: Page, hookline: Hookline) -> None:
+    """A second URL and a rate are saved, masked headers stay, and the new secret is shown once and nowhere else."""
+    page = signed_in
+    page.goto("/destinations/crm/settings")
+    page.get_by_role("button", name="Add a URL").click()
+    page.locator("[name='settings.webhooks.1.url']").fill("ftp://second.example/hook")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("fieldset", has_text="URL 2").locator("[data-error]").first).not_to_be_empty()
+    page.locator("[name='settings.webhooks.1.url']").fill("https://second.example/hook")
+    page.get_by_label("At most per second").first.fill("50")
+    page.get_by_role("button", name="Save").click()
+    wait_until(lambda: hookline.api("GET", "destinations/crm").json["delivery"]["maxRate"] == 50, what="saved")
+    page.get_by_role("button", name="Rotate secret").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
+    secret = page.locator("#new-secret").text_content()
+    assert secret
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("rotating")).to_be_visible()
+    page.get_by_text("How to verify X-Signature").click()
+    expect(page.get_by_role("tab", name="PHP")).to_be_visible()
+    page.reload()
+    assert secret not in page.content()
+    hookline.api(
+        "PATCH",
+        "destinations/crm",
+        {"settings": {"webhooks": [{"url": hookline.destinations[0]["settings"]["webhooks"][0]["url"]}]}},
+    )
+    hookline.api("POST", "destinations/crm/end-overlap", {})
+
+
+def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
+    """Paused with a reason that is shown, events wait; resumed, they are sent."""
+    page = signed_in
+    page.goto("/destinations/crm")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("dialog")).to_contain_text("New events wait")
+    page.get_by_label("Reason").fill("<b>maintenance</b>")
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator(".destination-head")).to_contain_text("paused; events wait (<b>maintenance</b>)")
+    standing = "destinations/crm/metrics"
+    wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
+    message_id = hookline.track("While paused")
+    hookline.wait_fate(message_id, "crm", "parked")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    hookline.wait_fate(message_id, "crm", "delivered")
+    expect(page.locator(".destination-head")).to_contain_text("healthy")
+
+
+def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) -> None:
+    """Clauses and text say the same, recent events tell what it would do, and what is wrong is said at its filter."""
+    for name in ("Heartbeat", "Heartbeat", "Order"):
+        hookline.track(name, properties={"card": "4711"})
+    page = signed_in
+    page.goto("/destinations/crm/filters")
+    expect(page.locator("filter-test")).to_contain_text("matched 0 of")
+    page.get_by_role("button", name="Add a filter").click()
+    page.get_by_role("button", name="Add a clause").click()
+    page.get_by_label("Field", exact=True).last.fill("event")
+    page.get_by_label("Value").last.fill("Heartbeat")
+    expect(page.locator("filter-builder")).to_contain_text("matches 2")
+    expect(page.locator("filter-test")).to_contain_text("matched 2 of")
+    page.get_by_role("button", name="As text").click()
+    text = page.get_by_label("Condition")
+    expect(text).to_have_value('type = "track" and event = "Heartbeat"')
+    text.fill("lenght(event) > 3")
+    expect(page.locator(".filter-row .error")).to_contain_text("lenght")
+    text.fill('not (event = "Heartbeat")')
+    page.get_by_label("What is done").select_option("dropProperties")
+    page.get_by_label("Fields").fill("properties.card")
+    expect(page.locator("filter-test .sample").first).to_contain_text("sent with less")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved; it counts")).to_be_visible()
+    saved = hookline.api("GET", "destinations/crm").json["filters"]
+    assert saved == [{"if": 'not (event = "Heartbeat")', "do": "dropProperties", "properties": ["properties.card"]}]
+    hookline.api("PATCH", "destinations/crm", {"filters": []})
+
+
+def test_the_tester_shows_the_request_and_the_answer(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
+    """The request is there before it is sent; sent, the receiver's answer and its timings are."""
+    page = signed_in
+    page.goto("/destinations/crm/tester")
+    expect(page.locator(".as-sent").first).to_contain_text("X-Signature:")
+    page.get_by_label("Its JSON").fill('{"type": "track", "userId": "u1", "event": "Refused", "n": 1.10')
+    expect(page.locator("[data-tester] [data-error]")).to_contain_text("not JSON")
+    page.get_by_label("Its JSON").fill('{"type": "track", "userId": "u1", "event": "Refused", "properties": {"n": 3}}')
+    expect(page.locator(".as-sent").first).to_contain_text('"n":3')
+    before = len(picky.requests)
+    page.get_by_role("button", name="Send the test").click()
+    expect(page.locator(".answer").first).to_contain_text("rejected 400")
+    expect(page.locator(".answer").first).to_contain_text("no such field: <b>total</b>")
+    expect(page.locator(".answer").first).to_contain_text("connect")
+    assert len(picky.requests) > before
+
+
+def test_dead_letters_are_looked_at_retried_and_discarded(
+    signed_in: Page, hookline: Hookline, picky: Receiver, tmp_path: Path
+) -> None:
+    """A cause leads to its dead letters; one is retried as a replay, the rest is discarded after the name is typed."""
+    page = signed_in
+    ids = [hookline.track("Refused") for _ in range(3)]
+    for message_id in ids:
+        hookline.wait_fate(message_id, "crm", "failed")
+    page.goto("/destinations/crm/dead-letters?outcome=rejected")
+    expect(page.locator("table.list tbody tr")).to_have_count(3)
+    page.get_by_role("link", name="Refused").first.click()
+    expect(page.locator("table.attempts")).to_contain_text("rejected 400")
+    expect(page.locator("json-tree")).to_contain_text('event: "Refused"')
+    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("dialog", name="Send it again").get_by_role("button", name="Retry").click()
+    page.wait_for_url("**/replays/r*")
+    expect(page.locator("main .mark").first).to_contain_text("done")
+    page.goto("/destinations/crm/dead-letters")
+    page.get_by_role("button", name="Discard all").first.click()
+    page.get_by_label("Type crm to go on").fill("crm")
+    page.get_by_role("dialog", name="Discard").get_by_role("button", name="Discard all").click()
+    expect(page.get_by_text("No dead letters")).to_be_visible()
+
+
+def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
+    """The count names the number, a few events and the time; only then it is sent, and the page follows it."""
+    ids = [hookline.track("To replay") for _ in range(4)]
+    hookline.wait_fate(ids[-1], "crm", "delivered")
+    page = signed_in
+    page.goto("/destinations/crm/replay")
+    page.get_by_label("Event name").fill("To replay")
+    page.get_by_role("button", name="Count first").click()
+    expect(page.locator("[data-counted]")).to_contain_text("4 events would be sent again")
+    sent = sum(request.json.get("event") == "To replay" for request in picky.requests)
+    assert sent == 4
+    page.get_by_role("button", name="Send 4 events").click()
+    page.wait_for_url("**/replays/r*")
+    expect(page.locator("main .mark").first).to_contain_text("done")
+    assert sum("x-hookline-replay" in request.headers for request in picky.requests) >= 4
+    page.get_by_role("link", name="Replays").click()
+    expect(page.locator("table.list tbody tr").first).to_contain_text("4 of 4")

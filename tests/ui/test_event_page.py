@@ -1,0 +1,62 @@
+"""The page of one event: why it is where it is, what was sent for it, and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, webhook
+from tests.ui.conftest import CONTRAST, sign_in
+
+
+@pytest.fixture
+def hookline(tmp_path: Path, receiver: Receiver) -> Iterator[Hookline]:
+    """A service whose signed destination tries again only after minutes."""
+    signed = webhook("crm", receiver.url(), secret="the-secret", name="CRM")
+    with Hookline(tmp_path / "h", [signed], settings={"deliver.retry_first": "5m"}) as running:
+        yield running
+
+
+def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """The request and the answer are shown as they went; again now, it is delivered; a replay sends it once more."""
+    receiver.reply_with(503, body=b'{"error": "<b>down</b>"}')
+    message_id = hookline.track("Invoice", properties={"total": 7})
+    hookline.wait_fate(message_id, "crm", "retrying")
+    sign_in(page, hookline)
+    page.goto(f"/events/{message_id}")
+    page.get_by_text("Request and answer").first.click()
+    expect(page.locator(".as-sent")).to_contain_text("X-Signature: ")
+    expect(page.locator(".answer")).to_contain_text('{"error": "<b>down</b>"}')
+    assert page.evaluate(CONTRAST) == []
+    receiver.reply_with(200)
+    page.get_by_role("button", name="Try again now").click()
+    expect(page.locator(".line-of-time")).to_contain_text("success 200", use_inner_text=True)
+    expect(page.locator(".as-sent")).to_contain_text("X-Signature: ")  # what was open stays open
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.get_by_role("button", name="Replay this event").click()
+    page.wait_for_url("**/replays/r*")
+    expect(page.locator("main .mark").first).to_contain_text("done")
+    assert [request.message_id for request in receiver.requests][-1] == message_id
+
+
+def test_it_can_be_copied_and_verified(page: Page, hookline: Hookline) -> None:
+    """The JSON as a tree and as its bytes, a curl line that sends it, and code that checks its signature."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    message_id = hookline.track("It's", properties={"big": 12345678901234567890})
+    hookline.wait_fate(message_id, "crm", "delivered")
+    sign_in(page, hookline)
+    page.goto(f"/events/{message_id}")
+    expect(page.locator("json-tree")).to_contain_text("big: 12345678901234567890")
+    page.get_by_role("button", name="Copy as curl").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    line = page.evaluate("navigator.clipboard.readText()")
+    assert f"-u {WRITE_KEY}:" in line
+    assert "It'\"'\"'s" in line
+    page.get_by_role("tab", name="Raw").click()
+    expect(page.locator("#payload")).to_contain_text('"big": 12345678901234567890')
+    page.get_by_text("X-Signature", exact=True).click()
+    page.get_by_role("tab", name="Go").click()
+    expect(page.get_by_role("tabpanel", name="Go")).to_contain_text("func isGenuine")

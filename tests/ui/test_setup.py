@@ -1,0 +1,101 @@
+"""The set-up from nothing to delivered events, in a browser, with a real SDK sending."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import Hookline, Receiver, wait_until
+from tests.ui.conftest import CONTRAST, sign_in, wait_for_key
+from tests.ui.test_screens import sticks_out
+
+
+@pytest.fixture
+def hookline(tmp_path: Path) -> Iterator[Hookline]:
+    """A service without connections."""
+    with Hookline(tmp_path / "h", sources=()) as running:
+        yield running
+
+
+def asked(receiver: Receiver) -> set[str]:
+    """Which of the set-up's URLs were asked; other services send to this receiver too."""
+    return {request.path for request in receiver.requests} & {"/first", "/second"}
+
+
+def is_signed(receiver: Receiver) -> bool:
+    """Whether the event of the SDK came with a signature."""
+    return any("x-signature" in each.headers and b"Signed Up" in each.body for each in receiver.requests)
+
+
+def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiver: Receiver) -> None:
+    """Source, event of the Python SDK, catalog, two URLs, secret, test, enabled: each step leads to the next."""
+    sign_in(page, hookline)
+    page.get_by_role("link", name="Set up in the browser").click()
+    page.get_by_label("Name", exact=True).fill("Web shop")
+    page.get_by_role("button", name="Create source").click()
+
+    expect(page.get_by_text("Waiting for the first event…").last).to_be_visible()
+    page.get_by_role("tab", name="Python").click()
+    program = page.locator("#snippet-web-shop-python").inner_text()
+    wait_for_key(hookline, hookline.api("GET", "sources/web-shop").json["writeKeys"][0])
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    expect(page.locator(".arrival")).to_contain_text("Signed Up")
+    page.get_by_role("link", name="Choose where events go").click()
+    page.get_by_role("link", name="Use Webhooks").click()
+
+    page.get_by_label("Name", exact=True).fill("CRM")
+    page.locator("#url-1").fill("ftp://wrong.example")
+    page.locator("#headers-1").fill("X-Team: shop")
+    page.get_by_role("button", name="Add another URL").click()
+    page.locator("#url-2").fill(receiver.url("/second"))
+    page.get_by_role("button", name="Save and go on").click()
+    expect(page.locator("#url-1-error")).to_contain_text("http")
+    page.locator("#url-1").fill(receiver.url("/first"))
+    page.get_by_role("button", name="Save and go on").click()
+
+    secret = page.locator("#shared-secret").input_value()
+    page.get_by_role("button", name="Save and go on").click()
+    expect(page.get_by_role("heading", name="Send a test event to CRM")).to_be_visible()
+    page.goto("/setup?source=web-shop")  # somebody comes back another day
+    page.get_by_role("button", name="Only show the request").click()
+    expect(page.locator("summary", has_text="/first")).to_be_visible()
+    assert asked(receiver) == set()
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator(".trial")).to_have_count(2)
+    expect(page.locator(".trial").first).to_contain_text("success 200")
+    assert asked(receiver) == {"/first", "/second"}
+    assert page.evaluate(CONTRAST) == []
+    assert not sticks_out(page)
+
+    page.get_by_role("link", name="Go on").click()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("heading", name="CRM gets the events")).to_be_visible()
+    crm = hookline.api("GET", "destinations/crm").json
+    assert (crm["enabled"], crm["sources"], len(crm["settings"]["webhooks"])) == (True, ["web-shop"], 2)
+    assert crm["settings"]["webhooks"][0]["headers"] == {"X-Team": "shop"}
+    assert secret.endswith(crm["settings"]["sharedSecret"][-4:])
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    wait_until(lambda: is_signed(receiver), what="a signed event")
+
+
+@pytest.mark.parametrize("screen", [(390, "dark")])
+def test_it_is_taken_up_where_it_was_left(page: Page, hookline: Hookline) -> None:
+    """Steps are skipped and gone back to; a step whose time has not come leads to the one that is next."""
+    sign_in(page, hookline)
+    page.goto("/setup?step=enable")
+    expect(page.get_by_role("heading", name="Where do events come from?")).to_be_visible()
+    hookline.api("POST", "sources", {"id": "app", "name": "App", "type": "mobile"})
+    page.get_by_role("link", name="App").click()
+    page.get_by_role("link", name="Skip: events can come later").click()
+    expect(page.get_by_role("heading", name="Where should they go?")).to_be_visible()
+    page.goto("/setup?source=app")
+    expect(page.get_by_text("Waiting for the first event…").last).to_be_visible()
+    page.get_by_role("navigation", name="Steps").get_by_role("link", name="Source").click()
+    expect(page.get_by_role("heading", name="Where do events come from?")).to_be_visible()
+    assert page.evaluate(CONTRAST) == []
+    assert not sticks_out(page)

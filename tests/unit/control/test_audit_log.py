@@ -1,0 +1,156 @@
+"""The audit log: who did what, when and from where, with what it was before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.control.audit import audit_log as module
+from hookline.control.audit.audit_log import KEPT_MS, AuditLog
+from hookline.control.audit.entry import AuditChange
+from hookline.database.sqlite import OperationalError
+from tests.unit.control.running import TOKEN, Running, destination, record, source
+from tests.unit.control.test_sign_in import login
+
+SECRET = "a-long-shared-secret-9876"
+
+
+def entries(control: Running, query: str = "") -> list[dict[str, object]]:
+    """What is on record, newest first."""
+    items: list[dict[str, object]] = control.api("GET", f"/audit-log{query}").json["items"]
+    return items
+
+
+def test_a_change_is_on_record_field_by_field(control: Running) -> None:
+    """Creating, changing and deleting each leave an entry with object, version, and what became of each field."""
+    control.api("POST", "/sources", source())
+    control.api("PATCH", "/sources/site", {"name": "New"})
+    control.api("DELETE", "/sources/site")
+    deleted, changed, created = entries(control)
+    assert [each["action"] for each in (created, changed, deleted)] == [
+        "create_source",
+        "patch_source",
+        "delete_source",
+    ]
+    assert {each["target"] for each in (created, changed, deleted)} == {"sources/site"}
+    assert changed["changes"] == [{"object": "sources/site", "path": "name", "before": "Site", "after": "New"}]
+    assert (changed["actor"], changed["address"], changed["version"]) == ("admin token", "127.0.0.1", 2)
+
+
+def test_secrets_are_masked(control: Running) -> None:
+    """A secret that is set, rotated or made up is in no entry; that it changed is."""
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination(secret=SECRET))
+    control.api("POST", "/destinations/crm/rotate-secret", {"secret": "quite-another-secret-1234"})
+    text = control.api("POST", "/tokens", {"name": "ci"}).json["text"]
+    link = control.api("POST", "/users", {"name": "vera"}).json["link"]
+    dump = control.api("GET", "/audit-log").text
+    for secret in (SECRET, "quite-another-secret", text, link.rpartition("/")[2]):
+        assert secret not in dump
+    assert "settings.sharedSecret" in dump
+
+
+def test_pausing_and_resuming_are_on_record(control: Running) -> None:
+    """What is done to a lane is a change like any other."""
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination())
+    control.api("POST", "/destinations/crm/pause", {"reason": "they deploy"})
+    newest = entries(control)[0]
+    assert (newest["action"], newest["target"]) == ("pause_destination", "destinations/crm")
+    assert newest["changes"] == [
+        {"object": "destinations/crm", "path": "", "before": None, "after": "paused: they deploy"}
+    ]
+
+
+def test_a_replay_is_on_record(control: Running) -> None:
+    """What was asked for when it was made, and each change of its state; an old tag changes nothing."""
+    control.append(record("m1"))
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination())
+    id = control.api("POST", "/replays", {"destination": "crm", "event": "Test"}).json["id"]
+    tag = control.api("GET", f"/replays/{id}").headers["etag"]
+    control.api("POST", f"/replays/{id}/pause")
+    paused, created = entries(control)[:2]
+    assert {"object": f"replays/{id}", "path": "event", "before": None, "after": "Test"} in created["changes"]  # type: ignore[operator]
+    assert paused["changes"] == [{"object": f"replays/{id}", "path": "state", "before": "running", "after": "paused"}]
+    stale = control.call("PATCH", f"/api/v1/replays/{id}", {"rate": 5}, {"If-Match": tag})
+    assert (stale.status, stale.json["code"]) == (412, "changed_meanwhile")
+
+
+def test_a_log_that_cannot_be_written_undoes_no_answer(
+    control: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The change is made, so the answer says so, and the log of the server has who did it."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(control.services.audit, "record", full)
+    assert control.api("POST", "/sources", source()).status == 201
+    assert "audit_log_failed" in "".join(capfd.readouterr())
+
+
+def test_refused_calls_and_dry_runs_leave_nothing(control: Running) -> None:
+    """What changed nothing is no entry: a refusal, a look at what a file would change, a test of filters."""
+    control.api("POST", "/sources", {"id": "site"})
+    control.api("POST", "/connections/apply", {"document": "sources: []", "dryRun": True})
+    control.api("GET", "/sources")
+    assert entries(control) == []
+
+
+def test_sign_ins_are_on_record(control: Running) -> None:
+    """Those that succeed, those that fail, and the way out; what was typed as a name is not kept."""
+    login(control, "wrong", account="maybe-a-password")
+    login(control, TOKEN)
+    assert [(each["action"], each["actor"], each["target"]) for each in entries(control)] == [
+        ("sign_in", "admin token", "sessions"),
+        ("sign_in_failed", "nobody", "unknown account"),
+    ]
+    assert "maybe-a-password" not in control.api("GET", "/audit-log").text
+
+
+def test_it_is_filtered_and_comes_in_pages(control: Running) -> None:
+    """By actor, action, object and time; following `after` visits everything once."""
+    for name in ("a", "b", "c"):
+        control.api("POST", "/sources", source(name))
+    assert [each["target"] for each in entries(control, "?target=sources/b")] == ["sources/b"]
+    assert entries(control, "?actor=somebody") == []
+    assert entries(control, "?action=delete_source") == []
+    assert len(entries(control, "?from=2026-01-01T00:00:00Z")) == 3
+    assert entries(control, "?to=2026-01-01T00:00:00Z") == []
+    first = control.api("GET", "/audit-log?limit=2").json
+    assert [each["target"] for each in first["items"]] == ["sources/c", "sources/b"]
+    assert [each["target"] for each in entries(control, f"?limit=2&after={first['after']}")] == ["sources/a"]
+    assert control.api("GET", "/audit-log?after=x").status == 400
+    assert control.api("GET", "/audit-log?from=yesterday").status == 400
+
+
+def test_an_entry_names_its_request(control: Running) -> None:
+    """The caller's own request id is in the answer and in the entry; one that could do harm is replaced."""
+    headers = {"X-Request-Id": "deploy-4711"}
+    answer = control.call("POST", "/api/v1/sources", source(), headers)
+    assert answer.headers["x-request-id"] == "deploy-4711"
+    (entry,) = entries(control)
+    assert entry["requestId"] == "deploy-4711"
+    assert control.api("GET", f"/audit-log/{entry['id']}").json == entry
+    assert control.call("GET", "/healthz", headers={"X-Request-Id": "a b"}).headers["x-request-id"] != "a b"
+
+
+def test_it_is_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest entries go when there are too many, and when they are more than a year old."""
+    now = 1_000_000
+    log = AuditLog(control.services.people, now_ms=lambda: now)
+    monkeypatch.setattr(module, "KEPT_ROWS_MAX", 3)
+    for number in range(5):
+        log.record("a", f"do_{number}", "", "", "")
+    assert [entry.action for entry in log.newest(10)] == ["do_4", "do_3", "do_2"]
+    now += KEPT_MS + 1
+    log.record("a", "later", "", "", "")
+    assert [entry.action for entry in log.newest(10)] == ["later"]
+
+
+def test_a_large_change_is_cut_and_says_so(control: Running) -> None:
+    """An entry has a bound; how much is left out is in it."""
+    log = control.services.audit
+    log.record("a", "b", "c", "", "", [AuditChange("x", str(number), None, "y" * 1000) for number in range(50)])
+    (entry,) = log.newest(1)
+    assert entry.changes[-1].after == f"and {50 - len(entry.changes) + 1} more"

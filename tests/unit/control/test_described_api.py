@@ -1,0 +1,83 @@
+"""The admin API against its own description: whatever fits it, or does not, is answered without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
+
+from hookline.control.openapi.document import description
+from tests.unit.control.running import BEARER, Running, destination, record, source
+
+EXAMPLES = 6
+"""Of each operation; they are the same in every run."""
+ENDLESS = {"streamEvents"}
+"""Answers that only end with the server; the live stream has tests of its own."""
+KNOWN = {
+    "sources": "site",
+    "destinations": "crm",
+    "users": "u1",
+    "tokens": "t1",
+    "replays": "r2",
+    "events": "m1",
+    "audit-log": "1",
+    "dead-letters": "1",
+    "notices": "1",
+    "connections": "1",
+    "attempts": "1",
+}
+"""Objects that are there, so that not every address leads nowhere."""
+SCHEMA = schemathesis.openapi.from_dict(description())
+OPERATIONS = {operation.ok().definition.raw["operationId"]: operation.ok() for operation in SCHEMA.get_all_operations()}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Control with one of everything that can be made here."""
+    with Running(tmp_path_factory.mktemp("described") / "data") as running:
+        running.append(record("m1"))
+        fill(running)
+        yield running
+
+
+def fill(running: Running) -> None:
+    """What a call may have taken away is there again."""
+    for path, body in (
+        ("/sources", source()),
+        ("/destinations", destination()),
+        ("/users", {"name": "vera"}),
+        ("/tokens", {"name": "ci"}),
+    ):
+        running.api("POST", path, body)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - ENDLESS))
+def test_no_call_is_answered_with_a_fault(filled: Running, name: str) -> None:
+    """Cases made from the description, some with the id of an object that is there: no answer is a 5xx."""
+    operation = OPERATIONS[name]
+    known = KNOWN.get(operation.definition.raw["tags"][0])
+    fill(filled)
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(), is_known=st.booleans())
+    def call(case: Case, is_known: bool) -> None:
+        if is_known and known is not None:
+            parameters: dict[str, Any] = dict(case.path_parameters or {})
+            case.path_parameters = dict.fromkeys(parameters, known)
+        answer = case.call(base_url=f"http://127.0.0.1:{filled.port}", headers=BEARER)
+        case.validate_response(answer, checks=[not_a_server_error])
+
+    call()

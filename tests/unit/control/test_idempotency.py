@@ -1,0 +1,87 @@
+"""A POST with an Idempotency-Key is done once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.control.idempotency import kept_answers as module
+from hookline.control.idempotency.kept_answers import KEPT_MS, KeptAnswer, KeptAnswers
+from tests.unit.control.running import Answer, Running, source
+
+ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
+
+
+def post(control: Running, body: object, key: str = "k1", path: str = "/sources", **headers: str) -> Answer:
+    """A POST with a key."""
+    return control.call("POST", "/api/v1" + path, body, {"Idempotency-Key": key, **headers})
+
+
+def test_a_repeat_gets_the_first_answer_and_does_nothing(control: Running) -> None:
+    """Status, body and address are those of the first; the audit log has one entry."""
+    first = post(control, {"id": "a", "name": "A"})
+    again = post(control, {"id": "a", "name": "A"})
+    assert (again.status, again.body) == (first.status, first.body)
+    assert (again.headers["location"], again.headers["etag"]) == (first.headers["location"], first.headers["etag"])
+    assert (again.headers["idempotency-replayed"], "idempotency-replayed" in first.headers) == ("true", False)
+    assert len(control.api("GET", "/audit-log").json["items"]) == 1
+
+
+def test_another_request_under_the_same_key_is_refused(control: Running) -> None:
+    """Another body is 422; another address, caller or key is another request."""
+    post(control, source("a"))
+    answer = post(control, source("b"))
+    assert (answer.status, answer.json["code"]) == (422, "idempotency_key_reused")
+    assert post(control, {"name": "ci"}, path="/tokens").status == 201
+    assert post(control, source("b"), key="k2").status == 201
+
+
+def test_a_refused_request_may_be_mended(control: Running) -> None:
+    """What changed nothing does not use the key up."""
+    assert post(control, {"id": "a"}).status == 422
+    assert post(control, source("a")).status == 201
+
+
+def test_a_secret_shown_once_is_shown_to_who_repeats_and_not_stored(control: Running) -> None:
+    """The lost answer of a token can be had again with the key; the database alone does not have it."""
+    first = post(control, {"name": "ci"}, path="/tokens")
+    assert post(control, {"name": "ci"}, path="/tokens").json["text"] == first.json["text"]
+    ((kept,),) = control.services.people.rows("SELECT answer FROM idempotency_keys")
+    assert first.json["text"].encode() not in kept
+
+
+def test_a_key_that_cannot_be_one_is_refused(control: Running) -> None:
+    """Too long or with blanks; without a token the key does not matter."""
+    for key in ("a b", "x" * 256):
+        assert post(control, source("a"), key=key).json["code"] == "invalid_idempotency_key"
+    headers = {"Idempotency-Key": "k1"}
+    assert control.call("POST", "/api/v1/sources", source(), headers, token=False).status == 401
+
+
+def test_a_request_that_is_being_served_is_not_begun_again(control: Running) -> None:
+    """It is told to wait; after a restart, that nobody knows what became of it."""
+    answers = control.services.kept_answers
+    assert answers.take(b"key", b"body") == "new"
+    assert answers.take(b"key", b"body") == "running"
+    after_restart = KeptAnswers(control.services.people)
+    assert after_restart.take(b"key", b"body") == "lost"
+    assert after_restart.take(b"key", b"other") == "other_request"
+
+
+def test_answers_are_kept_for_a_day_and_up_to_a_bound(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 24 hours a key is new again; at the bound the oldest goes; a huge answer is not kept."""
+    now = 1_000
+    answers = KeptAnswers(control.services.people, now_ms=lambda: now)
+    answers.take(b"key", b"body")
+    answers.keep(b"key", ANSWER)
+    now += KEPT_MS
+    assert answers.take(b"key", b"body") == ANSWER
+    now += 1
+    assert answers.take(b"key", b"body") == "new"
+    monkeypatch.setattr(module, "KEPT_ANSWERS_MAX", 2)
+    for number in range(3):
+        now += 1
+        answers.take(b"key%d" % number, b"body")
+    assert len(control.services.people.rows("SELECT 1 FROM idempotency_keys")) == 2
+    monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 4)
+    answers.keep(b"key2", ANSWER)
+    assert answers.take(b"key2", b"body") == "new"

@@ -1,0 +1,67 @@
+"""What deliver finds out about lanes: control records it when a power cut cannot take it back any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.control.lane_watch import LaneWatch
+from hookline.database.sqlite import connect
+from tests.unit.deliver.rig import Rig, destination, source
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    """Control's and deliver's files, with one destination that gets an event."""
+    (tmp_path / "run").mkdir()
+    made = Rig(tmp_path)
+    made.change(source(), destination("crm"))
+    made.start()
+    made.append("m")
+    made.turn()
+    yield made
+    made.close()
+
+
+def test_a_drained_lane_ends_at_the_second_look(rig: Rig) -> None:
+    """Between two looks what deliver said is brought to the disk."""
+    rig.store.drain("crm", "test", rig.appender.ends)
+    rig.follow()
+    rig.come_to_rest()
+    rig.checkpoint()
+    watch = LaneWatch(rig.settings, rig.store)
+    watch.look()
+    assert "crm" in rig.store.snapshot().lanes
+    watch.look()
+    watch.close()
+    assert rig.store.snapshot().lanes == {}
+
+
+def test_what_deliver_took_back_is_not_ended(rig: Rig) -> None:
+    """After a power cut the lane is not drained: it has to say so twice again."""
+    rig.store.drain("crm", "test", rig.appender.ends)
+    rig.follow()
+    rig.come_to_rest()
+    rig.checkpoint()
+    watch = LaneWatch(rig.settings, rig.store)
+    connection = connect(rig.folder / "deliver.db")
+    for state in ("drained", "closed", "drained"):
+        connection.execute("UPDATE lanes SET state = ?", (state,))
+        watch.look()
+    connection.close()
+    watch.close()
+    assert "crm" in rig.store.snapshot().lanes
+
+
+def test_a_destination_that_is_gone_is_paused(rig: Rig) -> None:
+    """410 from every URL; the pause begins by the store's clock."""
+    rig.answer_all(410)
+    rig.checkpoint()
+    watch = LaneWatch(rig.settings, rig.store)
+    assert watch.look() == ["crm"]
+    watch.close()
+    paused = rig.store.snapshot().lanes["crm"].paused
+    assert paused is not None
+    assert (paused.since, paused.by) == (rig.clock.now_ms(), "hookline")

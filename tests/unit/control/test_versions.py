@@ -1,0 +1,34 @@
+"""The history of the connections, through the API."""
+
+from __future__ import annotations
+
+from tests.unit.control.running import Running, destination, source
+
+
+def test_history_and_the_way_back(control: Running) -> None:
+    """A change is listed, shown by itself, looked at before it is undone, and undone as a new version."""
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination())
+    control.api("PATCH", "/destinations/crm", {"name": "Other"})
+    first = control.api("GET", "/connections/versions?limit=2").json
+    assert [each["version"] for each in first["items"]] == [3, 2]
+    rest = control.api("GET", f"/connections/versions?limit=2&after={first['after']}").json
+    assert ([each["version"] for each in rest["items"]], rest["after"]) == ([1], None)
+    shown = control.api("GET", "/connections/versions/3").json["changes"][0]
+    assert (shown["action"], shown["fields"][0]["after"]) == ("change", "Other")
+    looked = control.api("POST", "/connections/versions/2/roll-back", {"dryRun": True}).json
+    assert (looked["version"], [each["id"] for each in looked["changes"]]) == (3, ["crm"])
+    assert control.api("POST", "/connections/versions/2/roll-back").json["version"] == 4
+    assert control.api("GET", "/destinations/crm").json["name"] == destination()["name"]
+
+
+def test_a_way_back_that_leads_nowhere(control: Running) -> None:
+    """Versions that are not there, cursors nobody gave, and a change that is refused change nothing."""
+    control.api("POST", "/sources", source())
+    control.api("PATCH", "/sources/site", {"writeKeys": ["wk_other"]})
+    control.api("POST", "/sources", source("second"))
+    for path in ("/connections/versions/99", f"/connections/versions/{1 << 70}"):
+        assert control.api("GET", path).status == 404
+    assert control.api("POST", "/connections/versions/99/roll-back", {}).status == 404
+    assert control.api("GET", "/connections/versions?after=x").json["code"] == "invalid_parameter"
+    assert control.api("POST", "/connections/versions/1/roll-back", {"when": 1}).status == 422

@@ -1,0 +1,79 @@
+"""Ordinary answers are recognised to the byte, and told once per turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.egress import Guard, Resolver
+from hookline.deliver.failure import Failure
+from hookline.deliver.plain_answers import plain_success
+from hookline.deliver.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools, tls_context
+from hookline.deliver.sink import Sink, Success
+from hookline.deliver.target import Target
+from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+
+
+class Turns(Sink):
+    """Tokens of the successes, turn by turn."""
+
+    def __init__(self) -> None:
+        self.turns: list[list[object]] = []
+        self.all_there = asyncio.Event()
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Nothing fails here."""
+        raise AssertionError(failure)
+
+    def succeeded(self, successes: Iterable[Success]) -> None:
+        """Take the successes of one turn."""
+        self.turns.append([token for token, _, _, _ in successes])
+        self.all_there.set()
+
+
+def exchange(close_before_told: bool) -> list[list[object]]:
+    """Answer two requests to one receiver within one turn; return what the sink was told."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+    async def scenario() -> list[list[object]]:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            sink = Turns()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
+            pool.send(NO_TARGET, [("a", REQUEST), ("b", REQUEST)])
+            connections = list(pool._connections)
+            await asyncio.gather(*[each.task for each in connections if each.task is not None])
+            for connection in connections:
+                connection.data_received(OK % 0)
+            assert sink.turns == []
+            if not close_before_told:
+                await asyncio.wait_for(sink.all_there.wait(), 30)
+                assert len(pool.idle) == 2
+            pools.close()
+            return sink.turns
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("close_before_told", [False, True])
+def test_the_answers_of_one_turn_are_told_together(close_before_told: bool) -> None:
+    """Once, when the turn is over; what was answered is told although everything is closed before."""
+    turns = exchange(close_before_told)
+    assert [sorted(map(str, turn)) for turn in turns] == [["a", "b"]]
+
+
+def test_only_short_answers_are_remembered() -> None:
+    """An ordinary answer beyond the bound is the parser's, so that no origin takes much memory."""
+    pool = Pool(parse_receiver_url("http://h/"), Turns(), Resolver(Guard(())), tls_context(None), set())
+    short, long = OK % 2 + b"ok", OK % PLAIN_ANSWER_BYTES_MAX + b"x" * PLAIN_ANSWER_BYTES_MAX
+    assert pool.is_plain(short)
+    assert not pool.is_plain(long)
+    assert (pool.plain_answer, pool.plain_answer_status) == (short, 200)
+    assert plain_success(long) == 200

@@ -1,0 +1,227 @@
+"""What a source sends: names, counts, properties and types, within bounds, and across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.insights import schema_reader
+from hookline.insights.distinct import Distinct
+from hookline.insights.schema import EXAMINED_EVERY, EXAMINED_FIRST, PROPERTIES_MAX, NameSchema
+from hookline.insights.schema_log import SchemaLog
+from hookline.insights.schema_reader import SchemaReader
+from hookline.insights.schema_store import OTHERS, Name, SchemaStore
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.record import Record
+from tests.unit.control.running import record
+
+
+class Followed:
+    """A journal, what follows it, and what was noted of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.begin()
+
+    def begin(self) -> None:
+        self.store = SchemaStore(self.folder / "insights.db")
+        self.reader = SchemaReader(self.folder, self.store)
+        self.log = SchemaLog(self.folder / "insights.db")
+
+    def kill(self) -> None:
+        """Control ends without saving, and begins anew."""
+        self.store.close()
+        self.begin()
+
+    def append(self, *records: Record, retention_bytes: int = 2**30) -> None:
+        """Store records as collect would."""
+
+        async def store() -> None:
+            appender = LocalAppender(
+                self.folder / "journal", retention_seconds=1e9, retention_bytes=retention_bytes, segment_bytes=65_536
+            )
+            await appender.append(records)
+            appender.retain(0)
+            await appender.close()
+
+        asyncio.run(store())
+
+    def read(self) -> None:
+        """Read to the end, and save."""
+        while self.reader.read(60.0):
+            pass
+        self.reader.save()
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Followed]:
+    """An empty journal that is followed."""
+    made = Followed(tmp_path)
+    yield made
+    made.reader.close()
+    made.log.close()
+    made.store.close()
+
+
+def test_names_and_counts(followed: Followed) -> None:
+    """Each type and name has its count and times; what was refused does not count."""
+    followed.append(
+        record("m1", "Order"),
+        record("m2", "Order"),
+        record("m3", type="page", name="Home"),
+        record("m4", type="identify"),
+        record("m5", "Bad", rejected="no"),
+        record("m6", "Order", source="app"),
+    )
+    followed.read()
+    names = followed.log.names("site")
+    assert {name: schema.count for name, schema in names.items()} == {
+        Name("identify", ""): 1,
+        Name("page", "Home"): 1,
+        Name("track", "Order"): 2,
+    }
+    order = names[Name("track", "Order")]
+    assert 0 < order.first_seen <= order.last_seen
+    assert followed.log.names("nobody") == {}
+
+
+def test_properties_and_types(followed: Followed) -> None:
+    """Paths one level deep, with how often each type was seen; traits count for identify calls."""
+    first = {"total": 1.5, "cart": {"id": "c", "items": [1], "deep": {"x": 1}}, "gift": True, "code": None}
+    followed.append(
+        record("m1", "Order", properties=first),
+        record("m2", "Order", properties={"total": "free"}),
+        record("m3", "Order", properties="none"),
+        record("m4", type="identify", traits={"plan": "pro"}, properties={"not": "these"}),
+    )
+    followed.read()
+    names = followed.log.names("site")
+    order = names[Name("track", "Order")]
+    assert order.properties == {
+        "total": {"number": 1, "string": 1},
+        "cart": {"object": 1},
+        "cart.id": {"string": 1},
+        "cart.items": {"array": 1},
+        "cart.deep": {"object": 1},
+        "gift": {"boolean": 1},
+        "code": {"null": 1},
+    }
+    assert (order.examined, order.left_out) == (3, False)
+    assert list(names[Name("identify", "")].properties) == ["plan"]
+
+
+def test_a_restart_counts_nothing_twice(followed: Followed) -> None:
+    """What was not saved is read again, what was saved is not."""
+    followed.append(*(record(f"m{n}", "Order", properties={"n": n}) for n in range(10)))
+    followed.read()
+    followed.append(*(record(f"n{n}", "Order", properties={"n": n}) for n in range(5)))
+    followed.reader.read(60.0)
+    followed.kill()
+    followed.read()
+    followed.kill()
+    followed.read()
+    order = followed.log.names("site")[Name("track", "Order")]
+    assert (order.count, order.properties["n"]) == (15, {"number": 15})
+    assert followed.log.places() == {0: 15}
+
+
+def test_names_are_bounded(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that makes up names gets so many, and the rest is counted together."""
+    monkeypatch.setattr(schema_reader, "NAMES_MAX", 3)
+    followed.append(*(record(f"m{n}", f"Name {n}") for n in range(10)), record("again", "Name 1"))
+    followed.read()
+    names = followed.log.names("site")
+    assert (len(names), names[OTHERS].count, names[Name("track", "Name 1")].count) == (4, 7, 2)
+    long = record("long", "x" * 5_000, source="app")
+    followed.append(long)
+    followed.read()
+    (name,) = followed.log.names("app")
+    assert len(name.name) == 200
+
+
+def test_what_retention_took_is_counted(followed: Followed) -> None:
+    """A reader that was away too long goes on with what is there, and says how many events it has not seen."""
+    followed.append(record("m0", "Old"))
+    followed.read()
+    for start in range(0, 3_000, 100):
+        body = {"text": "x" * 500}
+        records = (record(f"m{start}-{n}", "New", properties=body) for n in range(100))
+        followed.append(*records, retention_bytes=200_000)
+    followed.read()
+    seen = followed.log.names("site")[Name("track", "New")].count
+    assert 0 < seen < 3_000
+    assert seen + followed.log.missed() == 3_000
+
+
+def test_a_moment_at_a_time(followed: Followed) -> None:
+    """Reading ends when its time is over, and goes on there."""
+    for start in range(0, 300, 100):
+        followed.append(*(record(f"m{start + n}", "Order") for n in range(100)))
+    looks = 1
+    while followed.reader.read(0.0):
+        looks += 1
+    followed.reader.save()
+    assert looks > 1
+    assert followed.log.names("site")[Name("track", "Order")].count == 300
+
+
+def test_not_every_event_is_looked_into() -> None:
+    """The first ones all, then one of so many; each is counted."""
+    schema = NameSchema(properties={})
+    for _ in range(EXAMINED_FIRST + 10 * EXAMINED_EVERY):
+        schema.see(1)
+        if schema.to_examine:
+            schema.examine({"a": 1})
+    assert (schema.count, schema.examined) == (EXAMINED_FIRST + 10 * EXAMINED_EVERY, EXAMINED_FIRST + 10)
+
+
+def test_properties_are_bounded() -> None:
+    """Beyond the bound known ones still count, and it is said that there are more."""
+    schema = NameSchema(properties={})
+    schema.examine({f"p{n}": n for n in range(PROPERTIES_MAX + 50)})
+    schema.examine({"p0": "text", "y" * 5_000: 1})
+    assert (len(schema.properties), schema.left_out) == (PROPERTIES_MAX, True)
+    assert schema.properties["p0"] == {"number": 1, "string": 1}
+
+
+def test_users_are_counted_once_a_month(followed: Followed) -> None:
+    """Per source and all together; the same user of two sources is one."""
+    people: list[Any] = [{"userId": f"u{n % 40}", "source": "site" if n % 2 else "app"} for n in range(400)]
+    followed.append(*(record(f"m{n}", **each) for n, each in enumerate(people)), record("x", source="app", userId="u1"))
+    followed.read()
+    followed.kill()
+    followed.read()
+    together, *of_sources = followed.log.users(12)
+    assert (together.source, together.users) == (None, 40)
+    assert {each.source: each.users for each in of_sources} == {"app": 21, "site": 20}
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000, 60_000])
+def test_many_different_values(count: int) -> None:
+    """The estimate is within five percent, and repeats change nothing."""
+    seen = Distinct()
+    for number in range(count):
+        seen.add(f"user {number}")
+    assert abs(seen.count() - count) <= count * 0.05
+    again = Distinct(bytes(seen.registers))
+    assert not any(again.add(f"user {number}") for number in range(min(count, 100)))
+
+
+def test_unreadable_numbers_count_all_the_same(followed: Followed) -> None:
+    """An event whose properties cannot be decoded has a name."""
+    whole = record("m1", "Order")
+    body = whole.body[:-1] + b', "properties": {"n": 1e999}}'
+    followed.append(record("m2", "Order"), _with_body(whole, body))
+    followed.read()
+    assert followed.log.names("site")[Name("track", "Order")].count == 2
+
+
+def _with_body(whole: Record, body: bytes) -> Record:
+    whole.body = body
+    assert json.loads(body)
+    return whole

@@ -1,0 +1,135 @@
+"""Time series: sums at every resolution, gaps that stay gaps, bounds, and percentiles out of buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.database.sqlite import connect
+from hookline.insights.percentile import percentile
+from hookline.insights.resolutions import DAY, HOUR, RESOLUTIONS
+from hookline.insights.series_log import SeriesLog
+from hookline.insights.series_store import SeriesStore
+from hookline.telemetry.slots import DestinationSlot, Slot, SourceSlot
+
+NOW = 1_795_158_000
+"""A full hour."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SeriesStore]:
+    """An empty store."""
+    made = SeriesStore(tmp_path / "insights.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[SeriesLog]:
+    """What reads it."""
+    made = SeriesLog(tmp_path / "insights.db")
+    yield made
+    made.close()
+
+
+def slot(at: int, *, response: tuple[int, int] = (0, 3), **counts: int) -> Slot:
+    """A slot in which crm got what is given."""
+    buckets = [0] * 13
+    buckets[response[0]] = response[1]
+    one = DestinationSlot(response=buckets, **counts)
+    totals = {name: count for name, count in counts.items() if name not in ("attempted", "filtered")}
+    return Slot(
+        at=at, response=buckets, latency=buckets, destinations={"crm": one}, sources={"web": SourceSlot(5, 1)}, **totals
+    )
+
+
+def test_slots_add_up_at_every_resolution(store: SeriesStore, log: SeriesLog) -> None:
+    """Six slots are six rows of ten seconds, and one row of each longer stretch with their sum and highest value."""
+    store.add_slots([slot(NOW - 60 + 10 * n, delivered=n, waiting=n) for n in range(6)])
+    fine = log.of_destination("crm", "1h", NOW)
+    assert (fine.resolution, fine.values["delivered"][-6:]) == (10, [0, 1, 2, 3, 4, 5])
+    minute = log.of_destination("crm", "24h", NOW)
+    assert (minute.times[-1], minute.values["delivered"][-1], minute.values["waiting"][-1]) == (NOW - 60, 15, 5)
+    for range_ in ("7d", "30d"):
+        assert log.totals(range_, NOW).values["delivered"][-1] == 15
+
+
+def test_where_nobody_looked_there_is_a_gap(store: SeriesStore, log: SeriesLog) -> None:
+    """A slot that no role reported is null; one in which a destination had nothing to tell is 0."""
+    store.add_slots([slot(NOW - 40, delivered=4), Slot(at=NOW - 20, delivered=9, destinations={})])
+    assert log.of_destination("crm", "1h", NOW).values["delivered"][-4:] == [4, None, 0, None]
+    assert log.totals("1h", NOW).values["delivered"][-4:] == [4, None, 9, None]
+
+
+def test_collect_and_deliver_fill_one_row(store: SeriesStore, log: SeriesLog) -> None:
+    """What one of them did not report is unknown, and does not spoil what the other did."""
+    store.add_accepted(NOW - 20, 7, 1)
+    store.add_slots([slot(NOW - 20, delivered=4)])
+    store.add_accepted(NOW - 20, 2, 0)
+    store.add_accepted(NOW - 10, 3, 0)
+    values = log.totals("1h", NOW).values
+    assert [values[name][-2:] for name in ("accepted", "rejected", "delivered")] == [[9, 3], [1, 0], [4, None]]
+    assert log.of_destination("crm", "1h", NOW).values["delivered"][-2:] == [4, None]
+
+
+def test_the_place_goes_with_the_rows(store: SeriesStore) -> None:
+    """The newest slot is remembered; a write that fails takes the place back too."""
+    store.add_slots([slot(NOW - 20), slot(NOW - 10)])
+    assert store.last_slot() == NOW - 10
+    with pytest.raises(Exception, match="type"):
+        store.add_slots([slot(NOW, delivered={})])  # type: ignore[arg-type]
+    assert store.last_slot() == NOW - 10
+
+
+def test_old_rows_go(store: SeriesStore, tmp_path: Path) -> None:
+    """Each resolution is kept for its time, so that the file does not grow for ever."""
+    store.add_slots([slot(NOW - 3 * HOUR), slot(NOW)])
+    store.drop_old(NOW)
+    reading = connect(tmp_path / "insights.db", read_only=True)
+    for table in ("total_series", "destination_series", "source_series"):
+        rows = dict(reading.execute(f"SELECT resolution, count(*) FROM {table} GROUP BY 1").fetchall())
+        assert rows == {10: 1, 60: 2, 600: 2, HOUR: 2, DAY: rows[DAY]}
+    store.drop_old(NOW + max(RESOLUTIONS.values()) + DAY)
+    assert reading.execute("SELECT count(*) FROM destination_series").fetchone() == (0,)
+    reading.close()
+
+
+def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
+    """A funnel is the sum over the range, the slot of this moment included."""
+    store.add_slots([slot(NOW - 2 * HOUR, delivered=100), slot(NOW - 20, delivered=3, attempted=4), slot(NOW)])
+    sums = log.sums("crm", "1h", NOW + 3)
+    assert (sums.counts["delivered"], sums.counts["attempted"], sum(sums.response)) == (3, 4, 6)
+    assert (log.accepted(("web", "app"), "1h", NOW + 3), log.accepted((), "1h", NOW)) == (10, 0)
+    assert log.sums("nobody", "24h", NOW).counts["delivered"] == 0
+
+
+def test_who_fails_most(store: SeriesStore, log: SeriesLog) -> None:
+    """Most failures first, and nobody without any."""
+    failing = {"a": DestinationSlot(failures=2), "b": DestinationSlot(failures=9, given_up=1), "c": DestinationSlot()}
+    store.add_slots([Slot(at=NOW - 20, destinations=failing)])
+    assert [(each.destination, each.failures) for each in log.top_failing("1h", NOW, 5)] == [("b", 9), ("a", 2)]
+    assert len(log.top_failing("30d", NOW, 1)) == 1
+
+
+def test_before_the_first_slot(log: SeriesLog) -> None:
+    """No file yet: every value is unknown, and every sum 0."""
+    assert set(log.totals("1h", NOW).values["delivered"]) == {None}
+    assert (log.top_failing("1h", NOW, 5), log.sums("crm", "1h", NOW).counts["failures"]) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "expected"),
+    [
+        ([], 0.5, None),
+        ([None] * 13, 0.5, None),
+        ([10], 0.5, 0.5),
+        ([0, 0, 0, 100], 0.5, 7.5),
+        ([50, 50], 0.95, 1.9),
+        ([0] * 12 + [1], 0.5, 5000.0),
+    ],
+)
+def test_percentiles(counts: list[int | None], share: float, expected: float | None) -> None:
+    """As if times lay evenly in their bucket; above the last bound it is at least that."""
+    assert percentile(counts, share) == expected

@@ -1,0 +1,75 @@
+"""What the pages of destinations say, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.telemetry.metrics import publish
+from hookline.telemetry.slots import SLOT_SECONDS, DestinationSlot, Slot, write_slots
+from hookline.web.address import address
+from hookline.web.destination.flow import Flow, flows
+from hookline.web.destination.list_page import destination_list
+from tests.unit.control.running import Running, destination, source
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Running]:
+    """A control role with four destinations, of which one is off and one fails."""
+    with Running(tmp_path) as running:
+        running.api("PUT", "/sources/site", source())
+        for id in ("crm", "erp", "mail", "old"):
+            running.api("PUT", f"/destinations/{id}", destination(id, enabled=id != "old"))
+        yield running
+
+
+def listed(control: Running, search: str = "", state: str = "", after: str = "") -> list[str]:
+    """The ids on one page of the list."""
+    return [row.view.id for row in destination_list(control.services, search, state, after).rows]
+
+
+def test_the_list_is_searched_and_filtered_by_state(control: Running) -> None:
+    """By a part of name, id or URL, and by what deliver reports."""
+    (control.data_path / "run").mkdir(exist_ok=True)
+    publish(control.data_path / "run", "deliver", {"hookline_deliver_retry_rows": {"destination": {"erp": 3}}})
+    control.api("POST", "/destinations/mail/pause")
+    assert listed(control) == ["crm", "erp", "mail", "old"]
+    assert listed(control, search="CRM.example.com/H") == ["crm", "erp", "mail", "old"]
+    assert listed(control, search="MAIL") == ["mail"]
+    assert [listed(control, state=state) for state in ("failing", "paused", "off", "healthy")] == [
+        ["erp"],
+        ["mail"],
+        ["old"],
+        ["crm"],
+    ]
+
+
+def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:
+    """Fifty at a time; the next page has the same search and state in its address."""
+    for number in range(60):
+        control.api("PUT", f"/destinations/n{number:02}", destination(f"n{number:02}"))
+    page = destination_list(control.services, "N", "healthy", "")
+    assert (len(page.rows), page.matched, page.total) == (50, 60, 64)
+    assert page.after == "/destinations?search=N&state=healthy&after=n49"
+    assert listed(control, "N", "healthy", "n49")[0] == "n50"
+
+
+def test_the_flow_is_that_of_the_last_slots(tmp_path: Path) -> None:
+    """Delivered per second over the slots that deliver reported, and what waits at the end of the last one."""
+    assert flows(tmp_path) == {}
+    (tmp_path / "run").mkdir()
+    slots = [
+        Slot(at=0, destinations={"crm": DestinationSlot(delivered=30, waiting=9)}),
+        Slot(at=SLOT_SECONDS, destinations={"crm": DestinationSlot(delivered=10, waiting=2)}),
+    ]
+    write_slots(tmp_path / "run", slots)
+    assert flows(tmp_path) == {"crm": Flow(40 / (2 * SLOT_SECONDS), 2)}
+
+
+def test_an_address_has_only_what_is_asked_for() -> None:
+    """Empty filters are left out, others are escaped, and a change replaces what was there."""
+    assert address("/x", {"a": "", "b": "1 & 2"}) == "/x?b=1+%26+2"
+    assert address("/x", {"a": "1"}, a="2", after=None) == "/x?a=2"
+    assert address("/x", {}) == "/x"

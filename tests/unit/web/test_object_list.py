@@ -1,0 +1,36 @@
+"""Lists of configured objects, one page at a time."""
+
+from __future__ import annotations
+
+from hookline.connections.model import Source
+from hookline.connections.state import Stored
+from hookline.web.object_list import ROWS_SHOWN, object_page
+
+
+def sources(*names: str) -> list[Stored[Source]]:
+    """Sources of these names, whose ids tell their places."""
+    return [Stored(Source(id=f"s{number:03}", name=name), 1) for number, name in enumerate(names)]
+
+
+def test_a_short_list_is_one_page() -> None:
+    """Everything is there, and no way leads anywhere else."""
+    page = object_page("/sources", sources("a", "b"), "", "")
+    assert [each.object.name for each in page.rows] == ["a", "b"]
+    assert (page.matching, page.first_href, page.after_href) == (2, "", "")
+
+
+def test_a_long_list_is_walked_by_addresses() -> None:
+    """Each page names the next one, keeps the search, and shows the way back; together they are the whole list."""
+    many = sources(*(f"shop & {number}" for number in range(ROWS_SHOWN + 1)))
+    first = object_page("/sources", many, "Shop &", "")
+    assert first.after_href == f"/sources?search=Shop+%26&after=s{ROWS_SHOWN - 1:03}"
+    second = object_page("/sources", many, "Shop &", first.rows[-1].object.id)
+    assert [*first.rows, *second.rows] == many
+    assert (second.first_href, second.after_href) == ("/sources?search=Shop+%26", "")
+
+
+def test_a_search_looks_at_names_and_ids() -> None:
+    """Capital or small; what does not match is not counted."""
+    found = object_page("/sources", sources("Web shop", "App", "ÜBER"), "über", "")
+    assert ([each.object.name for each in found.rows], found.matching) == (["ÜBER"], 1)
+    assert object_page("/sources", sources("x", "y"), " S001 ", "").rows[0].object.name == "y"

@@ -165,7 +165,7 @@ def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline
         for _ in range(5):
             assert_inert(page)
             page.get_by_role("link", name="Next page").click()
-    page.goto("/destinations/crm/attempts")
+    page.goto("/destinations/crm/attempts?outcome=rejected")
     page.get_by_text("Request and answer").first.click()
     expect(page.locator(".answer")).to_contain_text("x-told", ignore_case=True)
     assert_inert(page)

@@ -13,8 +13,9 @@ from tests.ui.conftest import CONTRAST, WAIT_MS, sign_in
 
 @pytest.mark.parametrize("screen", [(1280, "dark"), (390, "light")])
 def test_it_has_lines_for_every_sdk(overview: Page, hookline: Hookline) -> None:
-    """From the overview by its name: key, state, three rows of tabs for arrow keys; nothing sticks out."""
-    overview.locator('a[href="/sources/site"]').first.click()
+    """From the list by its name: key, state, three rows of tabs for arrow keys; nothing sticks out."""
+    overview.goto("/sources")
+    overview.locator('main a[href="/sources/site"]').click()
     expect(overview.locator("code", has_text="wk_site").first).to_be_visible()
     expect(overview.get_by_role("tablist")).to_have_count(3)
     expect(overview.get_by_role("tab")).to_have_count(13)

@@ -113,10 +113,10 @@ class Connection(asyncio.Protocol):
                     answers.begin()
                 now = answers.at_seconds
                 waiting.append((self.token, target, pool.plain_answer_status, int((now - started) * 1000.0)))
+                answers.resting.append(self)
                 self.token = None
-                self.started = 0.0  # as in ``_keep``
+                self.started = 0.0
                 self.idle_since = now
-                pool.idle.append(self)
                 return
             parser = self._begin_parsing(data)
         elif not self._head_done:
@@ -196,6 +196,11 @@ class Connection(asyncio.Protocol):
             self._keep_alive = self._parser.should_keep_alive()  # here only: the parser forgets it on return
 
     # results
+
+    def rested(self) -> None:
+        """The answer has been noted: wait in the pool for the next request, unless closed meanwhile."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.pool.idle.append(self)
 
     def expire(self) -> None:
         """The time for the exchange is over: report what is known and close."""

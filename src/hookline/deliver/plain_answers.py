@@ -1,25 +1,32 @@
 """Whole, ordinary 2xx answers, as nearly all are: recognised without a parser and told to the sink once per turn.
 
 What they lead to costs much less for many at once than for each by itself. Until the end of the turn an event so
-answered counts as one in flight, and a crash then sends it again as one of those.
+answered counts as one in flight, and a crash then sends it again as one of those. So its connection takes no other
+request before: of each connection that a crash cuts at most the last request is sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from hookline.deliver.answer_head import HEAD_BYTES_MAX
 from hookline.deliver.sink import Sink, Success
+
+if TYPE_CHECKING:
+    from hookline.deliver.connection import Connection
 
 
 class PlainAnswers:
     """The plain answers of one turn of the event loop."""
 
-    __slots__ = ("_sink", "at_seconds", "waiting")
+    __slots__ = ("_sink", "at_seconds", "resting", "waiting")
 
     def __init__(self, sink: Sink) -> None:
         self.waiting: list[Success] = []
+        self.resting: list[Connection] = []
+        """The connections that they came on: idle once the answers are noted."""
         self.at_seconds = 0.0
         """When the first of them came; the others are a fraction of a millisecond younger."""
         self._sink = sink
@@ -30,10 +37,15 @@ class PlainAnswers:
         asyncio.get_running_loop().call_soon(self.tell)
 
     def tell(self) -> None:
-        """Tell the sink."""
-        if self.waiting:
-            waiting, self.waiting = self.waiting, []
-            self._sink.succeeded(waiting)
+        """Tell the sink, which notes them, and let it go on."""
+        if not self.waiting:
+            return
+        waiting, self.waiting = self.waiting, []
+        resting, self.resting = self.resting, []
+        self._sink.succeeded(waiting)
+        for connection in resting:
+            connection.rested()
+        self._sink.go_on()
 
 
 def plain_success(data: bytes) -> int:

@@ -34,7 +34,7 @@ class Results(Sink):
         self._log = logger()
 
     def succeeded(self, successes: Iterable[Success]) -> None:
-        """Take the successes of one turn, and go on with the lanes that they made room in."""
+        """Note the successes of one turn; ``go_on`` begins what they made room for."""
         engine = self._engine
         now_ms = engine.clock.now_ms()
         durations_ms, latencies_ms = engine.durations_ms, engine.latencies_ms
@@ -70,7 +70,10 @@ class Results(Sink):
             if lane.queue and not lane.ready:
                 engine.go_on(lane)
         engine.feed_starved(len(entries))
-        engine.turn()
+
+    def go_on(self) -> None:
+        """Send what has room now."""
+        self._engine.turn()
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request."""

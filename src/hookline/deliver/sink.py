@@ -21,6 +21,9 @@ class Sink(Protocol):
         """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
 
     def succeeded(self, successes: Iterable[Success]) -> None:
-        """Take the successes of one turn."""
+        """Take the successes of one turn: note them, and begin nothing yet."""
         for token, target, status, milliseconds in successes:
             self.answered(token, target, status, milliseconds, None)
+
+    def go_on(self) -> None:
+        """Begin what the successes of this turn made room for, on their connections."""

@@ -104,6 +104,7 @@ class SimulatedPools(Pools):
         number, failure = _as_result(result, retry_after)
         if failure is None:
             self._sink.succeeded([(request.token, request.target, number, milliseconds)])
+            self._sink.go_on()
         else:
             self._sink.answered(request.token, request.target, number, milliseconds, failure)
         self._traffic.told(request, result, retry_after)

@@ -287,6 +287,7 @@ class Rig:
         engine = self.role.engine
         if failure is None:
             engine.results.succeeded([(request.delivery, request.target, result, milliseconds)])
+            engine.results.go_on()
         else:
             engine.results.answered(request.delivery, request.target, result, milliseconds, failure)
         if engine.turn in self._turns:

@@ -53,9 +53,12 @@ def exchange(close_before_told: bool) -> list[list[object]]:
             for connection in connections:
                 connection.data_received(OK % 0)
             assert sink.turns == []
+            assert not pool.idle, "a request would follow an answer that is not noted yet"
             if not close_before_told:
                 await asyncio.wait_for(sink.all_there.wait(), 30)
                 assert len(pool.idle) == 2
+                connections[0].data_received(OK % 0)  # to nothing: it is not trusted any more
+                assert list(pool.idle) == [connections[1]]
             pools.close()
             return sink.turns
 

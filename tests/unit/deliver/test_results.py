@@ -27,6 +27,7 @@ def tell(rig: Rig, requests: list[Request], milliseconds: int = 1) -> None:
         rig.network.waiting.remove(request)
         successes.append((request.delivery, request.target, 204, milliseconds))
     rig.role.engine.results.succeeded(successes)
+    rig.role.engine.results.go_on()
 
 
 def written(rig: Rig) -> list[Entry]:

@@ -75,7 +75,7 @@ def _live(hookline: Hookline, receiver: Receiver, sick: Receiver) -> tuple[str, 
     """Half a minute of a small shop; return an event, a dead letter and a replay to look at."""
     picked = random.Random(7)
     receiver.respond = lambda request: Reply(delay_seconds=picked.choice((0.01, 0.02, 0.05)))
-    sick.respond = lambda request: _support(request)
+    sick.respond = _support
     event = ""
     for tick in range(int(SECONDS)):
         for _ in range(picked.randrange(EVENTS_PER_SECOND // 2, 2 * EVENTS_PER_SECOND)):

@@ -18,10 +18,8 @@ from litestar.handlers import HTTPRouteHandler
 
 from hookline.bench.connections import destination, one_receiver, source
 from hookline.bench.event import ID_PREFIX
-from hookline.bench.rig import Rig, rig
+from hookline.bench.rig import Figures, Rig, rig
 from hookline.bench.waiting import wait_until
-
-Figures = dict[str, float]
 
 EVENTS = 1_000_000
 DESTINATIONS = 1_000
@@ -30,9 +28,6 @@ LOOKS = 30
 CLICK_SECONDS = 0.5
 """Somebody in a hurry: a page every half second."""
 BLOCKED_KEY = "wk_blocked"
-BATCH = 100
-CONNECTIONS = 8
-WINDOW = 20_000
 REQUEST_SECONDS = 30
 
 NAMES = {
@@ -54,16 +49,15 @@ def pages(seconds: float, events: int = EVENTS) -> Figures:
     """Time of each page with so many events and a thousand destinations, and what looking at them costs events."""
     with rig(events_max=events + 4_000_000, connections=_connections) as bench:
         bench.start_receiver()
-        bench.load(connections=CONNECTIONS, seconds=3_600, batch=BATCH, window=WINDOW, events_max=events)
-        bench.drain(bench.next_number - 1)
+        bench.saturate(3_600, events)
         paths = addresses(_furnish(bench))
         browser = Browser(bench)
         times = {path: sorted(browser.seconds(path) for _ in range(LOOKS)) for path in paths}
         alone, watched = [], []
         for _ in range(3):  # in turn, so that a slow minute of the machine meets both
-            alone.append(_rate(bench, seconds))
+            alone.append(bench.saturate(seconds)[1])
             with browser.clicking(list(times)):
-                watched.append(_rate(bench, seconds))
+                watched.append(bench.saturate(seconds)[1])
     figures = {f"pages_{_named(path)}_p95_ms": taken[int(0.95 * LOOKS)] * 1000 for path, taken in times.items()}
     return {
         "pages_events": float(events),
@@ -167,14 +161,6 @@ def _connections(port: int) -> dict[str, object]:
     made["sources"].append(source("blocked", BLOCKED_KEY))
     made["destinations"].append(blocked)
     return made
-
-
-def _rate(bench: Rig, seconds: float) -> float:
-    before, began = bench.received(), time.monotonic()
-    bench.load(connections=CONNECTIONS, seconds=seconds, batch=BATCH, window=WINDOW)
-    bench.drain(bench.next_number - 1)
-    arrivals = [at for at in bench.arrivals.times[before + 1 : bench.next_number].tolist() if at]
-    return len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
 
 
 def _with_tabs(path: str, tabs: Sequence[str]) -> list[str]:

@@ -124,7 +124,7 @@ def allowed(jobs: int, ahead: int) -> Iterator[int]:
     length = connection.zcard if PEER == "arq" else connection.llen
     for number in range(1, jobs + 1):
         while ahead and number % PUT_AT_ONCE == 0 and length(QUEUES[PEER]) >= ahead:
-            time.sleep(POLL_SECONDS / 10)
+            time.sleep(POLL_SECONDS / 10)  # neither queue says when it has room
         yield number
 
 

@@ -21,7 +21,15 @@ from hookline.bench.service import Service, free_port
 EVENTS_MAX = 6_000_000
 """Numbers in one ledger; a measurement that could pass more ends early."""
 
+BATCH = 100
+BATCH_CONNECTIONS = 8
+WINDOW = 20_000
+"""Events under way end to end when saturated: enough never to run dry, few enough not to become a backlog."""
+
 DRAIN_SECONDS = 60.0
+
+Figures = dict[str, float]
+"""Figure name (unit last) to value."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -110,6 +118,15 @@ class Rig:
         if result.first_refusal is not None:
             print(f"{result.refused} requests were refused, the first with:\n{result.first_refusal}", file=sys.stderr)
         return result
+
+    def saturate(self, seconds: float, events_max: int | None = None) -> tuple[Result, float]:
+        """As many events as it takes, until the last has arrived: the result, and how many arrived a second."""
+        before, began = self.received(), time.monotonic()
+        limit = {} if events_max is None else {"events_max": events_max}
+        result = self.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=WINDOW, **limit)
+        self.drain(self.next_number - 1)
+        arrivals = [at for at in self.arrivals.times[before + 1 : self.next_number].tolist() if at]
+        return result, len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
 
     def received(self) -> int:
         """How many requests have reached the receiver."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hookline.bench import machine, pages, scenarios
 from hookline.bench.peers import Missing
-from hookline.bench.scenarios import Figures
+from hookline.bench.rig import Figures
 
 SCENARIOS: dict[str, Callable[[float], Figures]] = {
     "idle": scenarios.idle,

@@ -12,17 +12,9 @@ from tempfile import TemporaryDirectory
 from hookline.bench import machine, peers, reference
 from hookline.bench.event import AUTHORIZATION, ID_PREFIX, event
 from hookline.bench.load import Result
-from hookline.bench.rig import EVENTS_MAX, Rig, rig
+from hookline.bench.rig import BATCH, BATCH_CONNECTIONS, EVENTS_MAX, Figures, Rig, rig
 
-Figures = dict[str, float]
-"""Figure name (unit last) to value."""
-
-BATCH = 100
 CONNECTIONS = 64
-BATCH_CONNECTIONS = 8
-E2E_WINDOW = 20_000
-"""Events under way end to end when saturated: enough never to run dry, few enough not to become a backlog."""
-
 DRAINED_EVENTS = 300_000
 BACKLOG_EVENTS = 1_000_000
 BACKLOG_WAIT_SECONDS = 600.0
@@ -179,15 +171,10 @@ def e2e(seconds: float) -> Figures:
     """Batches in, one signed POST per event out, everything on all cores: saturated, then at half of that rate."""
     with rig() as bench:
         bench.start_receiver()
-        bench.load(connections=BATCH_CONNECTIONS, seconds=1.0, batch=BATCH, window=E2E_WINDOW)  # warm-up
-        bench.drain(bench.next_number - 1)
+        bench.saturate(1.0)  # warm-up
         roles = bench.service.processes()
         cpu = {role: machine.cpu_seconds(roles[role]) for role in ("collect", "deliver")}
-        before, began = bench.received(), time.monotonic()
-        saturated = bench.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=E2E_WINDOW)
-        bench.drain(bench.next_number - 1)
-        arrivals = [at for at in bench.arrivals.times[before + 1 : bench.next_number].tolist() if at]
-        rate = len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
+        saturated, rate = bench.saturate(seconds)
         cpu = {role: machine.cpu_seconds(roles[role]) - used for role, used in cpu.items()}
         first = bench.next_number
         half = bench.load(connections=32, seconds=seconds, batch=BATCH, rate=rate / 2)

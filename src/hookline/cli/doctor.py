@@ -12,9 +12,9 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
-from hookline.control.effective_settings import shown, written
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
+from hookline.setting_text import shown, written
 from hookline.settings import Origin, SettingsError
 
 CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (

@@ -13,6 +13,7 @@ from hookline.cli.admin_api import AdminApi
 from hookline.cli.failure import CommandFailed
 from hookline.cli.send import parse_values
 from hookline.cli.terminal_text import printable
+from hookline.setting_text import written
 
 STDIN = "-"
 
@@ -107,7 +108,7 @@ def print_settings(admin: AdminApi, as_json: bool) -> int:
         return 0
     width = max(len(each["key"]) for each in settings)
     for each in settings:
-        print(printable(f"{each['key']:<{width}}  {json.dumps(each['value'])}  ({each['source']})"))
+        print(printable(f"{each['key']:<{width}}  {written(each['key'], each['value'])}  ({each['source']})"))
     return 0
 
 

@@ -44,7 +44,7 @@ class Results(Sink):
         last: Lane | None = None
         steady = False
         for token, target, status, milliseconds in successes:
-            delivery: Delivery = token  # type: ignore[assignment]
+            delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
             lane = delivery.lane
             if not delivery.usual or lane.order is not None:
                 others.append((token, target, status, milliseconds))
@@ -77,7 +77,7 @@ class Results(Sink):
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request."""
-        delivery: Delivery = token  # type: ignore[assignment]
+        delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
         engine = self._engine
         outstanding = delivery.outstanding = delivery.outstanding - 1
         if failure is not None:

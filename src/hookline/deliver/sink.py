@@ -27,3 +27,4 @@ class Sink(Protocol):
 
     def go_on(self) -> None:
         """Begin what the successes of this turn made room for, on their connections."""
+        return

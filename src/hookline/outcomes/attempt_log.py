@@ -15,16 +15,8 @@ from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
 from hookline.outcomes.attempt_key import FAILURE, NOTHING, RESULT, Key, id_of
 from hookline.outcomes.outcome import from_number
-from hookline.outcomes.progress import (
-    BUCKET_SHIFT,
-    ENTRY_BYTES,
-    OFFSET_MASK,
-    PLACE_SHIFT,
-    URL_BITS,
-    Entry,
-    entries,
-    entries_of,
-)
+from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS, Entry, entries
+from hookline.outcomes.results import Results
 
 ROWS_PER_LOOK = 200
 NO_LANE = -1
@@ -85,6 +77,7 @@ class AttemptLog:
 
     def __init__(self, data_path: Path) -> None:
         self._database = ReadOnly(data_path / "deliver.db")
+        self._of_events = Results(data_path)
 
     def newest(
         self,
@@ -127,14 +120,7 @@ class AttemptLog:
             ).fetchone()
             return _of_row(row) if row is not None else None
         place = key[3]
-        offset = place & OFFSET_MASK
-        bucket = offset >> BUCKET_SHIFT << BUCKET_SHIFT
-        blocks = connection.execute(
-            "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?"
-            " AND first_offset <= ? AND last_offset >= ?",
-            (place >> PLACE_SHIFT, bucket, bucket + (1 << BUCKET_SHIFT), offset, offset),
-        ).fetchall()
-        found = (_of_entry(entry) for (block,) in blocks for entry in entries_of(block, place))
+        found = map(_of_entry, self._of_events.of_place(connection, place >> PLACE_SHIFT, place & OFFSET_MASK))
         return next((each for each in found if each.key == key and each.lane in lanes), None)
 
     def number(self, attempt: LoggedAttempt) -> int:
@@ -149,7 +135,8 @@ class AttemptLog:
         return (row[0] or 0) + 1
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the files; idempotent."""
+        self._of_events.close()
         self._database.close()
 
 

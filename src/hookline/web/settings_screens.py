@@ -7,9 +7,10 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from hookline.control.effective_settings import effective_settings, written
+from hookline.control.effective_settings import effective_settings
 from hookline.control.listing import After, number_after
 from hookline.control.services import FromServices
+from hookline.setting_text import written
 from hookline.web.rendering import redirect
 from hookline.web.screen import screen, unknown
 from hookline.web.settings_tabs import tabs

@@ -18,10 +18,10 @@ from hookline.cli.target import Target
 from hookline.connections.model import Pause
 from hookline.connections.store import Store
 from hookline.control.conditions.finding import Finding as Found
-from hookline.control.effective_settings import shown, written
 from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
 from hookline.database.open import ensure, open_deliver
+from hookline.setting_text import shown, written
 from hookline.settings import Bytes, Control, Deliver, Notices, Origin, Retention, Seconds, Secrets, Settings, Urls
 from tests.unit.connections.examples import change, destination, source
 

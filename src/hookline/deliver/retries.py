@@ -156,8 +156,8 @@ class Retries:
             return
         if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
             return
-        event = self._feeder.take_one(lane)
-        if event is None and self._feeder.is_behind(lane):
+        event = self._feeder.catch_up.take_one(lane)
+        if event is None and self._feeder.catch_up.is_behind(lane):
             lane.probes -= 1  # nothing was tried: go on looking at the next beat
             lane.probe_at_seconds = now
         elif event is None:

@@ -17,6 +17,7 @@ from hookline.cli import (
     insight_commands,
     object_commands,
     people_commands,
+    privacy_commands,
     service_commands,
 )
 from hookline.cli.app import SERVICE, USAGE, app
@@ -25,6 +26,7 @@ from hookline.cli.letter_commands import letters_app
 from hookline.cli.object_commands import destinations_app, notices_app, sources_app
 from hookline.cli.options import SUMMARIES
 from hookline.cli.people_commands import tokens_app, users_app
+from hookline.cli.privacy_commands import deletions_app, suppressions_app
 from hookline.cli.replay_commands import replay_app
 
 GROUPS = (
@@ -34,6 +36,7 @@ GROUPS = (
     insight_commands,
     object_commands,
     people_commands,
+    privacy_commands,
     service_commands,
 )
 """Importing them is what makes their commands known."""
@@ -66,5 +69,7 @@ app.command(letters_app)
 app.command(sources_app)
 app.command(destinations_app)
 app.command(notices_app)
+app.command(deletions_app)
+app.command(suppressions_app)
 app.command(users_app)
 app.command(tokens_app)

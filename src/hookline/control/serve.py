@@ -18,6 +18,7 @@ from hookline.control.app import Extension, build
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
+from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -59,7 +60,7 @@ def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
     listening = _listen(settings.control.listen)
     try:
         return Services(settings, store, admin_token.load(settings)), listening
-    except InvalidNoticeWebhooks as error:
+    except (InvalidNoticeWebhooks, PrivacyKeyError) as error:
         raise CannotStart(str(error)) from None
 
 
@@ -85,6 +86,7 @@ async def _serve(
         loop.create_task(services.notice_webhooks.run_forever()),
         loop.create_task(services.series_watch.run_forever()),
         loop.create_task(services.schema_watch.run_forever()),
+        loop.create_task(services.deletion_watch.run_forever()),
     ]
     await server.serve(sockets=[listening])
     for task in beside:

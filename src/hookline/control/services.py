@@ -20,6 +20,7 @@ from hookline.control.conditions.retention import Retention
 from hookline.control.conditions.roles import Roles
 from hookline.control.conditions.sources import Sources
 from hookline.control.dead_letter_log import DeadLetterLog
+from hookline.control.deletion_watch import DeletionWatch
 from hookline.control.destination_health import DestinationHealth
 from hookline.control.destination_past import DestinationPast
 from hookline.control.event_log import EventLog
@@ -44,6 +45,7 @@ from hookline.control.role_metrics import RoleMetrics
 from hookline.control.schema_watch import SchemaWatch
 from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
+from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
 from hookline.database.shared import Shared
 from hookline.insights.schema_log import SchemaLog
@@ -51,6 +53,10 @@ from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.outcomes.attempt_log import AttemptLog
+from hookline.privacy import id_digest
+from hookline.privacy.requests import Requests
+from hookline.privacy.store import PrivacyStore
+from hookline.privacy.suppressions import Suppressions
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
@@ -111,6 +117,14 @@ class Services:
             settings.notices.webhooks,
         )
         self.notice_watch.on_change = self.notice_webhooks.wake
+        self.privacy = PrivacyStore(settings.data_path)
+        digests = id_digest.load(settings.data_path)
+        self.suppressions = Suppressions(self.privacy, digests)
+        self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
+        self.deletion_requests = Requests(self.privacy, digests, self.suppressions)
+        self.deletion_watch = DeletionWatch(settings.data_path, self.deletion_requests, self.suppressed_usage)
+        self.digests = digests
+        """Keyed hashes of people's ids."""
         self.tests_running = 0
         """Event tests that wait for receivers."""
         self.ready = False
@@ -144,6 +158,7 @@ class Services:
         self.planner.close()
         self.replay_progress.close()
         self.replays.close()
+        self.privacy.close()
         self.people.close()
 
 

@@ -30,6 +30,7 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.detached": "a lane has left the shared reader",
     "deliver.catching_up": "a detached lane was given a group",
     "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",
+    "privacy.looked_up": "a deletion request's data is looked up, nothing says so yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
 }
 """Every name with its meaning."""

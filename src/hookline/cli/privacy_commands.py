@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from hookline.cli.app import HERE, PRIVACY, Json, app
+from hookline.cli.app import HERE, PRIVACY, Flag, Json, app
 from hookline.cli.target import Target
 
-Action = Literal["suppress"]
+Action = Literal["delete", "suppress", "both"]
 
-deletions_app = App(name="deletion-requests", group=PRIVACY, help="Deletion requests: list, show.")
+deletions_app = App(name="deletion-requests", group=PRIVACY, help="Deletion requests: list, show, evidence.")
 suppressions_app = App(name="suppressions", group=PRIVACY, help="People whose events are not stored: list, lift.")
 
 
@@ -22,25 +22,29 @@ def delete_user(
     *,
     action: Action,
     csv: str | None = None,
+    yes: Flag = False,
     as_json: Json = False,
     server: Target = HERE,
 ) -> int:
-    """Have people's events no longer stored.
+    """Have people's data erased and their receivers told, their events no longer stored, or both.
 
     Parameters
     ----------
     ids
         User ids.
     action
-        suppress: events of these people are answered and not stored, from within a second on.
+        delete: erase what is stored and tell the receivers; suppress: answer further events and store none, from
+        within a second on; both.
     csv
         Take the user ids from the first column of this file too; a first line that says userId is passed over.
+    yes
+        Do not ask before anything is erased.
     as_json
         Print the requests as JSON.
     """
     from hookline.cli.privacy import request_deletion
 
-    return request_deletion(server.admin(), ids or [], csv, action, as_json)
+    return request_deletion(server.admin(), ids or [], csv, action, ask=not yes, as_json=as_json)
 
 
 @deletions_app.command(name="list")
@@ -75,6 +79,22 @@ def show_request(id: str, /, *, as_json: Json = False, server: Target = HERE) ->
     from hookline.cli.privacy import print_request
 
     return print_request(server.admin(), id, as_json)
+
+
+@deletions_app.command
+def evidence(id: str, /, *, as_json: Json = False, server: Target = HERE) -> int:
+    """Show what a request affected, who acknowledged it when, and what was erased.
+
+    Parameters
+    ----------
+    id
+        Id of the request.
+    as_json
+        Print it as JSON.
+    """
+    from hookline.cli.privacy import print_evidence
+
+    return print_evidence(server.admin(), id, as_json)
 
 
 @suppressions_app.command(name="list")

@@ -51,7 +51,8 @@ class CollectRole:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
-        inner = await serve_append(self._settings.socket_path("collect.sock"), self.appender)
+        socket = self._settings.socket_path("collect.sock")
+        inner = await serve_append(socket, self.appender, self._follow_suppressions)
         host, port = await self.edge.serve()
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()

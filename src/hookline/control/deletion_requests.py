@@ -10,25 +10,35 @@ from litestar.params import FromPath, QueryParameter, RawBody
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
+from hookline.control.deletion_evidence import DeletionEvidence, evidence_of
 from hookline.control.listing import After, Limit, Listing, id_number, number_after
 from hookline.control.objects import decode_body
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
-from hookline.privacy.model import ID_CHARACTERS_MAX, Action, Asked, DeletionRequest, State, request_id
+from hookline.privacy.model import ID_CHARACTERS_MAX, Action, Asked, DeletionRequest, Erased, State, request_id
 from hookline.privacy.requests import TooManyRequests
 from hookline.privacy.suppressions import TooManySuppressed
 
 PREFIX = "dr"
 
 
+class MessageProgress(msgspec.Struct, frozen=True):
+    """Delete messages, one per person and affected source with enabled destinations; ``open`` ones are not settled."""
+
+    total: int
+    open: int
+
+
 class DeletionRequestView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One request; it names nobody. ``people`` is how many it is about."""
+    """One request; it names nobody. ``people`` is how many it is about, ``erased`` what is gone so far."""
 
     id: str
     action: Action
     state: State
     people: int
+    messages: MessageProgress
+    erased: Erased
     author: str
     created_at: str
     updated_at: str
@@ -51,11 +61,13 @@ class DeletionRequests(Controller):
         """Return the requests, newest first: all, or those that were made for a user."""
         found = services.deletion_requests.newest(limit + 1, number_after(after, PREFIX), user_id)
         page = found[:limit]
-        return Listing([view_of(each) for each in page], request_id(page[-1].number) if len(found) > limit else None)
+        return Listing(
+            [view_of(services, each) for each in page], request_id(page[-1].number) if len(found) > limit else None
+        )
 
     @post(needs="editor")
     async def create_deletion_request(self, services: FromServices, body: RawBody) -> Response[DeletionRequestView]:
-        """Take a request (201); whom it suppresses is suppressed within a second."""
+        """Take a request (201): suppression is in force within a second, erasing takes seconds to a minute."""
         asked = decode_body(body, Asked)
         if (asked.user_id is None) == (asked.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
@@ -67,7 +79,7 @@ class DeletionRequests(Controller):
         except TooManySuppressed as error:
             raise Problem(409, "too_many_suppressed", f"{error}.") from None
         services.deletion_watch.wake()
-        view = view_of(made)
+        view = view_of(services, made)
         # The audit log outlives the person's data, so it says how many people and not who.
         fields = (("action", view.action), ("people", view.people))
         name = f"deletion-requests/{view.id}"
@@ -77,16 +89,23 @@ class DeletionRequests(Controller):
     @get("/{id:str}", needs="viewer")
     async def get_deletion_request(self, services: FromServices, id: FromPath[str]) -> DeletionRequestView:
         """Return one request and how far it has come."""
-        return view_of(deletion_request(services, id))
+        return view_of(services, deletion_request(services, id))
+
+    @get("/{id:str}/evidence", needs="viewer")
+    async def get_deletion_evidence(self, services: FromServices, id: FromPath[str]) -> DeletionEvidence:
+        """Return what was affected, who acknowledged it when, and what was erased."""
+        return evidence_of(services, deletion_request(services, id))
 
 
-def view_of(request: DeletionRequest) -> DeletionRequestView:
+def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView:
     """A request as the API shows it."""
     return DeletionRequestView(
         id=request_id(request.number),
         action=request.action,
         state=request.state,
         people=request.people,
+        messages=MessageProgress(*services.delete_messages.count(request.number)),
+        erased=services.deletion_requests.erased(request.number),
         author=request.author,
         created_at=iso(request.at_ms),
         updated_at=iso(request.updated_ms),

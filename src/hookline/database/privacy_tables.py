@@ -58,7 +58,7 @@ deletion_requests = Table(
     Column("state", Text, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("done_at", BigInteger),
-    Column("ends", Text),
+    Column("round", Integer, nullable=False),
     Column("places", LargeBinary),
     Column("erased", Text),
     # ids are in people's hands, so the id of a row that left is never given again
@@ -100,7 +100,7 @@ Index("deletion_messages_due", deletion_messages.c.state, deletion_messages.c.du
 deletion_receipts = Table(
     "deletion_receipts",
     metadata,
-    Column("message", BigInteger, primary_key=True),
+    Column("message", BigInteger, primary_key=True, autoincrement=False),
     Column("destination", Text, primary_key=True),
     Column("fate", Text, nullable=False),
     Column("reason", Text),

@@ -37,7 +37,7 @@ CREATE TABLE deletion_requests (
 	state TEXT NOT NULL, 
 	updated_at BIGINT NOT NULL, 
 	done_at BIGINT, 
-	ends TEXT, 
+	round INTEGER NOT NULL, 
 	places BLOB, 
 	erased TEXT
 );

@@ -10,9 +10,12 @@ PEOPLE_MAX = 1_000
 """People in one request; whoever has more makes several."""
 ID_CHARACTERS_MAX = 1_000
 
-Action = Literal["suppress"]
-State = Literal["looking", "done"]
-"""``looking``: their data is looked up. ``done``: nothing is left to do."""
+Action = Literal["delete", "suppress", "both"]
+State = Literal["looking", "erasing", "clearing", "waiting", "done"]
+"""``looking``: their data is looked up. ``erasing``: receivers are told, and the journal is overwritten. ``clearing``:
+what else is kept about the events is taken away. ``waiting``: some receiver has not acknowledged the delete message.
+``done``: nothing is left to do."""
+MessageState = Literal["planned", "sent", "closed"]
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
 
@@ -52,6 +55,41 @@ class DeletionRequest(NamedTuple):
     updated_ms: int
     done_ms: int | None
     people: int
+    round: int
+    """How many times places were erased: first the people's events, then the delete messages themselves."""
+
+
+class Message(NamedTuple):
+    """The delete message of one person and affected source. ``destinations`` are those still to acknowledge it."""
+
+    id: int
+    number: int
+    source: str
+    events: int
+    destinations: tuple[str, ...]
+    message_id: str
+    tries: int
+    state: MessageState
+    first_ms: int | None
+    due_ms: int
+
+
+class Receipt(NamedTuple):
+    """What came of a delete message at one destination, for good."""
+
+    destination: str
+    fate: str
+    reason: str | None
+    at_ms: int
+
+
+class Erased(msgspec.Struct, frozen=True, rename="camel"):
+    """What was erased: events in the journal, and what was kept about them beside it."""
+
+    events: int = 0
+    retries: int = 0
+    dead_letters: int = 0
+    attempts: int = 0
 
 
 def request_id(number: int) -> str:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
+from hookline.privacy.erasure_feed import CHANGES as ERASURES
 from hookline.privacy.id_digest import IdDigests
-from hookline.privacy.model import Action, DeletionRequest, Person
+from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
+from hookline.privacy.search import Found
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import CHANGES as SUPPRESSIONS
 from hookline.privacy.suppressions import Suppressions
+from hookline.replays.places import Places, decode_places, encode_places
+
+Planned = tuple[int, str, int, tuple[str, ...]]
+"""A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
 
 OPEN_MAX = 1_000
 _COLUMNS = (
     "id, at, author, action, state, updated_at, done_at,"
-    " (SELECT count(*) FROM deletion_people WHERE request = deletion_requests.id)"
+    " (SELECT count(*) FROM deletion_people WHERE request = deletion_requests.id), round"
 )
 
 
@@ -52,8 +59,8 @@ class Requests:
             if under_way >= OPEN_MAX:
                 raise TooManyRequests
             number = execute(
-                "INSERT INTO deletion_requests (at, author, action, state, updated_at)"
-                " VALUES (?1, ?2, ?3, 'looking', ?1)",
+                "INSERT INTO deletion_requests (at, author, action, state, updated_at, round)"
+                " VALUES (?1, ?2, ?3, 'looking', ?1, 0)",
                 (now_ms, author, action),
             ).lastrowid
             for place, id in enumerate(ids):
@@ -62,7 +69,8 @@ class Requests:
                     " VALUES (?, ?, ?, ?, 0, 0)",
                     (number, place, self._of.of(id), id),
                 )
-            self._suppressions.add(execute, ids, author, number)
+            if action != "delete":
+                self._suppressions.add(execute, ids, author, number)
         made = self.get(number)
         assert made is not None
         return made
@@ -117,6 +125,91 @@ class Requests:
                 (now_ms, number),
             )
         self._store.empty_log()
+
+    def plan(self, request: DeletionRequest, found: Found, planned: Sequence[Planned]) -> None:
+        """The look-up is done: write down what is to be erased and who is to be told."""
+        now_ms = self._now_ms()
+        with self._store.change(SUPPRESSIONS) as execute:
+            for place, ids in enumerate(found.ids):
+                if request.action == "both":
+                    self._suppressions.add(execute, ids, request.author, request.number)
+                execute(
+                    "UPDATE deletion_people SET identities = ?, identity_count = ?, events = ?"
+                    " WHERE request = ? AND number = ?",
+                    (_json(tuple(ids)), len(ids), found.events[place].total(), request.number, place),
+                )
+            for number, source, events, destinations in planned:
+                execute(
+                    "INSERT INTO deletion_messages"
+                    " (request, number, source, events, destinations, message_id, tries, state, due)"
+                    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                    (
+                        *(request.number, number, source, events, _json(destinations)),
+                        self.message_id(request, number, source, 1),
+                        *("planned" if destinations else "closed", now_ms),
+                    ),
+                )
+            self._begin_round(execute, request, found.places)
+
+    def message_id(self, request: DeletionRequest, number: int, source: str, tries: int) -> str:
+        """The messageId of a delete message: the same one whenever the same try is appended."""
+        return self._of.message_id(request.number, request.at_ms, number, source, tries)
+
+    def begin_round(self, request: DeletionRequest, places: dict[int, Places]) -> None:
+        """Have more places erased: those of the delete messages, once all are closed."""
+        with self._store.database.transaction() as execute:
+            self._begin_round(execute, request, places)
+
+    def places(self, number: int) -> dict[int, Places]:
+        """What the round that is under way erases."""
+        row = self._store.database.row("SELECT places FROM deletion_requests WHERE id = ?", (number,))
+        return decode_places(row[0]) if row is not None and row[0] is not None else {}
+
+    def clear(self, number: int) -> None:
+        """The journal's bytes are gone: deliver is to take away what it keeps about them."""
+        with self._store.change(ERASURES) as execute:
+            self._set(execute, number, "clearing")
+
+    def wait(self, request: DeletionRequest, cleared: Erased) -> None:
+        """Nothing is left but the delete messages: forget every id that they do not need."""
+        before = self.erased(request.number)
+        events = sum(each.count for each in self.places(request.number).values()) if request.round == 1 else 0
+        added = zip(msgspec.structs.astuple(before), msgspec.structs.astuple(cleared), strict=True)
+        erased = msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
+        with self._store.change(ERASURES) as execute:
+            execute(
+                "UPDATE deletion_requests SET places = NULL, erased = ? WHERE id = ?", (_json(erased), request.number)
+            )
+            execute("UPDATE deletion_people SET identities = NULL WHERE request = ?", (request.number,))
+            self._set(execute, request.number, "waiting")
+        self._store.empty_log()
+
+    def finish(self, number: int) -> None:
+        """Everything is done: forget whom it was about."""
+        with self._store.database.transaction() as execute:
+            execute("UPDATE deletion_people SET user_id = NULL, identities = NULL WHERE request = ?", (number,))
+            self._set(execute, number, "done")
+            execute("UPDATE deletion_requests SET done_at = updated_at WHERE id = ?", (number,))
+        self._store.empty_log()
+
+    def erased(self, number: int) -> Erased:
+        """What was erased so far."""
+        row = self._store.database.row("SELECT erased FROM deletion_requests WHERE id = ?", (number,))
+        return msgspec.json.decode(row[0], type=Erased) if row is not None and row[0] is not None else Erased()
+
+    def _begin_round(self, execute: Callable[..., Any], request: DeletionRequest, places: dict[int, Places]) -> None:
+        execute(
+            "UPDATE deletion_requests SET round = round + 1, places = ? WHERE id = ?",
+            (encode_places(places), request.number),
+        )
+        self._set(execute, request.number, "erasing")
+
+    def _set(self, execute: Callable[..., Any], number: int, state: State) -> None:
+        execute("UPDATE deletion_requests SET state = ?, updated_at = ? WHERE id = ?", (state, self._now_ms(), number))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _ids(text: str | None) -> tuple[str, ...] | None:

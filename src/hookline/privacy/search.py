@@ -35,6 +35,7 @@ class Found:
         self.ids: list[dict[str, None]] = [{id: None} for id in given]
         self.events: list[Counter[str]] = [Counter() for _ in given]
         self.offsets: dict[int, set[int]] = {}
+        self.message_ids: set[str] = set()
 
     @property
     def places(self) -> dict[int, Places]:
@@ -90,7 +91,10 @@ def _events(found: Found, journal: LocalReader, index: Path, partition: int, end
         record = journal.get(partition, offset)
         if record is None or record.erased or record.user_key not in ids or offset in offsets:
             continue
+        if record.origin == "deletion":  # a delete message still on its way: its own request erases it
+            continue
         offsets.add(offset)
+        found.message_ids.add(record.message_id)
         for person in owners[record.user_key]:
             found.events[person][record.source] += 1
             if len(found.ids[person]) < IDENTITIES_MAX:
@@ -105,6 +109,7 @@ def _unread(found: Found, journal: LocalReader, index: Path, partition: int, end
         record = journal.get(partition, offset)
         if record is not None and record.rejection is not None and any(form in record.body for form in forms):
             offsets.add(offset)
+            found.message_ids.add(record.message_id)
 
 
 def _written(id: str) -> set[bytes]:

@@ -30,7 +30,10 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.detached": "a lane has left the shared reader",
     "deliver.catching_up": "a detached lane was given a group",
     "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",
+    "deliver.erased_before_answer": "nothing of an erased event is left in deliver's files, control does not know",
     "privacy.looked_up": "a deletion request's data is looked up, nothing says so yet",
+    "privacy.told": "the delete messages are in the journal, nothing says so yet",
+    "privacy.journal_erased": "a person's events are overwritten in the journal, nothing says so yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
 }
 """Every name with its meaning."""

@@ -60,6 +60,7 @@ NEEDS = {
     "GET /api/v1/deletion-requests": "viewer",
     "POST /api/v1/deletion-requests": "editor",
     "GET /api/v1/deletion-requests/{id:str}": "viewer",
+    "GET /api/v1/deletion-requests/{id:str}/evidence": "viewer",
     "GET /api/v1/suppressions": "viewer",
     "POST /api/v1/suppressions/lift": "editor",
     "DELETE /api/v1/suppressions/{digest:str}": "editor",

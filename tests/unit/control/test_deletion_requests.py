@@ -22,6 +22,7 @@ def test_a_request_is_taken_carried_out_and_names_nobody(control: Running) -> No
     made = control.api("POST", "/deletion-requests", {"userId": "u1", "action": "suppress"})
     assert (made.status, made.headers["location"]) == (201, "/api/v1/deletion-requests/dr1")
     assert (made.json["state"], made.json["people"], made.json["doneAt"]) == ("looking", 1, None)
+    assert made.json["messages"] == {"total": 0, "open": 0}
     carry_out(control)
     done = control.api("GET", "/deletion-requests/dr1").json
     assert done["state"] == "done"

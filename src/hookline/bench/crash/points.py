@@ -55,10 +55,10 @@ def ask_for_replay(scene: Scene) -> None:
     scene.service.api("POST", "replays", {"destination": "crm1", "from": since.isoformat()})
 
 
-def ask_to_suppress(scene: Scene) -> None:
-    """Store nothing more of somebody whom nobody knows."""
+def ask_to_delete(scene: Scene) -> None:
+    """Delete somebody whom nobody knows."""
     scene.service.wait_ready()
-    scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "suppress"})
+    scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
 
 
 # What must be so, and what must happen after the start, for a point to be passed; the others are passed by any load.
@@ -72,7 +72,10 @@ AFTER_START: dict[str, Callable[[Scene], None]] = {
     "deliver.catching_up": wake_once_detached,
     "deliver.attached_again": wake_once_detached,
     "deliver.replay_opened": ask_for_replay,
-    "privacy.looked_up": ask_to_suppress,
+    "deliver.erased_before_answer": ask_to_delete,
+    "privacy.looked_up": ask_to_delete,
+    "privacy.told": ask_to_delete,
+    "privacy.journal_erased": ask_to_delete,
 }
 PASSAGE = {
     "journal.after_write_before_sync": 40,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hookline.control.deletion_evidence import DeletionEvidence
 from hookline.control.deletion_requests import DeletionRequestView
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, Operation
@@ -23,7 +24,8 @@ PRIVACY_OPERATIONS: tuple[Operation, ...] = (
         "post",
         _REQUESTS,
         "createDeletionRequest",
-        "Have people's events no longer stored, from within a second on.",
+        "Have people's data erased and their receivers told (`delete`), their events no longer stored (`suppress`), or "
+        "`both`.",
         DeletionRequestView,
         201,
         Asked,
@@ -35,6 +37,14 @@ PRIVACY_OPERATIONS: tuple[Operation, ...] = (
         "getDeletionRequest",
         "Return one deletion request and how far it has come.",
         DeletionRequestView,
+        problems=(404,),
+    ),
+    Operation(
+        "get",
+        f"{_REQUESTS}/{{id}}/evidence",
+        "getDeletionEvidence",
+        "Return the report of a deletion request: what was affected, who acknowledged it when, what was erased.",
+        DeletionEvidence,
         problems=(404,),
     ),
     Operation(

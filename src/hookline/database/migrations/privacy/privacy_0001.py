@@ -60,7 +60,7 @@ def _requests() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("done_at", sa.BigInteger(), nullable=True),
-        sa.Column("ends", sa.Text(), nullable=True),
+        sa.Column("round", sa.Integer(), nullable=False),
         sa.Column("places", sa.LargeBinary(), nullable=True),
         sa.Column("erased", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id"),

@@ -10,7 +10,9 @@ from hookline.control.services import Services
 from hookline.events.timestamps import iso
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
-DIGEST = "HMAC-SHA256 of the user id in UTF-8, keyed with the file privacy-key of the data folder, hexadecimal"
+DIGEST = (
+    "BLAKE2b-256 of the user id in UTF-8, keyed with the file privacy-key of the data folder (RFC 7693), hexadecimal"
+)
 JOURNAL = "overwritten in place"
 """How events went; of a journal that cannot do that, its retention would stand here."""
 

@@ -20,7 +20,7 @@ from hookline.privacy.suppressions import Suppression
 
 
 class SuppressionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One suppressed id: ``digest`` is its keyed hash (HMAC-SHA256, hexadecimal), the id itself is not kept."""
+    """One suppressed id: ``digest`` is its keyed hash (BLAKE2b, hexadecimal), the id itself is not kept."""
 
     digest: str
     since: str

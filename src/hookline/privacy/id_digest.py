@@ -1,18 +1,20 @@
-"""A keyed hash that stands for a person's id where the id itself must not be kept (HMAC with SHA-256).
+"""A keyed hash that stands for a person's id where the id itself must not be kept: BLAKE2b with a key (RFC 7693).
 
-The key is made once per installation and lies in the data folder, readable by its owner alone. Without it nobody can
-try ids against the hashes; whoever has it can, so the hashes are pseudonyms, not anonymous.
+It takes a third of the time of an HMAC, and collect makes one for each id that it has not met lately. The key is made
+once per installation and lies in the data folder, readable by its owner alone. Without it nobody can try ids against
+the hashes; whoever has it can, so the hashes are pseudonyms, not anonymous.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from hmac import digest
+from hashlib import blake2b
 from pathlib import Path
 
 FILE_NAME = "privacy-key"
 KEY_BYTES = 32
+DIGEST_BYTES = 32
 
 
 class PrivacyKeyError(ValueError):
@@ -25,11 +27,13 @@ class IdDigests:
     """Hashes ids with one key."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._begun = blake2b(key=key, digest_size=DIGEST_BYTES)
 
     def of(self, id: str) -> bytes:
         """The hash of an id: 32 bytes."""
-        return digest(self._key, id.encode("utf-8", "surrogatepass"), "sha256")
+        begun = self._begun.copy()
+        begun.update(id.encode("utf-8", "surrogatepass"))
+        return begun.digest()
 
     def message_id(self, *parts: object) -> str:
         """The messageId of what is told about a person: always the same one for the same parts, and no id in it."""

@@ -194,3 +194,27 @@ def test_kill_9_of_everything_in_the_middle(new_hookline: Callable[..., Hookline
         wait_done(hookline, id)
         assert len(ids_of(receiver, "/site")) == len(ids_of(receiver, "/app")) == 1
         wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
+def test_a_refused_delete_message_is_sent_again_and_the_operator_told(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """The request stays open with the data erased, a second try is planned, and a notice names the destination."""
+    receiver.respond = lambda request: Reply(400 if b'"delete"' in request.body else 200)
+    with new_hookline(webhook("crm", receiver.url()), sources=[SITE]) as hookline:
+        receiver.wait_for(hookline.track(userId=USER, properties={"note": SECRET}))
+        id = ask(hookline)
+        wait_until(lambda: tries(hookline, id) == 2, what="a second try")
+        evidence = hookline.api("GET", f"deletion-requests/{id}/evidence").json
+        assert (evidence["complete"], evidence["state"]) == (False, "waiting")
+        assert evidence["people"][0]["sources"][0]["destinations"][0]["fate"] == "open"
+        assert not any(SECRET in texts for texts in left_in(hookline).values())
+        query = "notices?state=open&kind=deletion_not_acknowledged"
+        (notice,) = wait_until(lambda: hookline.api("GET", query).json["items"], what="the operator is told")
+        assert notice["subject"] == "crm"
+
+
+def tries(hookline: Hookline, id: str) -> int:
+    """How often the one message of a request was, or is to be, sent."""
+    people = hookline.api("GET", f"deletion-requests/{id}/evidence").json["people"]
+    return sum(source["tries"] for person in people for source in person["sources"])

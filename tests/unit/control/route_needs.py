@@ -24,6 +24,8 @@ NEEDS = {
     "GET /dead-letters/{id:str}": "viewer",
     "GET /replays": "viewer",
     "GET /replays/{id:str}": "viewer",
+    "GET /deletion-requests": "viewer",
+    "GET /deletion-requests/{id:str}": "viewer",
     "GET /notices": "viewer",
     "GET /settings": "viewer",
     "GET /settings/versions": "viewer",

@@ -171,6 +171,12 @@ class Fates:
         version: int,
         rules: EventRules,
     ) -> DestinationFate:
+        # A source connected while the filters changed: its first events met the new ones at smaller offsets. And what
+        # a filter stopped was not given up with the lane that ended later.
+        for decided_by in self._deliveries.filter_versions(lane.number, partition):
+            rule = rules.stopping(decided_by)
+            if rule is not None:
+                return DestinationFate(destination.id, "filtered", None, rule)
         rows = self._query(
             "SELECT document, lane, until FROM objects WHERE kind = 'destination' AND id = ? AND"
             " (until IS NULL OR until > ?) ORDER BY since",
@@ -183,11 +189,6 @@ class Fates:
                 return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
             return DestinationFate(destination.id, "discarded", "the destination was deleted before it was sent")
-        # A source connected while the filters changed: its first events met the new ones at smaller offsets.
-        for decided_by in self._deliveries.filter_versions(lane.number, partition):
-            rule = rules.stopping(decided_by)
-            if rule is not None:
-                return DestinationFate(destination.id, "filtered", None, rule)
         if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
             return DestinationFate(destination.id, "waiting")
         return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")

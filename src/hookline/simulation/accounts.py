@@ -92,7 +92,9 @@ class Accounts:
         fate = fates.get(destination)
         was_taken = tries is not None and tries.taken
         given_up = self._ledger.disconnected(place, lane, destination)
-        if fate == "filtered" and tries is None and self._may_be_filtered(place, lane, destination):
+        # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
+        was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
+        if fate == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
             return
         if self._is_settled_by_replay(place, lane, tries):
             return

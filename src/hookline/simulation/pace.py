@@ -36,8 +36,7 @@ class Pace:
         if lane in self._catching_up:
             rate, waiting = self._catching_up[lane]
             yield from self._count(("catching up", lane), rate)
-            waiting.discard(place)
-            if not waiting:
+            if place >= max(waiting):  # what is left of them waits as rows, for a user's turn or another try
                 del self._catching_up[lane]
 
     def resumed(self, lane: int, rate: float, waiting: set[Place]) -> None:

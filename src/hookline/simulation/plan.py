@@ -51,9 +51,10 @@ KINDS: tuple[tuple[Kind, int], ...] = (
 """Each kind of fault with its weight."""
 
 REPLAY_OPENED = "deliver.replay_opened"
+_ELSEWHERE = (REPLAY_OPENED, "deliver.erased_before_answer")
+"""Points that a run passes only where somebody asks for replays, and one that none passes: nobody is erased."""
 POINTS = (
-    # Passed only where somebody asks for replays.
-    *(name for name in CRASH_POINTS if name.startswith("deliver.") and name != REPLAY_OPENED),
+    *(name for name in CRASH_POINTS if name.startswith("deliver.") and name not in _ELSEWHERE),
     "journal.after_write_before_sync",
     "journal.after_sync_before_publish",
     "journal.segment_created_before_rename",

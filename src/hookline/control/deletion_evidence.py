@@ -86,5 +86,6 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
 def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
     settled = [Acknowledgement(each.destination, each.fate, iso(each.at_ms), each.reason) for each in receipts]
     if message.state != "closed":
-        settled += [Acknowledgement(id, "open", None, None) for id in message.destinations]
+        known = {each.destination for each in receipts}
+        settled += [Acknowledgement(id, "open", None, None) for id in message.destinations if id not in known]
     return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)

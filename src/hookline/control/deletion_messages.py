@@ -80,7 +80,8 @@ class DeletionMessages:
         fates = {fate.id: fate for fate in event.destinations} if event is not None else {}
         asked = {id: fates.get(id) or DestinationFate(id, "expired_by_retention") for id in message.destinations}
         if event is not None and any(not _has_ended(fate) for fate in asked.values()):
-            self._messages.look_again(message.id, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
+            accepted = [_receipt(fate, now_ms, ACCEPTED) for fate in asked.values() if fate.fate == ACCEPTED]
+            self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
             return
         failed = tuple(id for id, fate in asked.items() if fate.fate in TRY_AGAIN)
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS

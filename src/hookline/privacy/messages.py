@@ -63,16 +63,16 @@ class Messages:
                 (now_ms, message),
             )
 
-    def look_again(self, message: int, due_ms: int) -> None:
-        """Some destination has not answered yet."""
+    def look_again(self, message: int, receipts: Sequence[Receipt], due_ms: int) -> None:
+        """Some destination has not answered yet; ``receipts`` are of those that have."""
         with self._store.database.transaction() as execute:
+            _add(execute, message, receipts)
             execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
 
     def settle(self, message: Message, receipts: Sequence[Receipt], again: Again | None) -> None:
         """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
         with self._store.database.transaction() as execute:
-            for receipt in receipts:
-                execute("INSERT OR REPLACE INTO deletion_receipts VALUES (?, ?, ?, ?, ?)", (message.id, *receipt))
+            _add(execute, message.id, receipts)
             if again is None:
                 execute("UPDATE deletion_messages SET state = 'closed' WHERE id = ?", (message.id,))
             else:
@@ -101,6 +101,11 @@ class Again(NamedTuple):
     destinations: tuple[str, ...]
     message_id: str
     due_ms: int
+
+
+def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
+    for receipt in receipts:
+        execute("INSERT OR REPLACE INTO deletion_receipts VALUES (?, ?, ?, ?, ?)", (message, *receipt))
 
 
 def _message(row: tuple[Any, ...]) -> Message:

@@ -17,6 +17,7 @@ import msgspec
 from hookline.index.lookup import find_users
 from hookline.index.user_hash import user_hash
 from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalCorrupt
 from hookline.journal.record import Record
 from hookline.replays.places import Places
 
@@ -88,7 +89,7 @@ def _events(found: Found, journal: LocalReader, index: Path, partition: int, end
     hashes = frozenset(user_hash(id) for id in ids)
     offsets = found.offsets.setdefault(partition, set())
     for offset in find_users(journal, index, partition, hashes, end):
-        record = journal.get(partition, offset)
+        record = _kept(journal, partition, offset)
         if record is None or record.erased or record.user_key not in ids or offset in offsets:
             continue
         if record.origin == "deletion":  # a delete message still on its way: its own request erases it
@@ -106,10 +107,18 @@ def _unread(found: Found, journal: LocalReader, index: Path, partition: int, end
     forms = {form for id in found.owners() for form in _written(id)}
     offsets = found.offsets.setdefault(partition, set())
     for offset in find_users(journal, index, partition, frozenset((user_hash(NO_USER),)), end):
-        record = journal.get(partition, offset)
+        record = _kept(journal, partition, offset)
         if record is not None and record.rejection is not None and any(form in record.body for form in forms):
             offsets.add(offset)
             found.message_ids.add(record.message_id)
+
+
+def _kept(journal: LocalReader, partition: int, offset: int) -> Record | None:
+    """The record, None where the disk lost it: what cannot be read cannot be told to be anybody's."""
+    try:
+        return journal.get(partition, offset)
+    except JournalCorrupt:
+        return None
 
 
 def _written(id: str) -> set[bytes]:

@@ -200,14 +200,19 @@ def test_a_refused_delete_message_is_sent_again_and_the_operator_told(
     new_hookline: Callable[..., Hookline], receiver: Receiver
 ) -> None:
     """The request stays open with the data erased, a second try is planned, and a notice names the destination."""
-    receiver.respond = lambda request: Reply(400 if b'"delete"' in request.body else 200)
-    with new_hookline(webhook("crm", receiver.url()), sources=[SITE]) as hookline:
-        receiver.wait_for(hookline.track(userId=USER, properties={"note": SECRET}))
+    receiver.respond = lambda request: Reply(400 if request.path == "/hook" and b'"delete"' in request.body else 200)
+    destinations = webhook("crm", receiver.url()), webhook("mail", receiver.url("/mail"))
+    with new_hookline(*destinations, sources=[SITE]) as hookline:
+        receiver.wait_for(hookline.track(userId=USER, properties={"note": SECRET}), count=2)
         id = ask(hookline)
         wait_until(lambda: tries(hookline, id) == 2, what="a second try")
         evidence = hookline.api("GET", f"deletion-requests/{id}/evidence").json
         assert (evidence["complete"], evidence["state"]) == (False, "waiting")
-        assert evidence["people"][0]["sources"][0]["destinations"][0]["fate"] == "open"
+        (source,) = evidence["people"][0]["sources"]
+        assert {each["destination"]: each["fate"] for each in source["destinations"]} == {
+            "crm": "open",
+            "mail": "delivered",
+        }
         assert not any(SECRET in texts for texts in left_in(hookline).values())
         query = "notices?state=open&kind=deletion_not_acknowledged"
         (notice,) = wait_until(lambda: hookline.api("GET", query).json["items"], what="the operator is told")

@@ -1,0 +1,35 @@
+"""`hookline delete-user`, `deletion-requests` and `suppressions` against a running service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.service.cli.conftest import Run
+from tests.service.harness import Hookline, wait_until
+
+
+def test_people_are_deleted_and_suppressed_from_the_command_line(
+    new_hookline: Callable[..., Hookline], run: Run
+) -> None:
+    """By ids and from a file, each once; the request is followed to its evidence; suppression is listed and lifted."""
+    with new_hookline() as hookline:
+        hookline.track(userId="u1", anonymousId="a1")
+        (hookline.folder / "people.csv").write_text("userId,mail\nu1,x@example.com\nu2,\n\n")
+        asked = run(hookline, "delete-user", "u1", "--csv", "people.csv", "--action", "both", "--json")
+        (made,) = json.loads(asked.stdout)
+        assert (made["people"], made["action"]) == (2, "both")
+        show = lambda: run(hookline, "deletion-requests", "show", made["id"], "--json")  # noqa: E731
+        wait_until(lambda: json.loads(show().stdout)["state"] == "done", what="done")
+        report = run(hookline, "deletion-requests", "evidence", made["id"])
+        assert report.returncode == 0
+        assert "erased: 1 events" in report.stdout
+        assert "2 ids, 1 events" in report.stdout
+        assert "u1" not in report.stdout.split()
+        assert made["id"] in run(hookline, "deletion-requests", "list", "--user-id", "u2").stdout
+        assert "there are none" in run(hookline, "deletion-requests", "list", "--user-id", "u3").stdout
+        assert len(run(hookline, "suppressions", "list").stdout.splitlines()) == 3
+        assert run(hookline, "suppressions", "lift", "u2", "nobody").stdout == "1 of 2 lifted\n"
+        assert run(hookline, "suppressions", "lift", "nobody").returncode == 1
+        assert run(hookline, "delete-user", "--action", "both").returncode == 2
+        assert run(hookline, "deletion-requests", "show", "dr9").returncode == 1

@@ -31,6 +31,9 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.catching_up": "a detached lane was given a group",
     "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
+    "profiles.before_commit": "a batch of people is written and not committed",
+    "profiles.after_commit": "a batch of people is committed, memory still holds it as unwritten",
+    "profiles.chunk_moved": "of chunks that are put together, some features have moved",
 }
 """Every name with its meaning."""
 

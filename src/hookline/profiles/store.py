@@ -1,0 +1,195 @@
+"""profiles.db: people and their history. Its one writer is the profiles role.
+
+A batch is one transaction with the places up to which the journal was read, so a restart applies nothing twice and
+leaves nothing out. ``synchronous=NORMAL`` is enough: a power cut may take back the last batches as a whole, and the
+journal still has the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hookline.database.open import open_profiles
+from hookline.profiles import traits
+from hookline.profiles.batch import ANONYMOUS, PERSON_BITS, PERSON_MASK, USER, Batch, Place
+from hookline.profiles.chunks import Chunks
+from hookline.profiles.traits import Traits
+from hookline.telemetry.crashpoints import crash_point
+
+CACHE_KIB = 32 * 1024
+LOG_PAGES = 8_000
+"""Of the write-ahead log before it is written back: large steps, for the same pages change again and again."""
+IDS_PER_QUERY = 500
+
+
+class ProfileStore:
+    """Used from one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = open_profiles(path)
+        self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.chunks = Chunks(self)
+
+    def places(self) -> dict[int, Place]:
+        """How far each partition was read."""
+        rows = self.connection.execute("SELECT partition, next_offset, missed FROM places")
+        return {partition: Place(next_offset, missed) for partition, next_offset, missed in rows}
+
+    def next_person(self) -> int:
+        """The number of the next person that is met."""
+        ((highest,),) = self.connection.execute("SELECT max(id) FROM persons").fetchall()
+        return (highest or 0) + 1
+
+    def person_count(self) -> int:
+        """How many persons there are; those merged into others do not count."""
+        query = "SELECT (SELECT count(*) FROM persons) - (SELECT count(*) FROM merged)"
+        ((count,),) = self.connection.execute(query).fetchall()
+        return int(count)
+
+    def users(self, ids: Iterable[str]) -> dict[str, int]:
+        """The persons of user ids, as far as there are any."""
+        query = (
+            "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
+            f" WHERE i.kind = {USER} AND i.id IN "
+        )
+        return dict(self._many(query, ids))
+
+    def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
+        """The persons of anonymous ids, as far as there are any; below zero while they have no user id."""
+        query = (
+            "SELECT i.id, CASE WHEN p.user_id IS NULL THEN -p.id ELSE p.id END FROM identities i"
+            " LEFT JOIN merged m ON m.person = i.person JOIN persons p ON p.id = coalesce(m.into_person, i.person)"
+            f" WHERE i.kind = {ANONYMOUS} AND i.id IN "
+        )
+        return dict(self._many(query, ids))
+
+    def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
+        """Of anonymous ids that changed hands: up to which place they were whose, in order."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        query = (
+            "SELECT r.id, r.place, coalesce(m.into_person, r.person) FROM repointed r"
+            " LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
+        )
+        for id, place, person in self._many(query, ids):
+            found.setdefault(id, []).append((place, person))
+        for owners in found.values():
+            owners.sort()
+        return found
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction; on any error nothing of it is written."""
+        try:
+            with self.transaction():
+                self._write(batch)
+                crash_point("profiles.before_commit")
+        except BaseException:
+            self.chunks.forget()
+            raise
+        crash_point("profiles.after_commit")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Callable[..., Any]]:
+        """What runs statements in one transaction; an exception undoes them all."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection.execute
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self.connection.close()
+
+    def _write(self, batch: Batch) -> None:
+        many = self.connection.executemany
+        many(
+            "INSERT INTO persons (id, first_seen, user_id) VALUES (?, ?, ?)",
+            [(person, first_seen, batch.user_ids.get(person)) for person, first_seen in batch.persons.items()],
+        )
+        many(
+            "UPDATE persons SET user_id = ? WHERE id = ?",
+            [(user_id, person) for person, user_id in batch.user_ids.items() if person not in batch.persons],
+        )
+        many(
+            "INSERT INTO identities (kind, id, person) VALUES (?, ?, ?)"
+            " ON CONFLICT (kind, id) DO UPDATE SET person = excluded.person",
+            sorted((*identity, person) for identity, person in batch.identities.items()),
+        )
+        many("INSERT OR REPLACE INTO repointed (id, place, person) VALUES (?, ?, ?)", batch.repointed)
+        self._write_merged(batch.merged)
+        self._write_traits(batch)
+        self._write_history(batch)
+        many(
+            "INSERT OR REPLACE INTO places (partition, next_offset, missed) VALUES (?, ?, ?)",
+            [(partition, *place) for partition, place in batch.places.items()],
+        )
+        for (feature, partition), next_offset in batch.backfilled.items():
+            values = (next_offset, feature, partition)
+            self.connection.execute("UPDATE backfills SET next_offset = ? WHERE feature = ? AND partition = ?", values)
+        if batch.backfilled:
+            self.connection.execute("DELETE FROM backfills WHERE next_offset >= end_offset")
+
+    def _write_merged(self, merged: dict[int, int]) -> None:
+        # What was merged into a person that is merged now goes along, so that one look is always enough.
+        self.connection.executemany(
+            "UPDATE merged SET into_person = ? WHERE into_person = ?",
+            [(into, person) for person, into in merged.items()],
+        )
+        self.connection.executemany("INSERT INTO merged (person, into_person) VALUES (?, ?)", merged.items())
+
+    def _write_traits(self, batch: Batch) -> None:
+        known = dict(self._many("SELECT id, traits FROM persons WHERE id IN ", batch.traits))
+        self.connection.executemany(
+            "UPDATE persons SET traits = ? WHERE id = ?",
+            [(_added(known.get(person), more), person) for person, more in batch.traits.items()],
+        )
+        known = dict(self._many("SELECT id, traits FROM groups WHERE id IN ", batch.groups))
+        self.connection.executemany(
+            "INSERT OR REPLACE INTO groups (id, traits) VALUES (?, ?)",
+            [(group, _added(known.get(group), more)) for group, more in batch.groups.items()],
+        )
+        self.connection.executemany(
+            "INSERT INTO memberships (group_id, person, since, place) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (group_id, person) DO UPDATE SET since = excluded.since, place = excluded.place"
+            " WHERE (excluded.since, excluded.place) < (since, place)",
+            [(*key, *earliest) for key, earliest in batch.memberships.items()],
+        )
+
+    def _write_history(self, batch: Batch) -> None:
+        if not batch.entries:
+            return
+        chunk = self.chunks.open_for(batch.entry_count)
+        values = batch.values
+        self.connection.executemany(
+            "INSERT INTO history (feature, chunk, person, entries, entry_values) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (feature, chunk, person) DO UPDATE SET"
+            " entries = CAST(entries || excluded.entries AS BLOB),"
+            " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)",
+            [
+                (key >> PERSON_BITS, chunk, key & PERSON_MASK, batch.entries[key], values.get(key))
+                for key in sorted(batch.entries)
+            ],
+        )
+
+    def _many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends with ``IN``, for any number of keys; few different statements are prepared."""
+        left = iter(keys)
+        while some := list(islice(left, IDS_PER_QUERY)):
+            marks = len(some) if len(some) < 8 else IDS_PER_QUERY
+            some += [None] * (marks - len(some))
+            yield from self.connection.execute(f"{query}({','.join('?' * marks)})", some)
+
+
+def _added(stored: bytes | None, more: Traits) -> bytes:
+    known = traits.unpacked(stored)
+    traits.add(known, more)
+    return traits.packed(known)

@@ -31,10 +31,15 @@ _decode_lines = msgspec.json.Decoder(float | str | bool | None).decode_lines
 
 def pack_value(value: object) -> bytes:
     """The line of a value: a number, a text or a truth value; what is neither is null."""
-    if value.__class__ is str:
-        return _encode(value[:TEXT_CHARACTERS_MAX]) + b"\n"
-    if value.__class__ is bool or value.__class__ is int or value.__class__ is float:
-        return _encode(value) + b"\n"
+    try:
+        if value.__class__ is str:
+            return _encode(value[:TEXT_CHARACTERS_MAX]) + b"\n"
+        if value.__class__ is int:
+            value = float(value)
+        if value.__class__ is bool or value.__class__ is float:
+            return _encode(value) + b"\n"
+    except (ValueError, OverflowError):  # half a surrogate pair, a number beyond any range
+        pass
     return b"null\n"
 
 

@@ -63,18 +63,18 @@ class Backfill:
 
     def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch) -> None:
         matched = []
-        for place, record, doing in doings_of(partition, group):
+        for place, record, doing, user_id, anonymous_id in doings_of(partition, group):
             if record.type in NAMED_TYPES:
                 rules = matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
                 if rules:
-                    matched.append((place, record, rules, text(doing.userId), text(doing.anonymousId)))
+                    matched.append((place, record, doing, rules, user_id, anonymous_id))
         users = self._store.users({user_id for *_, user_id, _ in matched if user_id})
         alone = {anonymous_id for *_, user_id, anonymous_id in matched if not user_id}
         anonymous, before = self._store.anonymous(alone), self._store.owners_before(alone)
-        for place, record, rules, user_id, anonymous_id in matched:
+        for place, record, doing, rules, user_id, anonymous_id in matched:
             person = users.get(user_id) if user_id else _owner(anonymous_id, place, anonymous, before)
             if person is not None:
-                add_entries(batch, rules, abs(person), place, record)
+                add_entries(batch, rules, abs(person), place, record, doing)
 
 
 def _owner(

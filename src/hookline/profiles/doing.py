@@ -11,6 +11,7 @@ from hookline.events.view import EventView
 from hookline.journal.record import Record
 
 Scalar = str | int | float | bool | None
+_NOTHING = msgspec.Raw()
 
 
 class Doing(msgspec.Struct, gc=False):
@@ -22,17 +23,14 @@ class Doing(msgspec.Struct, gc=False):
     name: Scalar = None
     groupId: Scalar = None
     previousId: Scalar = None
-    traits: msgspec.Raw = msgspec.Raw()
+    traits: msgspec.Raw = _NOTHING
+    properties: msgspec.Raw = _NOTHING
 
 
 _doing = msgspec.json.Decoder(Doing).decode
 
 
-class _Properties(msgspec.Struct, gc=False):
-    properties: dict[str, Any]
-
-
-_properties = msgspec.json.Decoder(_Properties).decode
+_properties = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def is_of_a_person(record: Record) -> bool:
@@ -68,10 +66,11 @@ def at_ms_of(record: Record) -> int:
 class DoingFields:
     """The fields that conditions and paths see: those of ``EventView``, the commonest read straight from the record."""
 
-    __slots__ = ("_properties", "_record", "_view")
+    __slots__ = ("_properties", "_raw", "_record", "_view")
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, doing: Doing) -> None:
         self._record = record
+        self._raw = doing.properties
         self._properties: dict[str, Any] | None = None
         self._view: EventView | None = None
 
@@ -85,7 +84,7 @@ class DoingFields:
 
     def _read_properties(self) -> dict[str, Any]:
         try:
-            return _properties(self._record.body).properties
+            return _properties(self._raw)
         except (ValueError, RecursionError):
             return {}
 

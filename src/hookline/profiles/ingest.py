@@ -87,47 +87,46 @@ class Ingest:
 
     def _apply_group(self, partition: int, group: Group, batch: Batch) -> None:
         doings = list(doings_of(partition, group))
-        user_ids: set[str] = set()
-        anonymous_ids: set[str] = set()
-        for _, _, doing in doings:
-            user_ids.add(text(doing.userId))
-            anonymous_ids.add(text(doing.anonymousId))
-            if doing.previousId is not None:
+        user_ids = {user_id for *_, user_id, _ in doings}
+        anonymous_ids = {anonymous_id for *_, anonymous_id in doings}
+        for _, record, doing, *_ in doings:
+            if record.type == "alias":
                 user_ids.add(text(doing.previousId))
                 anonymous_ids.add(text(doing.previousId))
         self._identities.load(user_ids - {""}, anonymous_ids - {""})
-        for place, record, doing in doings:
-            self._apply(place, record, doing, batch)
+        for place, record, doing, user_id, anonymous_id in doings:
+            person = self._identities.person_of(user_id, anonymous_id, record.received_at, place)
+            if record.type in NAMED_TYPES:
+                rules = self.matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
+                if rules:
+                    add_entries(batch, rules, person, place, record, doing)
+            elif record.type == "alias":
+                self._identities.alias(user_id, text(doing.previousId), record.received_at, place)
+            else:
+                self._apply(place, record, doing, person, batch)
         batch.records += len(doings)
 
-    def _apply(self, place: int, record: Record, doing: Doing, batch: Batch) -> None:
-        user_id, anonymous_id, type = text(doing.userId), text(doing.anonymousId), record.type
-        person = self._identities.person_of(user_id, anonymous_id, record.received_at, place)
-        if type in NAMED_TYPES:
-            rules = self.matcher.rules(type, text(doing.event if type == "track" else doing.name))
-            if rules:
-                add_entries(batch, rules, person, place, record)
-        elif type == "alias":
-            self._identities.alias(user_id, text(doing.previousId), record.received_at, place)
-        elif type == "identify":
+    def _apply(self, place: int, record: Record, doing: Doing, person: int, batch: Batch) -> None:
+        if record.type == "identify":
             if given := _traits(doing.traits, record, place):
                 batch.add_traits(person, given)
-        elif type == "group":
+        elif record.type == "group":
             given = _traits(doing.traits, record, place)
             batch.add_group(text(doing.groupId), person, given, at_ms_of(record), place)
 
 
-def doings_of(partition: int, group: Group) -> Iterator[tuple[int, Record, Doing]]:
-    """The records of people in a group, each with its place and what it says."""
+def doings_of(partition: int, group: Group) -> Iterator[tuple[int, Record, Doing, str, str]]:
+    """The records of people in a group, each with its place, what it says, its user id and its anonymous id."""
     first = partition << PLACE_SHIFT | group.first_offset
     for place, record in enumerate(group.records, first):
         if is_of_a_person(record):
-            yield place, record, doing_of(record)
+            doing = doing_of(record)
+            yield place, record, doing, text(doing.userId), text(doing.anonymousId)
 
 
-def add_entries(batch: Batch, rules: tuple[Rule, ...], person: int, place: int, record: Record) -> None:
+def add_entries(batch: Batch, rules: tuple[Rule, ...], person: int, place: int, record: Record, doing: Doing) -> None:
     """Add an event to the features whose condition holds for it."""
-    fields = DoingFields(record)
+    fields = DoingFields(record, doing)
     entry = None
     for feature, condition, value in rules:
         if condition is None or condition(fields):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from hookline.profiles.traits import Traits
 from hookline.telemetry.crashpoints import crash_point
 
 CACHE_KIB = 32 * 1024
-LOG_PAGES = 8_000
+LOG_PAGES = 16_000
 """Of the write-ahead log before it is written back: large steps, for the same pages change again and again."""
 IDS_PER_QUERY = 500
+ROWS_PER_INSERT = 50
+"""Of the history; one statement for many rows costs two thirds."""
 
 
 class ProfileStore:
@@ -168,17 +171,14 @@ class ProfileStore:
         if not batch.entries:
             return
         chunk = self.chunks.open_for(batch.entry_count)
-        values = batch.values
-        self.connection.executemany(
-            "INSERT INTO history (feature, chunk, person, entries, entry_values) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (feature, chunk, person) DO UPDATE SET"
-            " entries = CAST(entries || excluded.entries AS BLOB),"
-            " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)",
-            [
-                (key >> PERSON_BITS, chunk, key & PERSON_MASK, batch.entries[key], values.get(key))
-                for key in sorted(batch.entries)
-            ],
-        )
+        entries, values, keys = batch.entries, batch.values, sorted(batch.entries)
+        execute = self.connection.execute
+        for first in range(0, len(keys), ROWS_PER_INSERT):
+            row: list[Any] = []
+            some = keys[first : first + ROWS_PER_INSERT]
+            for key in some:
+                row += (key >> PERSON_BITS, chunk, key & PERSON_MASK, entries[key], values.get(key))
+            execute(_insert_history(len(some)), row)
 
     def _many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query that ends with ``IN``, for any number of keys; few different statements are prepared."""
@@ -187,6 +187,17 @@ class ProfileStore:
             marks = len(some) if len(some) < 8 else IDS_PER_QUERY
             some += [None] * (marks - len(some))
             yield from self.connection.execute(f"{query}({','.join('?' * marks)})", some)
+
+
+@cache
+def _insert_history(rows: int) -> str:
+    values = ", ".join(["(?, ?, ?, ?, ?)"] * rows)
+    return (
+        f"INSERT INTO history (feature, chunk, person, entries, entry_values) VALUES {values}"
+        " ON CONFLICT (feature, chunk, person) DO UPDATE SET"
+        " entries = CAST(entries || excluded.entries AS BLOB),"
+        " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)"
+    )
 
 
 def _added(stored: bytes | None, more: Traits) -> bytes:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import ComputedTrait
@@ -79,6 +79,7 @@ def _rounded(total: Fraction) -> float:
     return float(total)
 
 
+@settings(max_examples=300)
 @given(traits(), people(), moments())
 def test_a_value_is_what_all_events_say(trait: ComputedTrait, person: Person, now_ms: int) -> None:
     """Every aggregate over every stretch of time; explained, it has the same value and the events it is made of."""
@@ -92,6 +93,7 @@ def test_a_value_is_what_all_events_say(trait: ComputedTrait, person: Person, no
     assert len(explained.entries) == min(explained.used, 10) <= explained.found
 
 
+@settings(max_examples=300)
 @given(traits(), people(), moments())
 def test_a_value_stays_until_it_is_said_to_change(trait: ComputedTrait, person: Person, now_ms: int) -> None:
     """Minute by minute the value is the same until the instant given."""
@@ -120,6 +122,14 @@ def test_a_long_list_keeps_what_was_seen_last() -> None:
     listed = AGGREGATES["uniqueList"](entries)
     assert listed == list(range(5, UNIQUE_LIST_MAX + 5))
     assert AGGREGATES["uniqueList"]([*entries, entries[-1]]) == listed
+
+
+def test_a_list_has_one_order() -> None:
+    """Numbers, text, truth; true is no 1, and 1 is 1.0."""
+    values = [True, "b", 1.0, "a", 1, False, 0.5]
+    entries = [Entry(at, at, at, value) for at, value in enumerate(values)]
+    listed = AGGREGATES["uniqueList"](entries)
+    assert repr(listed) == "[0.5, 1, 'a', 'b', False, True]"
 
 
 @pytest.mark.parametrize(("values", "total"), [([0.1] * 10, 1), ([1e308, 1e308], None), ([2.5, 1], 3.5)])

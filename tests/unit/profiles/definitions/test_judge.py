@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.definitions.walk import conditions_of
+from hookline.events.timestamps import iso
 from hookline.profiles.definitions.explain import explain
 from hookline.profiles.definitions.judge import compile_clause
 from hookline.profiles.definitions.reason import Reason
@@ -26,6 +27,7 @@ def flat(reason: Reason) -> Iterator[Reason]:
         yield from flat(term)
 
 
+@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_the_quick_way_is_the_slow_way(condition: Condition, person: Person, now_ms: int) -> None:
     """Compiled clauses say what going through all events says."""
@@ -33,6 +35,7 @@ def test_the_quick_way_is_the_slow_way(condition: Condition, person: Person, now
     assert held is holds(condition, person, now_ms, EMPTY)
 
 
+@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_nothing_changes_before_it_is_said_to(condition: Condition, person: Person, now_ms: int) -> None:
     """Minute by minute, and a moment before each event comes or goes, the answer stays until the instant given."""
@@ -44,6 +47,7 @@ def test_nothing_changes_before_it_is_said_to(condition: Condition, person: Pers
         assert holds(condition, person, instant, EMPTY) is held, f"changed after {instant - now_ms} ms"
 
 
+@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_every_clause_is_explained_as_it_is_judged(condition: Condition, person: Person, now_ms: int) -> None:
     """The reasons are the clauses of the definition, in order, each with what the quick way says of it."""
@@ -83,6 +87,31 @@ def test_what_is_dated_ahead_counts_from_then_on() -> None:
     person = Person([Event(START_MS + MINUTE_MS)])
     assert judge(person, START_MS) == (False, START_MS + MINUTE_MS)
     assert judge(person, START_MS + MINUTE_MS) == (True, NEVER)
+
+
+def test_the_first_and_the_last_time_have_their_borders() -> None:
+    """A window's end and the instant of ``before`` do not belong to it, that of ``after`` does."""
+    person = Person([Event(START_MS), Event(START_MS + MINUTE_MS)])
+    recent = condition(event="Order", first={"within": "10m"})
+    ends = START_MS + 10 * MINUTE_MS
+    assert compile_clause(recent, {})(person, ends - 1) == (True, ends)
+    for now_ms, held in ((ends - 1, True), (ends, False)):
+        assert compile_clause(recent, {})(person, now_ms)[0] is held
+        assert explain(Audience(id="a", name="a", condition=recent), person, now_ms).member is held
+    last = iso(START_MS + MINUTE_MS)
+    assert compile_clause(condition(event="Order", last={"after": last}), {})(person, ends) == (True, NEVER)
+    assert compile_clause(condition(event="Order", last={"before": last}), {})(person, ends) == (False, NEVER)
+
+
+def test_a_stretch_of_time_has_its_borders() -> None:
+    """The first instant belongs to it, the second does not, and what is dated ahead changes it when its time comes."""
+    begins, ends = START_MS + MINUTE_MS, START_MS + 2 * MINUTE_MS
+    judge = compile_clause(condition(event="Order", count={"eq": 1}, between=[iso(begins), iso(ends)]), {})
+    person = Person([Event(at_ms) for at_ms in (begins - 1, begins, ends - 1, ends)])
+    assert judge(person, begins - 1) == (False, begins)
+    assert judge(person, begins) == (True, ends - 1)
+    assert judge(person, ends - 2) == (True, ends - 1)
+    assert judge(person, ends - 1) == (False, NEVER)
 
 
 def test_a_reason_names_what_decided() -> None:

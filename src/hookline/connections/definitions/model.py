@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from hookline.connections.model import Id, Name
+from hookline.connections.names import Id, Name
 
 TERMS_MAX = 50
 """Conditions side by side in one ``all`` or ``any``."""
@@ -101,9 +101,7 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     enabled: bool = True
 
 
-class ComputedTrait(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
-):
+class ComputedTrait(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A value made of each person's events: an aggregate, mostly over one property of them."""
 
     id: Id

@@ -15,7 +15,7 @@ from hookline.expressions.parse import parse
 from hookline.expressions.tree import paths_in
 
 DefinitionKind = Literal["audience", "computedTrait"]
-WORDS: dict[DefinitionKind, str] = {"audience": "audience", "computedTrait": "computed trait"}
+_WORDS: dict[DefinitionKind, str] = {"audience": "audience", "computedTrait": "computed trait"}
 
 
 class Reference(NamedTuple):
@@ -61,7 +61,7 @@ def problems_together(definition: Definition, among: Surroundings) -> Iterator[D
             yield DefinitionProblem("unknown_destination", f"destinations[{index}]", message)
     for kind, id, path in references_of(definition):
         if id not in (among.audiences if kind == "audience" else among.traits):
-            message = f"there is no {WORDS[kind]} {id!r}; add it, or take it out"
+            message = f"there is no {_WORDS[kind]} {id!r}; add it, or take it out"
             yield DefinitionProblem("unknown_definition", path, message)
         elif kind == "audience" and (cycle := _way_back(definition.id, id, among.audiences)):
             names = " -> ".join([definition.id, *cycle])
@@ -81,7 +81,7 @@ def name_problems(definition: Definition, owners: Mapping[str, Definition]) -> I
     name = trait_name(definition.name)
     owner = owners.get(name)
     if owner is not None and (kind_of(owner), owner.id) != (kind_of(definition), definition.id):
-        message = f"{WORDS[kind_of(owner)]} {owner.id!r} is sent as the trait {name!r} already; choose another name"
+        message = f"{_WORDS[kind_of(owner)]} {owner.id!r} is sent as the trait {name!r} already; choose another name"
         yield DefinitionProblem("duplicate_trait", "name", message)
 
 

@@ -115,3 +115,53 @@ places = Table(
     Column("next_offset", BigInteger, nullable=False),
     Column("missed", BigInteger, nullable=False),
 )
+
+definitions = Table(
+    "definitions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("judged", Text, nullable=False),
+    Column("evaluated", BigInteger),
+    Column("number", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("sending_at", BigInteger),
+    Column("sending_batch", BigInteger),
+)
+Index("definitions_what", definitions.c.kind, definitions.c.name, unique=True)
+
+members = Table(
+    "members",
+    metadata,
+    Column("definition", Integer, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("value", Text, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger),
+    Column("sent", Text),
+    Column("sync", Integer),
+    sqlite_with_rowid=False,
+)
+Index("members_due", members.c.definition, members.c.until, sqlite_where=members.c.until.isnot(None))
+Index("members_sync", members.c.definition, members.c.sync, sqlite_where=members.c.sync.isnot(None))
+
+syncs = Table(
+    "syncs",
+    metadata,
+    Column("definition", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger, nullable=False),
+    Column("came", BigInteger, nullable=False),
+    Column("went", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+touched = Table(
+    "touched",
+    metadata,
+    Column("batch", BigInteger, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)

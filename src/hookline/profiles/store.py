@@ -38,6 +38,13 @@ class ProfileStore:
         self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.chunks = Chunks(self)
+        query = (
+            "SELECT max(coalesce((SELECT max(batch) FROM touched), 0), coalesce(max(evaluated), 0)) FROM definitions"
+        )
+        ((self.batch,),) = self.connection.execute(query).fetchall()
+        """The number of the last batch that noted whom it touched."""
+        self.tracks = self.connection.execute("SELECT 1 FROM definitions").fetchone() is not None
+        """Whether anybody asks who was touched."""
 
     def places(self) -> dict[int, Place]:
         """How far each partition was read."""
@@ -61,7 +68,7 @@ class ProfileStore:
             "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
             f" WHERE i.kind = {USER} AND i.id IN "
         )
-        return dict(self._many(query, ids))
+        return dict(self.many(query, ids))
 
     def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
         """The persons of anonymous ids, as far as there are any; below zero while they have no user id."""
@@ -70,7 +77,7 @@ class ProfileStore:
             " LEFT JOIN merged m ON m.person = i.person JOIN persons p ON p.id = coalesce(m.into_person, i.person)"
             f" WHERE i.kind = {ANONYMOUS} AND i.id IN "
         )
-        return dict(self._many(query, ids))
+        return dict(self.many(query, ids))
 
     def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
         """Of anonymous ids that changed hands: up to which place they were whose, in order."""
@@ -79,7 +86,7 @@ class ProfileStore:
             "SELECT r.id, r.place, coalesce(m.into_person, r.person) FROM repointed r"
             " LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
         )
-        for id, place, person in self._many(query, ids):
+        for id, place, person in self.many(query, ids):
             found.setdefault(id, []).append((place, person))
         for owners in found.values():
             owners.sort()
@@ -112,6 +119,16 @@ class ProfileStore:
         """Let go of the file; idempotent."""
         self.connection.close()
 
+    def touch(self, people: Iterable[int]) -> None:
+        """Note that these have to be looked at again; within a transaction."""
+        numbers = sorted(people)
+        if numbers:
+            self.batch += 1
+        for first in range(0, len(numbers), IDS_PER_QUERY):
+            some = numbers[first : first + IDS_PER_QUERY]
+            rows = ", ".join(f"({self.batch:d}, {person:d})" for person in some)
+            self.connection.execute(f"INSERT OR IGNORE INTO touched (batch, person) VALUES {rows}")
+
     def _write(self, batch: Batch) -> None:
         many = self.connection.executemany
         many(
@@ -127,10 +144,17 @@ class ProfileStore:
             " ON CONFLICT (kind, id) DO UPDATE SET person = excluded.person",
             sorted((*identity, person) for identity, person in batch.identities.items()),
         )
+        if self.tracks:  # who is known by another user id has been told nothing under it
+            many(
+                "UPDATE members SET sent = NULL WHERE person = ? AND definition IN (SELECT id FROM definitions)",
+                [(person,) for person in batch.user_ids if person not in batch.persons],
+            )
         many("INSERT OR REPLACE INTO repointed (id, place, person) VALUES (?, ?, ?)", batch.repointed)
         self._write_merged(batch.merged)
         self._write_traits(batch)
         self._write_history(batch)
+        if self.tracks:
+            self.touch(_touched(batch))
         many(
             "INSERT OR REPLACE INTO places (partition, next_offset, missed) VALUES (?, ?, ?)",
             [(partition, *place) for partition, place in batch.places.items()],
@@ -150,16 +174,21 @@ class ProfileStore:
         self.connection.executemany("INSERT INTO merged (person, into_person) VALUES (?, ?)", merged.items())
 
     def _write_traits(self, batch: Batch) -> None:
-        known = dict(self._many("SELECT id, traits FROM persons WHERE id IN ", batch.traits))
+        known = dict(self.many("SELECT id, traits FROM persons WHERE id IN ", batch.traits))
         self.connection.executemany(
             "UPDATE persons SET traits = ? WHERE id = ?",
             [(_added(known.get(person), more), person) for person, more in batch.traits.items()],
         )
-        known = dict(self._many("SELECT id, traits FROM groups WHERE id IN ", batch.groups))
+        known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", batch.groups))
         self.connection.executemany(
             "INSERT OR REPLACE INTO groups (id, traits) VALUES (?, ?)",
             [(group, _added(known.get(group), more)) for group, more in batch.groups.items()],
         )
+        if self.tracks:
+            query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
+            self.touch(
+                person for (person,) in self.many(query, [group for group, more in batch.groups.items() if more])
+            )
         self.connection.executemany(
             "INSERT INTO memberships (group_id, person, since, place) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (group_id, person) DO UPDATE SET since = excluded.since, place = excluded.place"
@@ -180,13 +209,21 @@ class ProfileStore:
                 row += (key >> PERSON_BITS, chunk, key & PERSON_MASK, entries[key], values.get(key))
             execute(_insert_history(len(some)), row)
 
-    def _many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    def many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query that ends with ``IN``, for any number of keys; few different statements are prepared."""
         left = iter(keys)
         while some := list(islice(left, IDS_PER_QUERY)):
             marks = len(some) if len(some) < 8 else IDS_PER_QUERY
             some += [None] * (marks - len(some))
             yield from self.connection.execute(f"{query}({','.join('?' * marks)})", some)
+
+
+def _touched(batch: Batch) -> set[int]:
+    """Everybody for whom something may be different after a batch, those who were merged and those they went to."""
+    people = {key & PERSON_MASK for key in batch.entries}
+    people.update(batch.persons, batch.user_ids, batch.traits, batch.merged, batch.merged.values())
+    people.update(person for _, person in batch.memberships)
+    return people
 
 
 @cache

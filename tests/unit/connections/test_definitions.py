@@ -67,6 +67,17 @@ def test_a_file_is_applied_and_exported(store: Store) -> None:
     assert again.version == applied.version
 
 
+def test_moments_need_no_quotes(store: Store) -> None:
+    """YAML would make a date of them; they are the text that the API takes."""
+    within = "event: Order Completed, never: true, within: 90d"
+    between = "event: Order Completed, between: [2026-11-01, 2026-12-01T06:00:00Z]"
+    applied = apply(store, TEXT.replace(within, between))
+    assert applied.problems == ()
+    stored = store.audience("lost")
+    assert stored is not None
+    assert stored.object.condition.between == ("2026-11-01", "2026-12-01T06:00:00Z")
+
+
 def test_a_change_is_told_field_by_field(store: Store) -> None:
     """A condition is compared clause by clause, so that a change of one number is one line."""
     apply(store, TEXT)

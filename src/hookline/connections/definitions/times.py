@@ -23,7 +23,8 @@ def sync_ms(text: Duration) -> int:
 
 def instant_ms(text: str) -> int:
     """A fixed moment; raise ValueError with what to write. Without a zone it is UTC."""
-    ms = parse(text)
+    # Digits alone would be seconds since 1970: nobody means that by 2026.
+    ms = parse(text) if text[4:5] == "-" else None
     if ms is None:
         raise ValueError("write a moment such as 2026-11-20 or 2026-11-20T07:00:00Z")
     return ms
@@ -40,7 +41,7 @@ def instants_ms(between: Instants) -> tuple[int, int]:
 def _milliseconds(text: Duration, seconds_max: float, example: str) -> int:
     try:
         seconds: float = parse_duration(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         seconds = 0
     if not SECONDS_MIN <= seconds <= seconds_max:
         raise ValueError(f"write a time of at least one second, such as {example}")

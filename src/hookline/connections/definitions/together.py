@@ -1,10 +1,9 @@
-"""What makes definitions right or wrong together: the traits' names, what they refer to, and who is judged first."""
+"""What makes definitions right or wrong together: their traits' names, and what they refer to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from typing import Literal, NamedTuple
 
 from hookline.connections.definitions.check import PERSON_FIELDS, DefinitionProblem
@@ -83,13 +82,6 @@ def name_problems(definition: Definition, owners: Mapping[str, Definition]) -> I
     if owner is not None and (kind_of(owner), owner.id) != (kind_of(definition), definition.id):
         message = f"{_WORDS[kind_of(owner)]} {owner.id!r} is sent as the trait {name!r} already; choose another name"
         yield DefinitionProblem("duplicate_trait", "name", message)
-
-
-def in_order(definitions: Sequence[Definition]) -> list[Definition]:
-    """The definitions so that each comes after those it is judged by."""
-    by_key = {(kind_of(each), each.id): each for each in definitions}
-    graph = {key: [(kind, id) for kind, id, _ in references_of(each)] for key, each in by_key.items()}
-    return [by_key[key] for key in TopologicalSorter(graph).static_order() if key in by_key]
 
 
 def _way_back(to: str, start: str, audiences: Mapping[str, Audience]) -> list[str]:

@@ -54,6 +54,8 @@ BAD = [
     ({"event": "A", "within": "1d", "between": ["2026-01-01", "2026-01-02"]}, "condition.between", "keep one"),
     ({"event": "A", "between": ["2026-01-02", "2026-01-02"]}, "condition.between", "before the second"),
     ({"event": "A", "between": ["now", "2026-01-02"]}, "condition.between", "such as 2026-11-20"),
+    ({"event": "A", "between": ["2026", "2027"]}, "condition.between", "such as 2026-11-20"),
+    ({"event": "A", "within": 10**400}, "condition.within", "at most 3650d"),
     ({"event": "A", "where": "propertys.x = 1"}, "condition.where", "did you mean 'properties'?"),
     ({"event": "A", "first": {}}, "condition.first", "say when"),
     ({"event": "A", "last": {"within": "1d", "before": "2026-01-01"}}, "condition.last", "within stands alone"),

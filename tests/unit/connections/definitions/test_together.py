@@ -1,4 +1,4 @@
-"""Definitions among each other: names, references, cycles, and the order in which they are judged."""
+"""Definitions among each other: names, references and cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.definitions.together import (
     Surroundings,
-    in_order,
     name_problems,
     problems_together,
     trait_names,
@@ -70,13 +69,3 @@ def test_one_trait_has_one_definition() -> None:
     assert (problem.code, problem.path) == ("duplicate_trait", "name")
     assert "computed trait 'spend' is sent as the trait 'big_spend'" in problem.message
     assert not list(name_problems(SPEND, owners))
-
-
-def test_those_that_are_asked_come_first() -> None:
-    """Computed traits and audiences stand before the audiences that are judged by them."""
-    asking = audience("a", "b", text="computed.spend = 1")
-    ordered = in_order([asking, audience("b", "c"), audience("c"), SPEND])
-    places = {each.id: place for place, each in enumerate(ordered)}
-    assert len(ordered) == 4
-    assert places["spend"] < places["a"]
-    assert places["c"] < places["b"] < places["a"]

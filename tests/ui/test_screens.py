@@ -43,6 +43,7 @@ NAMES = {
     "/settings/audit-log": "a1",
     "/dead-letters": "1",
     "/replays": "1",
+    "/deletion-requests": "dr1",
 }
 """What stands for the parameter of a page, by what stands before it."""
 
@@ -65,6 +66,8 @@ def fill(hookline: Hookline) -> None:
     hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u"}]})
     hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u"}]}, key="wk_" + "x" * 150)
     hookline.track(WORD, userId=WORD, messageId=WORD, properties={WORD: WORD * 5})
+    hookline.track("تم الحذف", userId="gone")
+    hookline.api("POST", "deletion-requests", {"userIds": ["gone", "nobody"], "action": "both"})
 
 
 def paths() -> list[str]:

@@ -23,7 +23,7 @@ def test_it_counts_and_can_be_taken_along(overview: Page, hookline: Hookline) ->
     with overview.expect_download() as download:
         overview.get_by_role("link", name="CSV").click()
     lines = download.value.path().read_text().splitlines()
-    assert lines[0] == "period,source,events,filtered,counted"
+    assert lines[0] == "period,source,events,filtered,counted,suppressed"
     assert any(",site," in line for line in lines[1:])
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)

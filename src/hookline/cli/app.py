@@ -20,6 +20,7 @@ OBJECTS = "Objects, one by one"
 DELIVERY = "Delivery"
 EVENTS = "Events"
 PEOPLE = "People and programs"
+PRIVACY = "Privacy"
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Flag = Annotated[bool, Parameter(negative="")]

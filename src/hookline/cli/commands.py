@@ -17,6 +17,7 @@ from hookline.cli import (
     insight_commands,
     object_commands,
     people_commands,
+    privacy_commands,
     service_commands,
 )
 from hookline.cli.app import SERVICE, USAGE, app
@@ -31,6 +32,7 @@ from hookline.cli.object_commands import (
 )
 from hookline.cli.options import SUMMARIES
 from hookline.cli.people_commands import tokens_app, users_app
+from hookline.cli.privacy_commands import deletions_app, suppressions_app
 from hookline.cli.replay_commands import replay_app
 
 GROUPS = (
@@ -40,6 +42,7 @@ GROUPS = (
     insight_commands,
     object_commands,
     people_commands,
+    privacy_commands,
     service_commands,
 )
 """Importing them is what makes their commands known."""
@@ -74,5 +77,7 @@ app.command(destinations_app)
 app.command(audiences_app)
 app.command(computed_traits_app)
 app.command(notices_app)
+app.command(deletions_app)
+app.command(suppressions_app)
 app.command(users_app)
 app.command(tokens_app)

@@ -9,9 +9,11 @@ from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
 from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
+from hookline.collect.suppression import concerned
 from hookline.collect.usual import usual_records
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.journal.record import Record
+from hookline.privacy.suppressed import Suppressed
 
 BATCH_LEVELS = 2
 """How deep an event of a batch lies already."""
@@ -42,8 +44,11 @@ def write_key_of(batch: Batch) -> object:
     return key
 
 
-def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record], list[RejectedItem]]:
-    """The records of all events, rejected ones included, and what the answer says of the rejected ones.
+def records_of(
+    batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None
+) -> tuple[list[Record], list[RejectedItem], int]:
+    """The records of all events, rejected ones included, what the answer says of the rejected ones, and how many
+    events have no record because their people are suppressed.
 
     Raise BadBody when the batch as a whole is past its limits.
     """
@@ -64,11 +69,16 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival) -> tuple[list[Record
         head, refused = heads[index], None
         if head is _UNREADABLE:
             head, refused = read_item(raws[index])
+            heads[index] = head
         record = record_of(items[index], head, arrival, None, refused)
         records.insert(index, record)
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
-    return records, rejected
+    gone = set(concerned(suppressed, heads)) if suppressed is not None else ()
+    if not gone:
+        return records, rejected, 0
+    kept = [record for index, record in enumerate(records) if index not in gone]
+    return kept, rejected, sum(records[index].rejection is None for index in gone)
 
 
 def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:

@@ -24,6 +24,7 @@ class Counters:
         "rejected",
         "repaired_surrogates",
         "requests",
+        "suppressed",
     )
 
     def __init__(self) -> None:
@@ -39,11 +40,13 @@ class Counters:
         self.rejected: defaultdict[str, int] = defaultdict(int)
         self.repaired_surrogates = 0
         self.requests: defaultdict[bytes, int] = defaultdict(int)
+        self.suppressed: defaultdict[str, int] = defaultdict(int)
 
     def snapshot(self) -> dict[str, int]:
         """All counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
         counts = {name: value for name in self.__slots__ if isinstance(value := getattr(self, name), int)}
         counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
+        counts.update({f"suppressed.{source}": count for source, count in self.suppressed.items()})
         counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -25,9 +25,11 @@ from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.pixel import event_of
 from hookline.collect.router import ROUTES, Kind, Route, keyed
+from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
 from hookline.journal.port import JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
+from hookline.privacy.suppressed import Suppressed
 from hookline.telemetry.log import logger
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -58,6 +60,8 @@ class Intake:
         self.known_heads = KnownHeads()
         self.takes = False
         """Whether events are taken at all; if not, ``screen`` says why."""
+        self.suppressed: Suppressed | None = None
+        """Whose events are not stored; None for nobody."""
 
     @property
     def ready(self) -> bool:
@@ -180,10 +184,17 @@ class Intake:
         source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
         exchange.source = source
         record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
+        dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
-            self._append(exchange, [record], picture or answers.accepted(record.message_id), ())
+            answer = picture or answers.accepted(record.message_id)
+            if dropped:
+                self._drop(exchange, 1)
+                exchange.respond(answer)
+            else:
+                self._append(exchange, [record], answer, 1, ())
         else:
-            self._keep(record)
+            if not dropped:
+                self._keep(record)
             self._refuse(exchange, record.rejection.code)
 
     def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None]:
@@ -208,10 +219,13 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
         exchange.source = source
-        records, rejected = records_of(batch, body, self._arrival(exchange, source))
-        answer = answers.batch_accepted(len(records) - len(rejected), rejected)
+        records, rejected, dropped = records_of(batch, body, self._arrival(exchange, source), self.suppressed)
+        accepted = len(batch.batch) - len(rejected)
+        if dropped:
+            self._drop(exchange, dropped)
+        answer = answers.batch_accepted(accepted, rejected)
         if records:
-            self._append(exchange, records, answer, [item.code for item in rejected])
+            self._append(exchange, records, answer, accepted - dropped, [item.code for item in rejected])
         else:
             exchange.respond(answer)
 
@@ -226,8 +240,16 @@ class Intake:
             return Arrival(source.id, int(time.time() * 1000))
         return Arrival(source.id, int(time.time() * 1000), trace.decode())
 
-    def _append(self, exchange: Exchange, records: list[Record], answer: bytes, rejected: Sequence[str]) -> None:
-        done = partial(self._stored, exchange, answer, len(records) - len(rejected), rejected)
+    def _drop(self, exchange: Exchange, events: int) -> None:
+        """Count events of suppressed people: they are answered like all others, and nothing of them is kept."""
+        if exchange.source is not None:
+            self._counters.suppressed[exchange.source.id] += events
+            self._counters.heard.add(exchange.source.id)
+
+    def _append(
+        self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
+    ) -> None:
+        done = partial(self._stored, exchange, answer, accepted, rejected)
         try:
             self._appender.append_soon(records, done)
         except JournalError as error:

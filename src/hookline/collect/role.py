@@ -11,6 +11,7 @@ from hookline.connections.feed import Feed
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import JournalFailed
 from hookline.journal.remote import serve_append
+from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
@@ -46,10 +47,12 @@ class CollectRole:
             report("journal_recovered", **recovery._asdict())
         self.edge = Edge(self.appender, settings)
         self.feed = Feed(data / "control.db", kinds=("source",))
+        self.suppressions = SuppressionFeed(data)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
-        inner = await serve_append(self._settings.socket_path("collect.sock"), self.appender)
+        socket = self._settings.socket_path("collect.sock")
+        inner = await serve_append(socket, self.appender, self._follow_suppressions)
         host, port = await self.edge.serve()
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()
@@ -69,6 +72,7 @@ class CollectRole:
         inner.close()
         await self.appender.close()
         self.feed.close()
+        self.suppressions.close()
         return 1 if self.failed.is_set() else 0
 
     def _on_failed(self, error: JournalFailed) -> None:
@@ -79,12 +83,18 @@ class CollectRole:
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)
+        self._follow_suppressions()  # before the first event is taken
         self.edge.set_snapshot(self.feed.load())  # poll() has nothing to tell while there is no object at all
         while True:
             snapshot = self.feed.poll()
             if snapshot is not None:
                 self.edge.set_snapshot(snapshot)
+            self._follow_suppressions()
             await asyncio.sleep(CONNECTIONS_SECONDS)
+
+    def _follow_suppressions(self) -> None:
+        if self.suppressions.poll():
+            self.edge.suppress(self.suppressions.current)
 
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
@@ -107,6 +117,7 @@ class CollectRole:
             "hookline_collect_accepted_total": counters.accepted,
             "hookline_collect_rejected_total": {"code": dict(counters.rejected)},
             "hookline_collect_refused_pixels_total": {"code": dict(counters.refused_pixels)},
+            "hookline_collect_suppressed_total": {"source": dict(counters.suppressed)},
             "hookline_collect_body_bytes_total": counters.body_bytes,
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,

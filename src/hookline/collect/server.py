@@ -20,6 +20,7 @@ from hookline.collect.limits import (
     SWEEP_SECONDS,
 )
 from hookline.connections.model import Snapshot
+from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
 
 
@@ -51,6 +52,10 @@ class Edge:
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources and write keys from the next request on."""
         self._intake.set_snapshot(snapshot)
+
+    def suppress(self, suppressed: Suppressed | None) -> None:
+        """Store no events of these people from the next request on; None for nobody."""
+        self._intake.suppressed = suppressed
 
     async def serve(self, host: str | None = None, port: int | None = None) -> tuple[str, int]:
         """Listen on an address, by default that of the settings; return the one bound (port 0 takes a free one)."""

@@ -19,6 +19,7 @@ from hookline.control.call import Calls
 from hookline.control.catalog import get_icon, get_kind, list_catalog
 from hookline.control.dead_letters import DeadLetters
 from hookline.control.definitions import Audiences, ComputedTraits
+from hookline.control.deletion_requests import DeletionRequests
 from hookline.control.destination_metrics import get_destination_metrics
 from hookline.control.effective_settings import list_settings
 from hookline.control.events import Events
@@ -39,6 +40,7 @@ from hookline.control.security_headers import SecurityHeaders
 from hookline.control.series import Metrics
 from hookline.control.services import Services
 from hookline.control.source_schema import get_schema
+from hookline.control.suppressions import SuppressionsApi
 from hookline.control.tester.destination_tests import DestinationTests
 from hookline.control.tokens import TokensApi
 from hookline.control.usage import Usage
@@ -90,6 +92,8 @@ def api() -> Router:
             DestinationTests,
             Attempts,
             Replays,
+            DeletionRequests,
+            SuppressionsApi,
             DeadLetters,
             Events,
             Connections,

@@ -19,6 +19,7 @@ from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
+from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -60,7 +61,7 @@ def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
     listening = _listen(settings.control.listen)
     try:
         return Services(settings, store, admin_token.load(settings)), listening
-    except InvalidNoticeWebhooks as error:
+    except (InvalidNoticeWebhooks, PrivacyKeyError) as error:
         raise CannotStart(str(error)) from None
 
 
@@ -87,6 +88,7 @@ async def _serve(
         loop.create_task(services.series_watch.run_forever()),
         loop.create_task(services.schema_watch.run_forever()),
         loop.create_task(DefinitionWatch(services.settings, services.store).run()),
+        loop.create_task(services.deletion_watch.run_forever()),
     ]
     await server.serve(sockets=[listening])
     for task in beside:

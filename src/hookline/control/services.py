@@ -13,6 +13,7 @@ from hookline.control.audit.audit_log import AuditLog
 from hookline.control.call import note_version
 from hookline.control.conditions.breakers import Breakers
 from hookline.control.conditions.dead_letters import DeadLetters
+from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
 from hookline.control.conditions.pauses import Pauses
@@ -20,10 +21,13 @@ from hookline.control.conditions.retention import Retention
 from hookline.control.conditions.roles import Roles
 from hookline.control.conditions.sources import Sources
 from hookline.control.dead_letter_log import DeadLetterLog
+from hookline.control.deletion_messages import DeletionMessages
+from hookline.control.deletion_watch import DeletionWatch
 from hookline.control.destination_health import DestinationHealth
 from hookline.control.destination_past import DestinationPast
 from hookline.control.event_log import EventLog
 from hookline.control.failure_causes import FailureCauses
+from hookline.control.forgetting import Forgetting
 from hookline.control.idempotency.kept_answers import KeptAnswers
 from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
@@ -44,13 +48,20 @@ from hookline.control.role_metrics import RoleMetrics
 from hookline.control.schema_watch import SchemaWatch
 from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
+from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
 from hookline.database.shared import Shared
 from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
+from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.attempt_log import AttemptLog
+from hookline.privacy import id_digest
+from hookline.privacy.messages import Messages
+from hookline.privacy.requests import Requests
+from hookline.privacy.store import PrivacyStore
+from hookline.privacy.suppressions import Suppressions
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
@@ -99,6 +110,24 @@ class Services:
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
         control = settings.data_path / "control.db"
         self.past = Past(control)
+        self.privacy = PrivacyStore(settings.data_path)
+        digests = id_digest.load(settings.data_path)
+        self.suppressions = Suppressions(self.privacy, digests)
+        self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
+        self.deletion_requests = Requests(self.privacy, digests, self.suppressions)
+        self.delete_messages = Messages(self.privacy)
+        journal = RemoteAppender(settings.socket_path("collect.sock"))
+        self.deletion_watch = DeletionWatch(
+            settings.data_path,
+            store,
+            self.deletion_requests,
+            DeletionMessages(settings.data_path, self.delete_messages, self.deletion_requests, journal, self.events),
+            journal,
+            Forgetting(self.people, self.replays),
+            self.suppressed_usage,
+        )
+        self.digests = digests
+        """Keyed hashes of people's ids."""
         self.activity = SourceActivity(control)
         self.notices = NoticeLog(control)
         self.notice_webhooks = NoticeWebhooks(settings, self.notices, self.own_metrics)
@@ -106,7 +135,7 @@ class Services:
             self.notices,
             store,
             self.metrics,
-            conditions_of(settings, store),
+            [*conditions_of(settings, store), Deletions(self.delete_messages)],
             self.own_metrics,
             settings.notices.webhooks,
         )
@@ -144,6 +173,8 @@ class Services:
         self.planner.close()
         self.replay_progress.close()
         self.replays.close()
+        self.deletion_watch.close()
+        self.privacy.close()
         self.people.close()
 
 

@@ -18,6 +18,7 @@ PARTS = {
     "control.db": "Connections, people, audit log",
     "insights.db": "Time series and schemas",
     "profiles.db": "People and what they did",
+    "privacy.db": "Deletion requests, suppression, evidence",
 }
 
 

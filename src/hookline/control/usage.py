@@ -24,6 +24,7 @@ class UsageItem(msgspec.Struct, frozen=True, rename="camel"):
     """The events of one source in one period (``2026-11`` or ``2026-11-20``, UTC).
 
     ``filtered`` are those that filters kept from every destination they were routed to; ``counted`` is the usage.
+    ``suppressed`` ones are none of the events: their people are suppressed, and nothing of them was stored.
     """
 
     period: str
@@ -31,10 +32,12 @@ class UsageItem(msgspec.Struct, frozen=True, rename="camel"):
     events: int
     filtered: int
     counted: int
+    suppressed: int
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One page of items, newest period first; ``events``, ``filtered`` and ``counted`` are sums over all pages."""
+    """One page of items, newest period first; ``events``, ``filtered``, ``counted`` and ``suppressed`` are sums over
+    all pages."""
 
     first_day: str = msgspec.field(name="from")
     last_day: str = msgspec.field(name="to")
@@ -42,6 +45,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     events: int
     filtered: int
     counted: int
+    suppressed: int
     items: Sequence[UsageItem]
     after: str | None = None
 
@@ -68,7 +72,7 @@ class Usage(Controller):
     ) -> UsageReport | Response[str]:
         """Return the usage between two days, both included; by default that of this month."""
         first, last = days_of(from_, to)
-        items = [usage_item(services, count) for count in services.usage.counts(first, last, by, source)]
+        items = items_of(services, first, last, by, source)
         if wants_csv(request):
             return csv_answer(items, UsageItem.__struct_fields__, "usage")
         page, following = page_of(items, lambda item: f"{item.period}/{item.source}", limit, after)
@@ -79,16 +83,30 @@ class Usage(Controller):
             events=sum(item.events for item in items),
             filtered=sum(item.filtered for item in items),
             counted=sum(item.counted for item in items),
+            suppressed=sum(item.suppressed for item in items),
             items=page,
             after=following,
         )
 
 
-def usage_item(services: Services, count: UsageCount) -> UsageItem:
+def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
+    """The usage of these days by period and source, newest period first."""
+    counts = services.usage.counts(first, last, by, source)
+    suppressed = services.suppressed_usage.counts(first, last, by, source)
+    only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
+    counts += [UsageCount(*key, 0, 0) for key in only_suppressed]
+    counts.sort(key=lambda count: count.source)
+    counts.sort(key=lambda count: count.period, reverse=True)
+    return [usage_item(services, count, suppressed.get((count.period, count.source), 0)) for count in counts]
+
+
+def usage_item(services: Services, count: UsageCount, suppressed: int = 0) -> UsageItem:
     """On a grandfathered plan what filters kept back counts all the same, if a server sent it (SPEC section 8)."""
     source = services.store.last_source(count.source)
     all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
-    return UsageItem(*count, counted=count.events if all_count else count.events - count.filtered)
+    return UsageItem(
+        *count, counted=count.events if all_count else count.events - count.filtered, suppressed=suppressed
+    )
 
 
 def days_of(first: str | None, last: str | None) -> tuple[date, date]:

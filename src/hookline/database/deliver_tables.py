@@ -170,3 +170,15 @@ letter_actions = Table(
     Column("last", BigInteger, nullable=False),
     Column("discarded", BigInteger, nullable=False),
 )
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("request", BigInteger, primary_key=True, autoincrement=False),
+    Column("asked_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("retries", BigInteger, nullable=False),
+    Column("dead_letters", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    Column("done_at", BigInteger),
+)

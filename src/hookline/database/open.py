@@ -15,9 +15,9 @@ from typing import Literal
 
 from hookline.database.sqlite import Connection, connect, engine
 
-Which = Literal["control", "deliver", "insights", "profiles"]
+Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
 
-HEADS: dict[Which, int] = {"control": 4, "deliver": 5, "insights": 2, "profiles": 2}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 2}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600

@@ -130,4 +130,14 @@ CREATE TABLE letter_actions (
 );
 CREATE INDEX attempts_destination ON attempts (destination, at);
 CREATE INDEX outcome_blocks_at ON outcome_blocks (at, first_at);
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0005');
+CREATE TABLE erasures (
+	request BIGINT NOT NULL, 
+	asked_at BIGINT NOT NULL, 
+	round INTEGER NOT NULL, 
+	retries BIGINT NOT NULL, 
+	dead_letters BIGINT NOT NULL, 
+	attempts BIGINT NOT NULL, 
+	done_at BIGINT, 
+	PRIMARY KEY (request, asked_at, round)
+);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0006');

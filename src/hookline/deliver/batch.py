@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from hookline.deliver.order import NEVER_MS
 from hookline.replays.letters import LetterAction
+from hookline.replays.places import Places
 
 
 class RetryRow(NamedTuple):
@@ -126,6 +127,16 @@ class ReplayRow(NamedTuple):
     reason: str | None = None
 
 
+class ErasureRow(NamedTuple):
+    """What deliver keeps about these places is to go; ``retries`` are the rows that were closed for it."""
+
+    request: int
+    asked_ms: int
+    round: int
+    retries: int
+    places: dict[int, Places]
+
+
 class Batch:
     """Everything the next checkpoint writes."""
 
@@ -161,6 +172,11 @@ class Batch:
         """What people want of dead letters and of events that wait for another try."""
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""
+        self.erasures: list[ErasureRow] = []
+        self.erased: list[tuple[int, int, int, int]] = []
+        """(at ms, request, asked ms, round): erasures of which nothing is left."""
+        self.log_emptied: bool | None = None
+        """After an erasure was written: whether the write-ahead log holds nothing of it any more."""
 
     def retry(self, row: RetryRow) -> None:
         """Keep or move a retry row."""

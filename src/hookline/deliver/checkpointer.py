@@ -104,6 +104,8 @@ class Checkpointer:
     def _commit(self, batch: Batch) -> None:
         crash_point("deliver.before_checkpoint")
         self._store.commit(batch)
+        if batch.erasures:
+            batch.log_emptied = self._store.empty_log()
         self._unsynced = True
         crash_point("deliver.after_checkpoint")
         if self._must_sync():

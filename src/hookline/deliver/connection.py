@@ -197,11 +197,6 @@ class Connection(asyncio.Protocol):
 
     # results
 
-    def rested(self) -> None:
-        """The answer has been noted: wait in the pool for the next request, unless closed meanwhile."""
-        if self.transport is not None and not self.transport.is_closing():
-            self.pool.idle.append(self)
-
     def expire(self) -> None:
         """The time for the exchange is over: report what is known and close."""
         if self.token is not None:

@@ -102,6 +102,16 @@ class Engine:
             lane.full = False
             self.on_room(lane)
 
+    def fed(self, lane: Lane, full: set[Lane] | None = None) -> None:
+        """Send what a reader has put into a lane; one that has enough is put into ``full``."""
+        if not lane.queue:
+            return
+        self.open_lanes.add(lane)
+        lane.full = lane.size >= QUEUE_LOW
+        if lane.full and full is not None:
+            full.add(lane)
+        self.dispatch(lane)
+
     def _whose_turn(self, lane: Lane, count: int) -> list[Event]:
         """At most so many queued events that no earlier one of their user holds up."""
         order, queue = lane.order, lane.queue

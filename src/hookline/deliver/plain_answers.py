@@ -26,7 +26,7 @@ class PlainAnswers:
     def __init__(self, sink: Sink) -> None:
         self.waiting: list[Success] = []
         self.resting: list[Connection] = []
-        """The connections that they came on: idle once the answers are noted."""
+        """The connections that they came on, all open: idle once the answers are noted."""
         self.at_seconds = 0.0
         """When the first of them came; the others are a fraction of a millisecond younger."""
         self._sink = sink
@@ -44,7 +44,7 @@ class PlainAnswers:
         resting, self.resting = self.resting, []
         self._sink.succeeded(waiting)
         for connection in resting:
-            connection.rested()
+            connection.pool.idle.append(connection)
         self._sink.go_on()
 
 

@@ -89,8 +89,10 @@ class Pool:
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
-        if connection.started == 0.0 and connection in self.idle:
-            self.idle.remove(connection)
+        if connection.started == 0.0:
+            for waiting in (self.idle, self.answers.resting):
+                if connection in waiting:
+                    waiting.remove(connection)
 
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long and close connections that were idle too long."""

@@ -6,6 +6,8 @@ anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
 from hookline.deliver.delivery import ALL_URLS, Delivery
@@ -18,6 +20,7 @@ from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import Reader
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.replays.places import Places
 
 ROWS_PER_TURN_MAX = 256
 BEYOND_SHARE = 8
@@ -52,6 +55,17 @@ class Retries:
                     self._start_due(lane, now_ms)
         for lane in list(self._engine.probing):
             self._probe(lane, now_ms)
+
+    def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
+        """Close a lane's rows of events that were erased; return how many."""
+        dropped = 0
+        for partition, wanted in places.items() if lane.retry_count > 0 else ():
+            for offset in self._store.offsets(lane.number, partition, wanted.first, wanted.end):
+                place = partition << PLACE_SHIFT | offset
+                if offset in wanted and place not in lane.in_flight and place not in lane.settling:
+                    self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), place)
+                    dropped += 1
+        return dropped
 
     def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
         """Start the rows whose user's turn it is (``delivery.order``)."""
@@ -156,8 +170,8 @@ class Retries:
             return
         if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
             return
-        event = self._feeder.take_one(lane)
-        if event is None and self._feeder.is_behind(lane):
+        event = self._feeder.catch_up.take_one(lane)
+        if event is None and self._feeder.catch_up.is_behind(lane):
             lane.probes -= 1  # nothing was tried: go on looking at the next beat
             lane.probe_at_seconds = now
         elif event is None:

@@ -17,6 +17,7 @@ from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
 from hookline.deliver.egress import Resolver
 from hookline.deliver.engine import Engine
+from hookline.deliver.erasures import Erasures
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.guard import Guard
 from hookline.deliver.pool import Pools, tls_context
@@ -33,6 +34,7 @@ from hookline.index.duplicates import Duplicates
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import Reader
 from hookline.outcomes.progress import ProgressRing
+from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -78,6 +80,8 @@ class DeliverRole:
         self.replay_feed = ReplayFeed(data / "control.db")
         self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
+        self.erasure_feed = ErasureFeed(data)
+        self.erasures = Erasures(self.engine, self.feeder, self.retries, self.store, self.erasure_feed)
         self._run_folder = data / "run"
         self.slots = SlotReports(self.engine, self.feeder, self.journal, self._run_folder)
         self._idle_beats = 0
@@ -161,6 +165,7 @@ class DeliverRole:
         self.store.close()
         self.feed.close()
         self.replay_feed.close()
+        self.erasure_feed.close()
         self.engine.ring.close()
         self.journal.close()
 
@@ -221,6 +226,7 @@ class DeliverRole:
         self.replays.follow(snapshot)
         if snapshot is not None:
             self.registry.delivered.clear()
+        self.erasures.follow()
 
     async def _retain(self) -> None:
         for shared in self.feeder.shared.values():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.database.sqlite import connect
-from hookline.deliver.batch import Batch, BlockRow, RetryRow
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.order import NEVER_MS
 from hookline.outcomes.outcome import FINAL
@@ -65,6 +65,8 @@ class DeliverStore:
         # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
         self._write.execute("PRAGMA wal_autocheckpoint = 4000")
         self._write.execute("PRAGMA temp_store = MEMORY")
+        # What is deleted may be about a person: nothing of it stays in free pages.
+        self._write.execute("PRAGMA secure_delete = ON")
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -95,6 +97,11 @@ class DeliverStore:
         """One retry row."""
         found = self._retries('lane = ? AND partition = ? AND "offset" = ?', (lane, partition, offset))
         return found[0] if found else None
+
+    def offsets(self, lane: int, partition: int, first: int, end: int) -> list[int]:
+        """The offsets of a lane's retry rows in ``[first, end)`` of a partition."""
+        query = 'SELECT "offset" FROM retries WHERE lane = ? AND partition = ? AND "offset" >= ? AND "offset" < ?'
+        return [offset for (offset,) in self._read.execute(query, (lane, partition, first, end))]
 
     def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
         """Retry rows whose first attempt lies before a time."""
@@ -159,6 +166,12 @@ class DeliverStore:
             self._add_usage(cursor, batch.usage)
         many('INSERT OR REPLACE INTO versions_in_force (partition, version, "offset") VALUES (?, ?, ?)', batch.versions)
         self._write_replays(cursor, batch)
+        for erasure in batch.erasures:
+            self._erase(cursor, erasure)
+        many(
+            'UPDATE erasures SET done_at = ? WHERE request = ? AND asked_at = ? AND "round" = ?',
+            batch.erased,
+        )
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
@@ -205,6 +218,32 @@ class DeliverStore:
                 statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
             done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
             many("INSERT OR REPLACE INTO letter_actions VALUES (1, ?, ?)", [(action.id, done.rowcount)])
+
+    def _erase(self, cursor: object, erasure: ErasureRow) -> None:
+        execute = cursor.execute  # type: ignore[attr-defined]
+        many = cursor.executemany  # type: ignore[attr-defined]
+        counts = []
+        for table in ("dead_letters", "attempts"):
+            places = ((partition, offset) for partition, each in erasure.places.items() for offset in each)
+            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', places)
+            counts.append(max(0, done.rowcount))
+        execute(
+            "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET"
+            " retries = retries + excluded.retries, dead_letters = dead_letters + excluded.dead_letters,"
+            " attempts = attempts + excluded.attempts",
+            (*erasure[:4], *counts),
+        )
+
+    def has_erased(self, key: tuple[int, int, int]) -> bool:
+        """Whether an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
+        row = self._read.execute(query, key).fetchone()
+        return row is not None and row[0] is not None
+
+    def empty_log(self) -> bool:
+        """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+        busy, _, _ = self._write.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def replays(self) -> dict[int, str]:
         """The state of each replay that has begun."""

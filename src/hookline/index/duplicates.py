@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -131,6 +132,20 @@ class Duplicates:
         if parts[0].first_offset == 0 or low is None:
             return self._window_ms / 1000
         return max(0, min(self._window_ms, now_ms - low)) / 1000
+
+    def forget_users(self, offsets: Sequence[int]) -> bool:
+        """Overwrite whose records these ascending offsets hold; raise OSError when the disk refuses.
+
+        False as long as a part is being written to the disk, which may have them still: ask again.
+        """
+        if self._frozen:
+            return False
+        parts: list[Part] = [*self._sealed.runs, self._recent]
+        for part in parts:
+            first, end = bisect_left(offsets, part.first_offset), bisect_left(offsets, part.next_offset)
+            if first < end:
+                part.forget_users(offsets[first:end])
+        return True
 
     def retain(self) -> None:
         """Drop the runs of events that the journal no longer keeps."""

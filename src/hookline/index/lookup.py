@@ -1,12 +1,13 @@
-"""Where a messageId is, for processes that only read: sealed runs first, the rest by searching the journal."""
+"""Where a messageId or a user is, for processes that only read: sealed runs first, the rest by reading the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hookline.index.run import SUFFIX, Run, RunDamaged
-from hookline.journal.port import OffsetExpired, Reader
+from hookline.index.user_hash import user_hash
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 
 OFFSETS_MAX = 10_000
 """Offsets returned of one messageId; the newest of a longer list are left out."""
@@ -18,24 +19,74 @@ def find(reader: Reader, index_dir: Path, partition: int, fingerprint: bytes) ->
     ``index_dir`` is the folder of all partitions. What no run covers (the newest records, and ranges whose run is
     gone) is searched for in the journal itself.
     """
+
+    def search(first: int, last: int) -> Iterator[int]:
+        yield from _search(reader, partition, fingerprint, first, last)
+
     start, end = reader.start(partition), reader.end(partition)
+    found = _look_up(index_dir / str(partition), start, end, lambda run: run.offsets(fingerprint), search)
+    return sorted(found)[:OFFSETS_MAX]
+
+
+def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozenset[bytes], end: int) -> list[int]:
+    """Return the offsets below ``end`` whose record may be of a user with one of these hashes, ascending.
+
+    What it costs does not depend on how many events there are of others, but for those that no run covers yet.
+    """
+
+    def in_run(run: Run) -> Iterator[int]:
+        for user in hashes:
+            yield from run.offsets_of_user(user)
+
+    def search(first: int, last: int) -> Iterator[int]:
+        for group in _groups(reader, partition, first, last):
+            for offset, record in enumerate(group.records, group.first_offset):
+                if offset < last and user_hash(record.user_key) in hashes:
+                    yield offset
+
+    return sorted(_look_up(index_dir / str(partition), reader.start(partition), end, in_run, search))
+
+
+def _look_up(
+    folder: Path,
+    start: int,
+    end: int,
+    in_run: Callable[[Run], Iterable[int]],
+    search: Callable[[int, int], Iterable[int]],
+) -> set[int]:
     found: set[int] = set()
     covered: list[tuple[int, int]] = []
-    for path in sorted((index_dir / str(partition)).glob("*" + SUFFIX)):
+    for path in sorted(folder.glob("*" + SUFFIX)):
         try:
             run = Run(path)
         except (OSError, RunDamaged):  # dropped at this moment, or not usable: the journal is searched instead
             continue
         try:
-            found.update(offset for offset in run.offsets(fingerprint) if start <= offset < end)
+            found.update(offset for offset in in_run(run) if start <= offset < end)
             covered.append((run.first_offset, run.next_offset))
         except OSError:
             continue
         finally:
             run.close()
     for first, last in _gaps(covered, start, end):
-        found.update(_search(reader, partition, fingerprint, first, last))
-    return sorted(found)[:OFFSETS_MAX]
+        found.update(search(first, last))
+    return found
+
+
+def _groups(reader: Reader, partition: int, first: int, last: int) -> Iterator[Group]:
+    """The groups of a stretch as far as they are kept and can be read."""
+    while first < last:
+        try:
+            for group in reader.read(partition, first):
+                first = group.next_offset
+                yield group
+                if first >= last:
+                    return
+            return
+        except OffsetExpired as expired:
+            first = max(expired.start, first + 1)
+        except JournalCorrupt as damaged:
+            first = max(damaged.next_offset, first + 1)
 
 
 def _gaps(covered: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:

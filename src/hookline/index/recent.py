@@ -85,6 +85,11 @@ class Recent(Chains):
         """Return the newest repeats of the keys at so many numbers."""
         return self._newest[start : start + count]
 
+    def forget_users(self, offsets: Sequence[int]) -> None:
+        """Overwrite whose records these are."""
+        for offset in offsets:
+            self._users[offset - self.first_offset] = 0
+
     def parts(self) -> Iterator[bytearray | array[int]]:
         """Yield what a run holds of this, in the order of the file: heads, entries, users."""
         yield self._heads

@@ -149,6 +149,17 @@ class Run(Chains):
             place = users.find(user_hash, place + 1)
         return found
 
+    def forget_users(self, offsets: Sequence[int]) -> None:
+        """Overwrite whose records these are, durably; a user is no longer found by them."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            for offset in offsets:
+                at = self._users_at + (offset - self.first_offset) * USER_HASH_BYTES
+                os.pwrite(descriptor, bytes(USER_HASH_BYTES), at)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def close(self) -> None:
         """Give the file back."""
         self._close()

@@ -1,15 +1,16 @@
-"""Appending from another role: collect serves its appender on a Unix socket, the others send records to it.
+"""Appending and erasing from another role: collect serves its appender on a Unix socket, the others send to it.
 
-A frame is a length (u32, little-endian) and a MessagePack value: a list of records to collect, and back ``Stored``,
-sent only when the records are durable. A connection carries one call at a time. The semantics are the port's: after
-an error, the unreachable server included, records may have been stored, and a resend carries the same messageIds.
+A frame is a length (u32, little-endian) and a MessagePack value: to collect a list of records, ``Erase`` or
+``Refresh``, and back ``Stored``, sent only when that is done and durable. A connection carries one call at a time. The
+semantics are the port's: after an error, the unreachable server included, records may have been stored, and a resend
+carries the same messageIds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,10 @@ CALL_SECONDS_MAX = 60.0
 _LENGTH_BYTES = 4
 _BACKLOG = 64
 _RECORDS_PER_FRAME = 500
+OFFSETS_PER_FRAME = 250
+"""Records that are erased in one go: collect answers nobody meanwhile."""
+_MAPS = frozenset(bytes((first,)) for first in range(0x80, 0x90))
+"""How an order begins; a list of records begins otherwise."""
 
 
 class JournalUnreachable(JournalFull):
@@ -43,20 +48,37 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
     message: str = ""
 
 
+class Erase(msgspec.Struct, frozen=True, tag="erase"):
+    """Overwrite the records at these offsets."""
+
+    partition: int
+    offsets: list[int]
+
+
+class Refresh(msgspec.Struct, frozen=True, tag="refresh"):
+    """Look whose events are not to be stored: from the answer on that is in force."""
+
+
 class AppendsRecords(Protocol):
-    """What is served: the ``append`` of the port."""
+    """What is served: ``append`` and ``erase`` of the port."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably."""
 
+    def erase(self, partition: int, offsets: Sequence[int]) -> int:
+        """Overwrite the records at these offsets."""
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+_decode_order = msgspec.msgpack.Decoder(Erase | Refresh).decode
 _decode_stored = msgspec.msgpack.Decoder(Stored).decode
 
 
-async def serve_append(path: Path, appender: AppendsRecords) -> asyncio.Server:
-    """Take records on a socket at ``path`` (mode 0600) until the server is closed."""
+async def serve_append(
+    path: Path, appender: AppendsRecords, refresh: Callable[[], object] = lambda: None
+) -> asyncio.Server:
+    """Take records and erasures on a socket at ``path`` (mode 0600) until the server is closed."""
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,7 +86,7 @@ async def serve_append(path: Path, appender: AppendsRecords) -> asyncio.Server:
         connections += 1
         try:
             if connections <= CONNECTIONS_MAX:
-                await _serve_connection(reader, writer, appender)
+                await _serve_connection(reader, writer, appender, refresh)
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
             pass  # the caller went away or stalled: it knows no more than that the outcome is open
         finally:
@@ -75,7 +97,7 @@ async def serve_append(path: Path, appender: AppendsRecords) -> asyncio.Server:
 
 
 class RemoteAppender:
-    """Appends through the process that owns the journal; safe for concurrent calls, which go one after another."""
+    """Appends and erases through the process that owns the journal; concurrent calls go one after another."""
 
     def __init__(self, path: Path, timeout_seconds: float = CALL_SECONDS_MAX) -> None:
         self._path = path
@@ -85,8 +107,20 @@ class RemoteAppender:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably; raise JournalUnreachable, JournalFull or JournalFailed as they come."""
+        await self._send(_frames(records))
+
+    async def erase(self, partition: int, offsets: Sequence[int]) -> None:
+        """Overwrite the records at these offsets, durably; raise as ``append`` does."""
+        chunks = (offsets[at : at + OFFSETS_PER_FRAME] for at in range(0, len(offsets), OFFSETS_PER_FRAME))
+        await self._send(_encode(Erase(partition, list(chunk))) for chunk in chunks)
+
+    async def refresh(self) -> None:
+        """Have it look whose events are not to be stored; raise as ``append`` does."""
+        await self._send([_encode(Refresh())])
+
+    async def _send(self, frames: Iterable[bytes]) -> None:
         async with self._lock:
-            for frame in _frames(records):
+            for frame in frames:
                 try:
                     async with asyncio.timeout(self._timeout_seconds):
                         stored = await self._call(frame)
@@ -121,7 +155,10 @@ class RemoteAppender:
 
 
 async def _serve_connection(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, appender: AppendsRecords
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    appender: AppendsRecords,
+    refresh: Callable[[], object],
 ) -> None:
     while True:
         head = await reader.readexactly(_LENGTH_BYTES)
@@ -130,14 +167,23 @@ async def _serve_connection(
             return
         async with asyncio.timeout(BODY_SECONDS_MAX):
             frame = await reader.readexactly(length)
-        answer = _encode(await _store(frame, appender))
+        answer = _encode(await _store(frame, appender, refresh))
         writer.write(len(answer).to_bytes(_LENGTH_BYTES, "little") + answer)
         await writer.drain()
 
 
-async def _store(frame: bytes, appender: AppendsRecords) -> Stored:
+async def _store(frame: bytes, appender: AppendsRecords, refresh: Callable[[], object]) -> Stored:
     try:
-        await appender.append(_decode_records(frame))
+        if frame[:1] not in _MAPS:
+            await appender.append(_decode_records(frame))
+            return Stored()
+        order = _decode_order(frame)
+        if isinstance(order, Erase):
+            appender.erase(order.partition, order.offsets)
+        else:
+            refresh()
+            # Behind whatever was taken before: that is in the journal then, for whoever looks next.
+            await appender.append(())
     except JournalError as error:
         return Stored(error.code, str(error))
     except (msgspec.DecodeError, ValueError) as error:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from hookline.deliver import (
     breaker,
+    catch_up,
     checkpointer,
     departures,
     engine,
@@ -55,6 +56,7 @@ SMALL_REPLAYS: dict[str, float] = {"RUNNING_MAX": 2, "IN_FLIGHT_MAX": 4}
 
 _DELIVER = (
     breaker,
+    catch_up,
     checkpointer,
     departures,
     engine,
@@ -68,7 +70,7 @@ _DELIVER = (
     progress,
 )
 _REPLAYS = (replays, replay_lane)
-_WITH_CRASH_POINTS = (checkpointer, results, feeder, replays, partition, next_segment, journal_recovery)
+_WITH_CRASH_POINTS = (catch_up, checkpointer, results, feeder, replays, partition, next_segment, journal_recovery)
 
 
 @contextmanager

@@ -24,5 +24,5 @@ def _has_work(role: DeliverRole, lane: Lane) -> bool:
     if lane.busy or lane.retry_count or lane.settling:
         return True
     # An open breaker stays open when everything has expired: the next event will find out.
-    has_nothing_to_try = lane.breaker.state == "open" and not role.feeder.is_behind(lane)
+    has_nothing_to_try = lane.breaker.state == "open" and not role.feeder.catch_up.is_behind(lane)
     return bool(lane.detached) and not has_nothing_to_try

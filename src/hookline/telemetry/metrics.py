@@ -35,6 +35,9 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_refused_pixels_total": Metric(
         "counter", "requests", "Pixels answered with a picture although their event was refused.", "collect", "code"
     ),
+    "hookline_collect_suppressed_total": Metric(
+        "counter", "events", "Events of suppressed people: answered, not stored.", "collect", "source"
+    ),
     "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
     "hookline_collect_repaired_total": Metric(
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"

@@ -65,6 +65,12 @@ KINDS: dict[str, Kind] = {
         "{who} loses events to dead letters: {detail}.",
         "Look at the dead letters' errors (GET /api/v1/dead-letters?destination=ID) and repair what they name.",
     ),
+    "deletion_not_acknowledged": Kind(
+        "critical",
+        "destination",
+        "{who} does not acknowledge deletions: {detail}.",
+        "Repair its receiver; the messages are sent again every few hours, for 30 days (hookline deletion-requests).",
+    ),
     "retention_near": Kind(
         "critical",
         "destination",

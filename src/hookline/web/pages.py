@@ -12,6 +12,7 @@ from hookline.web.assets import get_asset
 from hookline.web.audit_screens import AuditScreens
 from hookline.web.catalog_screens import CatalogScreens
 from hookline.web.debugger_screen import show_debugger
+from hookline.web.deletion_screens import DeletionScreens
 from hookline.web.destination.screens import (
     show_destination,
     show_destination_tab,
@@ -49,6 +50,7 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_versions,
         show_version,
         PeopleScreens,
+        DeletionScreens,
         AuditScreens,
         show_server_settings,
         show_destinations,

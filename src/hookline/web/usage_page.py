@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from hookline.control.services import Services
 from hookline.control.storage import Storage, storage_of
-from hookline.control.usage import UsageItem, usage_item
+from hookline.control.usage import UsageItem, items_of, usage_item
 from hookline.control.usage_log import By, UsageCount
 from hookline.insights.schema_log import SchemaLog
 from hookline.web.chart_view import ChartView, Line, chart
@@ -96,7 +96,7 @@ async def usage_page(services: Services, range: UsageRange) -> UsagePage:
 def usage_items(services: Services, range: UsageRange) -> list[UsageItem]:
     """Events per period and source, newest period first."""
     first, last = _days(services, range)
-    return [usage_item(services, count) for count in services.usage.counts(first, last, _by(range), None)]
+    return items_of(services, first, last, _by(range), None)
 
 
 def as_csv(items: Sequence[UsageItem]) -> str:
@@ -104,7 +104,7 @@ def as_csv(items: Sequence[UsageItem]) -> str:
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(UsageItem.__struct_fields__)
-    writer.writerows((item.period, item.source, item.events, item.filtered, item.counted) for item in items)
+    writer.writerows([getattr(item, name) for name in UsageItem.__struct_fields__] for item in items)
     return text.getvalue()
 
 

@@ -67,7 +67,7 @@ def test_bulk_equals_one_by_one(items: list[Any], envelope: dict[str, Any]) -> N
     body = json.dumps({"batch": items, **envelope}).encode()
     arrival = Arrival("web", NOW, "00-trace")
     batch = BATCH.decode(body)
-    records, rejected = records_of(batch, body, arrival)
+    records, rejected, _ = records_of(batch, body, arrival)
     expected = []
     for raw in batch.batch:
         head, refused = read_item(raw)

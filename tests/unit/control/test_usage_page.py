@@ -43,7 +43,7 @@ def test_the_csv_has_a_line_per_day_and_source(control: Running) -> None:
     """With a head, and nothing but the head where nothing was counted."""
     fill(control, (days_ago(0), "web", 10, 4))
     lines = as_csv(usage_items(control.services, "7d")).splitlines()
-    assert lines == ["period,source,events,filtered,counted", f"{days_ago(0)},web,10,4,6"]
+    assert lines == ["period,source,events,filtered,counted,suppressed", f"{days_ago(0)},web,10,4,6,0"]
     assert as_csv([]).splitlines() == lines[:1]
 
 

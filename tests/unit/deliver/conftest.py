@@ -41,7 +41,7 @@ def rig(make_rig: MakeRig) -> Rig:
 def small_queues(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Queues that are full after a few events; returns (low, high)."""
     low, high = 4, 8
-    for module in (engine, feeder, recovery):
+    for module in (engine, recovery):
         monkeypatch.setattr(module, "QUEUE_LOW", low)
     monkeypatch.setattr(feeder, "QUEUE_HIGH", high)
     return low, high

@@ -117,7 +117,7 @@ def test_take_one_gives_the_next_event_of_the_lane_alone(rig: Rig) -> None:
     rig.append("f")
     rig.turn()
     taken = []
-    while event := rig.role.feeder.take_one(rig.lane("crm")):
+    while event := rig.role.feeder.catch_up.take_one(rig.lane("crm")):
         taken.append(event.record.message_id)
     assert taken == ["d", "e", "f"]
     assert rig.lane("crm").intakes[0].next_offset == 7

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import feeder
+from hookline.deliver import catch_up
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import TAKEN_OUT
 from tests.unit.deliver.rig import Rig, destination, source
@@ -203,7 +203,7 @@ def test_aimed_events_are_filtered_and_deletions_are_not(rig: Rig) -> None:
 
 def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind an open breaker and a filter that stops nearly everything, each beat looks at a bounded part."""
-    monkeypatch.setattr(feeder, "PROBE_RECORDS_MAX", 10)
+    monkeypatch.setattr(catch_up, "PROBE_RECORDS_MAX", 10)
     begin(rig, HEARTBEATS)
     lane = rig.lane("crm")
     rig.role.feeder.detach(lane)

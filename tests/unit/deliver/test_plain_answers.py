@@ -37,7 +37,7 @@ class Turns(Sink):
 
 
 def exchange(close_before_told: bool) -> list[list[object]]:
-    """Answer two requests to one receiver within one turn; return what the sink was told."""
+    """Answer three requests to one receiver within one turn, the last one twice; return what the sink was told."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -47,18 +47,17 @@ def exchange(close_before_told: bool) -> list[list[object]]:
             sink = Turns()
             pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
             pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
-            pool.send(NO_TARGET, [("a", REQUEST), ("b", REQUEST)])
-            connections = list(pool._connections)
+            pool.send(NO_TARGET, [("a", REQUEST), ("b", REQUEST), ("c", REQUEST)])
+            connections = sorted(pool._connections, key=lambda each: str(each.token))
             await asyncio.gather(*[each.task for each in connections if each.task is not None])
             for connection in connections:
                 connection.data_received(OK % 0)
             assert sink.turns == []
             assert not pool.idle, "a request would follow an answer that is not noted yet"
+            connections[2].data_received(OK % 0)  # more than was asked for: it is not trusted any more
             if not close_before_told:
                 await asyncio.wait_for(sink.all_there.wait(), 30)
-                assert len(pool.idle) == 2
-                connections[0].data_received(OK % 0)  # to nothing: it is not trusted any more
-                assert list(pool.idle) == [connections[1]]
+                assert list(pool.idle) == connections[:2]
             pools.close()
             return sink.turns
 
@@ -69,7 +68,7 @@ def exchange(close_before_told: bool) -> list[list[object]]:
 def test_the_answers_of_one_turn_are_told_together(close_before_told: bool) -> None:
     """Once, when the turn is over; what was answered is told although everything is closed before."""
     turns = exchange(close_before_told)
-    assert [sorted(map(str, turn)) for turn in turns] == [["a", "b"]]
+    assert [sorted(map(str, turn)) for turn in turns] == [["a", "b", "c"]]
 
 
 def test_only_short_answers_are_remembered() -> None:

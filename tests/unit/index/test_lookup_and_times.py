@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.events.fingerprint import fingerprint
-from hookline.index.lookup import find
+from hookline.index.lookup import find, find_users
 from hookline.index.times import SPAN_RECORDS, Times
+from hookline.index.user_hash import user_hash
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
@@ -55,6 +56,27 @@ def test_without_any_index_the_journal_answers(tmp_path: Path) -> None:
     """Nothing needs to be indexed yet."""
     assert find(JournalInMemory([record("b"), record("a")]), tmp_path, 0, KEY) == [1]
     assert find(JournalInMemory(), tmp_path, 0, KEY) == []
+
+
+def test_users_are_found_until_they_are_forgotten(open_index: Open, journal: JournalInMemory, tmp_path: Path) -> None:
+    """In runs, in what is not sealed yet, and by the journal alone; forgotten offsets stay unknown when they are sealed
+    later, and as long as a range waits to be sealed nothing is promised."""
+    index = open_index()
+    journal.records = [record(f"m{n}", user=f"u{n % 3}") for n in range(RUN_EVENTS + 4)]
+    index.feed(journal.records[: RUN_EVENTS + 2], 0)
+    assert not index.forget_users([0])
+    finish(index)
+    wanted = frozenset((user_hash("u0"),))
+    end = len(journal.records)
+    assert find_users(journal, tmp_path, 0, wanted, end) == list(range(0, end, 3))
+    assert find_users(journal, tmp_path, 0, wanted, 4) == [0, 3]
+    assert index.forget_users([0, 6, 9])
+    index.feed(journal.records[RUN_EVENTS + 2 :], RUN_EVENTS + 2)
+    index.feed([record(f"n{n}", user="u1") for n in range(RUN_EVENTS)], end)
+    finish(index)
+    assert find_users(journal, tmp_path, 0, wanted, end) == [3]
+    assert [run.offsets_of_user(user_hash("u0")) for run in index._sealed.runs] == [[3], []]
+    index.close()
 
 
 @given(st.lists(st.tuples(st.integers(2, 900), st.integers(0, 10_000), st.integers(0, 500)), min_size=1, max_size=12))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hookline.journal.conformance import a_record
+from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.journal.remote import CONNECTIONS_MAX, FRAME_BYTES_MAX, JournalUnreachable, RemoteAppender, serve_append
@@ -139,3 +140,30 @@ def test_connections_are_bounded(open_appender: Any, tmp_path: Path) -> None:
         await appender.close()
 
     asyncio.run(run())
+
+
+def test_records_are_erased_and_orders_keep_their_place(open_appender: Any, journal: Path, tmp_path: Path) -> None:
+    """An erasure from afar is durable when it returns; a refresh is done after everything appended before it."""
+    path = tmp_path / "collect.sock"
+    refreshed: list[dict[int, int]] = []
+
+    async def run() -> None:
+        appender = open_appender()
+        server = await serve_append(path, appender, lambda: refreshed.append(appender.ends()))
+        remote = RemoteAppender(path)
+        await remote.append([a_record(n) for n in range(600)])
+        await remote.erase(0, list(range(1, 600)))
+        waiting = asyncio.ensure_future(appender.append([a_record(600)]))
+        await remote.refresh()
+        assert appender.ends() == {0: 601}
+        await waiting
+        await remote.close()
+        server.close()
+        await appender.close()
+
+    asyncio.run(run())
+    assert len(refreshed) == 1
+    reader = LocalReader(journal)
+    records = [record for group in reader.read(0, 0) for record in group.records]
+    reader.close()
+    assert [record.erased for record in records] == [False, *[True] * 599, False]

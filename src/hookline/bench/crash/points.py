@@ -59,6 +59,12 @@ def ask_for_replay(scene: Scene) -> None:
     scene.service.api("POST", "replays", {"destination": "crm1", "from": since.isoformat()})
 
 
+def ask_to_delete(scene: Scene) -> None:
+    """Delete somebody whom nobody knows."""
+    scene.service.wait_ready()
+    scene.service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
+
+
 # What must be so, and what must happen after the start, for a point to be passed; the others are passed by any load.
 BEFOREHAND: dict[str, Callable[[Scene], None]] = {
     "journal.recovery_cut_saved": tear_the_tail,
@@ -70,6 +76,10 @@ AFTER_START: dict[str, Callable[[Scene], None]] = {
     "deliver.catching_up": wake_once_detached,
     "deliver.attached_again": wake_once_detached,
     "deliver.replay_opened": ask_for_replay,
+    "deliver.erased_before_answer": ask_to_delete,
+    "privacy.looked_up": ask_to_delete,
+    "privacy.told": ask_to_delete,
+    "privacy.journal_erased": ask_to_delete,
 }
 PASSAGE = {
     "journal.after_write_before_sync": 40,

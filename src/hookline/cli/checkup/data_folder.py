@@ -11,7 +11,15 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.settings import SECRET_KEYS
 
-PRIVATE_FILES = ("admin-token", "control.db", "deliver.db", "insights.db", "run/launch.json")
+PRIVATE_FILES = (
+    "admin-token",
+    "control.db",
+    "deliver.db",
+    "insights.db",
+    "privacy.db",
+    "privacy-key",
+    "run/launch.json",
+)
 SECRETS_LOOKED_AT_MAX = 100
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -21,10 +21,18 @@ from hookline.control.openapi.insight_operations import INSIGHT_OPERATIONS
 from hookline.control.openapi.operation import JSON, Operation
 from hookline.control.openapi.parameters import NAMES, PARAMETERS
 from hookline.control.openapi.people_operations import PEOPLE_OPERATIONS
+from hookline.control.openapi.privacy_operations import PRIVACY_OPERATIONS
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 
 PATH = "/api/openapi.json"
-OPERATIONS = (*CONNECTION_OPERATIONS, *DELIVERY_OPERATIONS, *EVENT_OPERATIONS, *INSIGHT_OPERATIONS, *PEOPLE_OPERATIONS)
+OPERATIONS = (
+    *CONNECTION_OPERATIONS,
+    *DELIVERY_OPERATIONS,
+    *EVENT_OPERATIONS,
+    *INSIGHT_OPERATIONS,
+    *PRIVACY_OPERATIONS,
+    *PEOPLE_OPERATIONS,
+)
 ABOUT = (
     "Errors are RFC 9457 problem details with a stable `code`; their `type` leads to what it means. Lists come in "
     "pages: `after` of an answer is the next page's `after`. A POST with an `Idempotency-Key` is done once, however "

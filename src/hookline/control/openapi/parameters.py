@@ -29,6 +29,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "type": ("Only this message type.", {"type": "string"}),
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
+    "requestedUserId": ("Only requests that were made for this user id.", {"type": "string"}),
     "messageId": ("Only this message id.", {"type": "string"}),
     "text": ("Only events that hold this text anywhere, in capital or small letters.", {"type": "string"}),
     "by": ("Sum up by day or by month (UTC).", {"type": "string", "enum": ["day", "month"], "default": "month"}),
@@ -56,6 +57,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 NAMES = {
     "letterFate": "fate",
+    "requestedUserId": "userId",
     "givenUpFrom": "from",
     "givenUpTo": "to",
     "happenedFrom": "from",

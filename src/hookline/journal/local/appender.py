@@ -100,9 +100,12 @@ class LocalAppender:
         return {number: partition.next_offset for number, partition in enumerate(self._partitions)}
 
     def append_soon(self, records: Sequence[Record], done: Done) -> None:
-        """Append without a future: ``done`` is called later on the loop, with None once durable or with the error."""
+        """Append without a future: ``done`` is called later on the loop, with None once durable or with the error.
+
+        Without records it is called once everything that was appended before is durable.
+        """
         error: BaseException | None = self.failed
-        if error is None and records:
+        if error is None:
             try:
                 self._committer.add(records, self._size_bytes(records), done)
                 return
@@ -189,6 +192,8 @@ class LocalAppender:
     def _commit(self, records: list[Record]) -> float:
         if self.failed is not None:
             raise self.failed
+        if not records:
+            return 0.0
         if len(self._partitions) == 1:
             self._partitions[0].write(records)
             return self._partitions[0].sync_seconds

@@ -1,0 +1,37 @@
+"""Delete messages that a destination does not acknowledge: it may still hold data of people who are to be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hookline.control.conditions.finding import Finding, Moment
+from hookline.events.timestamps import iso
+from hookline.privacy.messages import Messages
+
+GIVEN_UP_SHOWN_MS = 7 * 86_400_000
+"""How long a message that was given up is told of."""
+
+
+class Deletions:
+    """Asks for what was sent more than once."""
+
+    kinds = ("deletion_not_acknowledged",)
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Every destination that some message was sent to again, or was given up for within the last week."""
+        found = self._messages.unacknowledged(moment.now_ms - GIVEN_UP_SHOWN_MS)
+        return [
+            Finding(
+                "deletion_not_acknowledged",
+                each.destination,
+                f"{each.messages} delete {'message' if each.messages == 1 else 'messages'}, since {iso(each.since_ms)}",
+                each.messages,
+            )
+            for each in found
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,90 @@
+"""The evidence of a deletion request: what was affected, who acknowledged it when, what was erased; without any id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.control.services import Services
+from hookline.events.timestamps import iso
+from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
+
+DIGEST = (
+    "BLAKE2b-256 of the user id in UTF-8, keyed with the file privacy-key of the data folder (RFC 7693), hexadecimal"
+)
+JOURNAL = "overwritten in place"
+"""How events went; of a journal that cannot do that, its retention would stand here."""
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
+    """What came of the delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
+
+    destination: str
+    fate: str
+    at: str | None
+    reason: str | None
+
+
+class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A source that had events of the person. ``tries`` is how often its message was appended."""
+
+    source: str
+    events: int
+    tries: int
+    destinations: Sequence[Acknowledgement]
+
+
+class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
+    """One person: ``digest`` stands for the id given, ``identities`` is how many ids were found, it included."""
+
+    digest: str
+    identities: int
+    events: int
+    sources: Sequence[AffectedSource]
+
+
+class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The report of one request. ``complete`` once nothing is left to do."""
+
+    request: str
+    action: Action
+    state: State
+    complete: bool
+    author: str
+    requested_at: str
+    done_at: str | None
+    digest: str = DIGEST
+    journal: str = JOURNAL
+    erased: Erased
+    people: Sequence[PersonEvidence]
+
+
+def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
+    """The report as of now."""
+    by_person: dict[int, list[AffectedSource]] = {}
+    for message in services.delete_messages.of(request.number):
+        receipts = services.delete_messages.receipts(message.id)
+        by_person.setdefault(message.number, []).append(_source(message, receipts))
+    people = services.deletion_requests.people(request.number)
+    return DeletionEvidence(
+        request=request_id(request.number),
+        action=request.action,
+        state=request.state,
+        complete=request.state == "done",
+        author=request.author,
+        requested_at=iso(request.at_ms),
+        done_at=None if request.done_ms is None else iso(request.done_ms),
+        erased=services.deletion_requests.erased(request.number),
+        people=[
+            PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))
+            for each in people
+        ],
+    )
+
+
+def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
+    settled = [Acknowledgement(each.destination, each.fate, iso(each.at_ms), each.reason) for each in receipts]
+    if message.state != "closed":
+        settled += [Acknowledgement(id, "open", None, None) for id in message.destinations]
+    return AffectedSource(message.source, message.events, message.tries if message.first_ms else 0, settled)

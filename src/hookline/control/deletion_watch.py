@@ -1,0 +1,155 @@
+"""Carries deletion requests out, one after the other; what it did is written down step by step, so that a restart goes
+on where it was, and every step may be done twice.
+
+A request to delete is looked up; receivers are told and the journal overwritten; deliver takes away what it keeps; and
+when every receiver has acknowledged, or given up on, the delete messages go the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from hookline.connections.store import Store
+from hookline.control.deletion_messages import DeletionMessages
+from hookline.control.forgetting import Forgetting
+from hookline.control.suppressed_usage import SuppressedUsage
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import engine
+from hookline.journal.port import JournalError
+from hookline.journal.remote import RemoteAppender
+from hookline.privacy.model import DeletionRequest, Erased, request_id
+from hookline.privacy.requests import Planned, Requests
+from hookline.privacy.search import Found, search
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+LOOK_SECONDS = 0.5
+
+
+class DeletionWatch:
+    """Looks twice a second, and at once when a request was made."""
+
+    def __init__(
+        self,
+        data_path: Path,
+        connections: Store,
+        requests: Requests,
+        messages: DeletionMessages,
+        journal: RemoteAppender,
+        forgetting: Forgetting,
+        usage: SuppressedUsage,
+    ) -> None:
+        self._data_path = data_path
+        self._connections = connections
+        self._requests = requests
+        self._messages = messages
+        self._journal = journal
+        self._forgetting = forgetting
+        self._usage = usage
+        self._deliver = ReadOnly(data_path / "deliver.db")
+        self._asked = asyncio.Event()
+
+    def wake(self) -> None:
+        """A request was made; for the event loop's thread."""
+        self._asked.set()
+
+    def close(self) -> None:
+        """Let go of files; idempotent."""
+        self._deliver.close()
+
+    async def run_forever(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                self._usage.note()
+            except (engine.Error, OSError) as error:
+                logger().warning("suppressed_usage_not_noted", error=str(error))
+            await self.look()
+            try:
+                await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
+            except TimeoutError:
+                pass
+            self._asked.clear()
+
+    async def look(self) -> None:
+        """Take every request that is under way as far as it goes now; what fails is tried again at the next look."""
+        for request in self._requests.under_way():
+            try:
+                await self._advance(request)
+            except (engine.Error, OSError, JournalError) as error:
+                logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
+
+    async def _advance(self, request: DeletionRequest) -> None:
+        """Do steps until one has to wait for somebody else."""
+        steps: dict[str, Callable[[DeletionRequest], object]] = {
+            "looking": self._look_up,
+            "erasing": self._erase,
+            "clearing": self._clear,
+            "waiting": self._follow_up,
+        }
+        current: DeletionRequest | None = request
+        while current is not None and current.state != "done":
+            done = steps[current.state](current)
+            if asyncio.iscoroutine(done):
+                await done
+            before, current = current, self._requests.get(current.number)
+            if current is None or (current.state, current.round) == (before.state, before.round):
+                return
+        logger().info("deletion_request_done", request=request_id(request.number), people=request.people)
+
+    async def _look_up(self, request: DeletionRequest) -> None:
+        if request.action == "both":  # so that what is looked up is all there is
+            await self._journal.refresh()
+        people = self._requests.people(request.number)
+        found = await asyncio.to_thread(search, self._data_path, [person.user_id or "" for person in people])
+        crash_point("privacy.looked_up")
+        if request.action == "suppress":
+            self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
+            return
+        await asyncio.to_thread(self._forgetting.forget, set(found.owners()), found.message_ids)
+        self._requests.plan(request, found, self._planned(found))
+
+    def _planned(self, found: Found) -> list[Planned]:
+        """Who is told: for each person every source that has data of them, at its enabled destinations."""
+        by_source: dict[str, list[str]] = {}
+        for stored in self._connections.destinations():
+            if stored.lane is not None:
+                for source in stored.object.sources:
+                    by_source.setdefault(source, []).append(stored.object.id)
+        return [
+            (person, source, count, tuple(by_source.get(source, ())))
+            for person, events in enumerate(found.events)
+            for source, count in sorted(events.items())
+        ]
+
+    async def _erase(self, request: DeletionRequest) -> None:
+        await self._messages.send(request)
+        crash_point("privacy.told")
+        for partition, places in self._requests.places(request.number).items():
+            await self._journal.erase(partition, list(places))
+        crash_point("privacy.journal_erased")
+        self._requests.clear(request.number)
+
+    def _clear(self, request: DeletionRequest) -> None:
+        connection = self._deliver.open()
+        row = None
+        if connection is not None:
+            row = connection.execute(
+                "SELECT retries, dead_letters, attempts FROM erasures"
+                ' WHERE request = ? AND asked_at = ? AND "round" = ? AND done_at IS NOT NULL',
+                (request.number, request.at_ms, request.round),
+            ).fetchone()
+        if row is not None:
+            self._requests.wait(request, Erased(0, *row))
+
+    async def _follow_up(self, request: DeletionRequest) -> None:
+        await self._messages.send(request)
+        if not await self._messages.all_closed(request):
+            return
+        places = await self._messages.places(request)
+        if places:
+            self._requests.begin_round(request, places)
+        else:
+            self._requests.finish(request.number)

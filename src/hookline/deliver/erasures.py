@@ -1,0 +1,92 @@
+"""Erases what deliver keeps about events whose people asked for it: queued copies, retry rows, dead letters, failed
+attempts with the receivers' answers, and whose events the index says they are.
+
+Control has overwritten the events in the journal before; so what is given back here is read again as erased, and not
+sent. Every step may be done twice: a restart begins a round that was not answered anew.
+"""
+
+from __future__ import annotations
+
+from hookline.deliver.batch import Batch, ErasureRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import Lane
+from hookline.deliver.retries import Retries
+from hookline.deliver.store import DeliverStore
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+
+class Erasures:
+    """Follows control's erasures and answers each when nothing of it is left in deliver's files."""
+
+    def __init__(
+        self, engine: Engine, feeder: Feeder, retries: Retries, store: DeliverStore, feed: ErasureFeed
+    ) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._retries = retries
+        self._store = store
+        self._feed = feed
+        self._waiting: list[Erasure] = []
+        self._writing: tuple[Erasure, Batch] | None = None
+        self._closed = 0
+        """Retry rows closed for the one that is under way."""
+        self._log = logger()
+
+    def follow(self) -> None:
+        """Look what is wanted, and take the oldest a step on; called several times a second."""
+        wanted = self._feed.poll()
+        if wanted is not None:
+            self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]
+        if self._writing is not None:
+            self._answer(*self._writing)
+        elif self._waiting:
+            self._begin(self._waiting[0])
+
+    def _begin(self, erasure: Erasure) -> None:
+        in_flight = False
+        for lane in list(self._engine.lanes.values()):
+            self._give_back(lane, erasure)
+            self._closed += self._retries.drop(lane, erasure.places)
+            in_flight |= any(_holds(erasure, place) for place in lane.in_flight)
+        if in_flight:  # what comes of it is written down once more: it ends within seconds
+            return
+        for partition, places in erasure.places.items():
+            shared = self._feeder.shared.get(partition)
+            try:
+                if shared is not None and not shared.duplicates.forget_users(list(places)):
+                    return
+            except OSError as error:
+                self._log.warning("index_not_erased", error=str(error), next_step="it is tried again")
+                return
+        batch = self._engine.batch
+        batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.places))
+        self._closed = 0
+        self._writing = erasure, batch
+
+    def _give_back(self, lane: Lane, erasure: Erasure) -> None:
+        queued = [event.place for event in lane.queue]
+        if lane.order is not None:
+            queued += lane.order.held
+        if any(_holds(erasure, place) for place in queued):
+            self._feeder.detach(lane)
+            self._feeder.room(lane)
+
+    def _answer(self, erasure: Erasure, batch: Batch) -> None:
+        """When the rows are gone, and the log that held them is emptied, say so."""
+        if batch is self._engine.batch or batch.log_emptied is None:
+            return
+        self._writing = None
+        if batch.log_emptied:
+            crash_point("deliver.erased_before_answer")
+            self._engine.batch.erased.append((self._engine.clock.now_ms(), *erasure.key))
+            self._waiting = [each for each in self._waiting if each.key != erasure.key]
+            self._log.info("erased", request=erasure.request, round=erasure.round)
+
+
+def _holds(erasure: Erasure, place: int) -> bool:
+    places = erasure.places.get(place >> PLACE_SHIFT)
+    return places is not None and place & OFFSET_MASK in places

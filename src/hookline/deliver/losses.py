@@ -1,0 +1,37 @@
+"""Events that a lane should have had and that can no longer be read: one range record, and a line in the log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hookline.deliver.batch import RangeRow
+from hookline.deliver.engine import Engine
+from hookline.deliver.lane import Lane
+from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.telemetry.log import logger
+
+RETENTION_PASSED = "the journal's retention passed the lane"
+
+
+class Loss(NamedTuple):
+    """What cannot be read, up to the offset ``until``."""
+
+    until: int
+    fate: str
+    reason: str
+
+
+def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
+    """What an error of a reader means for a lane."""
+    if isinstance(error, OffsetExpired):
+        return Loss(error.start, "expired_by_retention", RETENTION_PASSED)
+    return Loss(error.next_offset, "discarded", str(error))
+
+
+def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Loss) -> None:
+    """Say so on the record of a lane that stood at the offset ``first``."""
+    until, fate, reason = loss
+    destination = lane.destination.id
+    logger().error("events_passed_over", destination=destination, events=until - first, fate=fate, reason=reason)
+    row = RangeRow(lane.number, destination, partition, first, until - 1, fate, engine.clock.now_ms(), reason)
+    engine.batch.ranges.append(row)

@@ -1,0 +1,66 @@
+"""The erasures as deliver follows them: read again only when control changed one. Never writes ``privacy.db``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.database.open import is_current
+from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import Connection
+from hookline.replays.places import Places, decode_places
+
+CHANGES = "erasures"
+"""Their name in ``privacy_changes``."""
+
+
+class Erasure(NamedTuple):
+    """One round of a request: what deliver keeps about these places is to go. The journal's bytes are gone already."""
+
+    request: int
+    asked_ms: int
+    round: int
+    places: dict[int, Places]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What deliver answers by; the time tells requests of a lost database from those of the next one."""
+        return self.request, self.asked_ms, self.round
+
+
+class ErasureFeed:
+    """A view of the erasures that wait for deliver; for one thread."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._database = ReadOnly(data_path / "privacy.db")
+        self._seen: int | None = None
+        self._changes = -1
+
+    def poll(self) -> list[Erasure] | None:
+        """All that wait if something about them changed since the last answer, else None."""
+        connection = self._open()
+        if connection is None:
+            return None
+        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        if seen == self._seen:
+            return None
+        row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()
+        self._seen, changes = seen, int(row[0]) if row else 0
+        if changes == self._changes:
+            return None
+        self._changes = changes
+        rows = connection.execute(
+            "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
+        ).fetchall()
+        return [Erasure(id, at, round, decode_places(places) if places else {}) for id, at, round, places in rows]
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._database.close()
+
+    def _open(self) -> Connection | None:
+        connection = self._database.open()
+        if connection is not None and self._seen is None and not is_current(connection, "privacy"):
+            self._database.close()
+            return None
+        return connection

@@ -1,0 +1,82 @@
+"""A keyed hash that stands for a person's id where the id itself must not be kept: BLAKE2b with a key (RFC 7693).
+
+It takes a third of the time of an HMAC, and collect makes one for each id that it has not met lately. The key is made
+once per installation and lies in the data folder, readable by its owner alone. Without it nobody can try ids against
+the hashes; whoever has it can, so the hashes are pseudonyms, not anonymous.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from hashlib import blake2b
+from pathlib import Path
+
+FILE_NAME = "privacy-key"
+KEY_BYTES = 32
+DIGEST_BYTES = 32
+
+
+class PrivacyKeyError(ValueError):
+    """The stored key cannot be used; the message says what to do."""
+
+    code = "invalid_privacy_key"
+
+
+class IdDigests:
+    """Hashes ids with one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._begun = blake2b(key=key, digest_size=DIGEST_BYTES)
+
+    def of(self, id: str) -> bytes:
+        """The hash of an id: 32 bytes."""
+        begun = self._begun.copy()
+        begun.update(id.encode("utf-8", "surrogatepass"))
+        return begun.digest()
+
+    def message_id(self, *parts: object) -> str:
+        """The messageId of what is told about a person: always the same one for the same parts, and no id in it."""
+        return "del_" + self.of("\n".join(map(str, parts))).hex()[:40]
+
+
+def load(data_path: Path) -> IdDigests:
+    """With the key of the data folder, made up at the first start; raise PrivacyKeyError."""
+    path = data_path / FILE_NAME
+    return read(data_path) if path.exists() else _make(data_path)
+
+
+def read(data_path: Path) -> IdDigests:
+    """With the key as it is stored; raise FileNotFoundError before the first start, PrivacyKeyError."""
+    path = data_path / FILE_NAME
+    try:
+        key = bytes.fromhex(path.read_text())
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise PrivacyKeyError(f"{path} holds no usable key; put it back from a backup: suppression depends on it")
+    path.chmod(0o600)
+    return IdDigests(key)
+
+
+def _make(data_path: Path) -> IdDigests:
+    # Written beside and linked in place: a crash leaves no half a key, and two starts agree on one.
+    path = data_path / FILE_NAME
+    beside = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        file.flush()
+        os.fsync(descriptor)
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        beside.unlink()
+    folder = os.open(data_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return read(data_path)

@@ -1,0 +1,112 @@
+"""The delete messages in ``privacy.db``: to whom they went, what came of them, and which are to be sent again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.privacy.model import Message, Receipt
+from hookline.privacy.store import PrivacyStore
+
+_COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
+
+
+class Unacknowledged(NamedTuple):
+    """A destination that has not accepted delete messages although they were sent to it more than once."""
+
+    destination: str
+    messages: int
+    since_ms: int
+
+
+class Messages:
+    """Follows the messages of all requests; safe to share between threads."""
+
+    def __init__(self, store: PrivacyStore, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._store = store
+        self._now_ms = now_ms
+
+    def of(self, request: int) -> list[Message]:
+        """The messages of a request, by person and source."""
+        rows = self._store.database.rows(
+            f"SELECT {_COLUMNS} FROM deletion_messages WHERE request = ? ORDER BY number, source", (request,)
+        )
+        return [_message(row) for row in rows]
+
+    def count(self, request: int) -> tuple[int, int]:
+        """How many delete messages a request comes to, and how many of them are still open."""
+        row = self._store.database.row(
+            "SELECT count(*), count(CASE WHEN state <> 'closed' THEN 1 END) FROM deletion_messages"
+            " WHERE request = ? AND (first_at IS NOT NULL OR state <> 'closed')",
+            (request,),
+        )
+        return (int(row[0]), int(row[1])) if row is not None else (0, 0)
+
+    def receipts(self, message: int) -> list[Receipt]:
+        """What came of a message, by destination."""
+        rows = self._store.database.rows(
+            "SELECT destination, fate, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
+            (message,),
+        )
+        return [Receipt(*row) for row in rows]
+
+    def sent(self, message: int) -> None:
+        """It is in the journal."""
+        now_ms = self._now_ms()
+        with self._store.database.transaction() as execute:
+            execute(
+                "UPDATE deletion_messages SET state = 'sent', first_at = coalesce(first_at, ?1), due = ?1"
+                " WHERE id = ?2 AND state = 'planned'",
+                (now_ms, message),
+            )
+
+    def look_again(self, message: int, due_ms: int) -> None:
+        """Some destination has not answered yet."""
+        with self._store.database.transaction() as execute:
+            execute("UPDATE deletion_messages SET due = ? WHERE id = ?", (due_ms, message))
+
+    def settle(self, message: Message, receipts: Sequence[Receipt], again: Again | None) -> None:
+        """This try has ended everywhere: note what is final, and send it ``again`` to the others, if it goes on."""
+        with self._store.database.transaction() as execute:
+            for receipt in receipts:
+                execute("INSERT OR REPLACE INTO deletion_receipts VALUES (?, ?, ?, ?, ?)", (message.id, *receipt))
+            if again is None:
+                execute("UPDATE deletion_messages SET state = 'closed' WHERE id = ?", (message.id,))
+            else:
+                execute(
+                    "UPDATE deletion_messages SET state = 'planned', tries = tries + 1, destinations = ?,"
+                    " message_id = ?, due = ? WHERE id = ?",
+                    (_json(again.destinations), again.message_id, again.due_ms, message.id),
+                )
+
+    def unacknowledged(self, given_up_since_ms: int) -> list[Unacknowledged]:
+        """The destinations that an operator should look at, those given up lately included."""
+        rows = self._store.database.rows(
+            "SELECT destination, count(*), min(first_at) FROM ("
+            " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"
+            " WHERE state <> 'closed' AND tries > 1 UNION ALL"
+            " SELECT destination, first_at FROM deletion_receipts JOIN deletion_messages ON id = message"
+            " WHERE fate = 'given_up' AND at >= ?) GROUP BY destination ORDER BY destination",
+            (given_up_since_ms,),
+        )
+        return [Unacknowledged(*row) for row in rows]
+
+
+class Again(NamedTuple):
+    """The next try of a message."""
+
+    destinations: tuple[str, ...]
+    message_id: str
+    due_ms: int
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    id, number, source, events, destinations, *rest = row
+    return Message(id, number, source, events, msgspec.json.decode(destinations, type=tuple[str, ...]), *rest)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

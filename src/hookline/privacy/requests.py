@@ -1,0 +1,216 @@
+"""The deletion requests in ``privacy.db``. Control is the one writer; a step and its result are one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hookline.privacy.erasure_feed import CHANGES as ERASURES
+from hookline.privacy.id_digest import IdDigests
+from hookline.privacy.model import Action, DeletionRequest, Erased, Person, State
+from hookline.privacy.search import Found
+from hookline.privacy.store import PrivacyStore
+from hookline.privacy.suppression_feed import CHANGES as SUPPRESSIONS
+from hookline.privacy.suppressions import Suppressions
+from hookline.replays.places import Places, decode_places, encode_places
+
+Planned = tuple[int, str, int, tuple[str, ...]]
+"""A delete message to be sent: person, affected source, how many events it has of them, enabled destinations."""
+
+OPEN_MAX = 1_000
+_COLUMNS = (
+    "id, at, author, action, state, updated_at, done_at,"
+    " (SELECT count(*) FROM deletion_people WHERE request = deletion_requests.id), round"
+)
+
+
+class TooManyRequests(Exception):
+    """So many requests are under way that another one has to wait."""
+
+    code = "too_many_deletion_requests"
+
+    def __init__(self) -> None:
+        super().__init__(f"{OPEN_MAX} deletion requests are under way; wait for some of them")
+
+
+class Requests:
+    """Takes requests and notes how far they have come; safe to share between threads."""
+
+    def __init__(
+        self,
+        store: PrivacyStore,
+        of: IdDigests,
+        suppressions: Suppressions,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._store = store
+        self._of = of
+        self._suppressions = suppressions
+        self._now_ms = now_ms
+
+    def create(self, ids: Sequence[str], action: Action, author: str) -> DeletionRequest:
+        """Take a request; whom it suppresses is on the list with it. Raise TooManyRequests, TooManySuppressed."""
+        now_ms = self._now_ms()
+        with self._store.change(SUPPRESSIONS) as execute:
+            ((under_way,),) = execute("SELECT count(*) FROM deletion_requests WHERE state <> 'done'").fetchall()
+            if under_way >= OPEN_MAX:
+                raise TooManyRequests
+            number = execute(
+                "INSERT INTO deletion_requests (at, author, action, state, updated_at, round)"
+                " VALUES (?1, ?2, ?3, 'looking', ?1, 0)",
+                (now_ms, author, action),
+            ).lastrowid
+            for place, id in enumerate(ids):
+                execute(
+                    "INSERT INTO deletion_people (request, number, digest, user_id, identity_count, events)"
+                    " VALUES (?, ?, ?, ?, 0, 0)",
+                    (number, place, self._of.of(id), id),
+                )
+            if action != "delete":
+                self._suppressions.add(execute, ids, author, number)
+        made = self.get(number)
+        assert made is not None
+        return made
+
+    def get(self, number: int) -> DeletionRequest | None:
+        """One request."""
+        row = self._store.database.row(f"SELECT {_COLUMNS} FROM deletion_requests WHERE id = ?", (number,))
+        return None if row is None else DeletionRequest(*row)
+
+    def newest(self, limit: int, before: int | None = None, user_id: str | None = None) -> list[DeletionRequest]:
+        """At most so many, newest first, older than one: all, or those that name a user."""
+        digest = None if user_id is None else self._of.of(user_id)
+        rows = self._store.database.rows(
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE id < ?1 AND (?2 IS NULL OR id IN"
+            " (SELECT request FROM deletion_people WHERE digest = ?2)) ORDER BY id DESC LIMIT ?3",
+            (before or 1 << 62, digest, limit),
+        )
+        return [DeletionRequest(*row) for row in rows]
+
+    def under_way(self) -> list[DeletionRequest]:
+        """The requests that are not done, oldest first."""
+        rows = self._store.database.rows(
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?", (OPEN_MAX,)
+        )
+        return [DeletionRequest(*row) for row in rows]
+
+    def people(self, number: int) -> list[Person]:
+        """The people of a request in the order in which they were given."""
+        rows = self._store.database.rows(
+            "SELECT number, digest, user_id, identities, identity_count, events FROM deletion_people"
+            " WHERE request = ? ORDER BY number",
+            (number,),
+        )
+        return [
+            Person(number, digest, user_id, _ids(identities), count, events)
+            for number, digest, user_id, identities, count, events in rows
+        ]
+
+    def suppress_found(self, number: int, author: str, identities: Sequence[Sequence[str]]) -> None:
+        """The look-up is done and nothing is to be deleted: every identity is suppressed, and no id is kept."""
+        now_ms = self._now_ms()
+        with self._store.change(SUPPRESSIONS) as execute:
+            for place, ids in enumerate(identities):
+                self._suppressions.add(execute, ids, author, number)
+                execute(
+                    "UPDATE deletion_people SET user_id = NULL, identities = NULL, identity_count = ?"
+                    " WHERE request = ? AND number = ?",
+                    (len(ids), number, place),
+                )
+            execute(
+                "UPDATE deletion_requests SET state = 'done', updated_at = ?1, done_at = ?1 WHERE id = ?2",
+                (now_ms, number),
+            )
+        self._store.empty_log()
+
+    def plan(self, request: DeletionRequest, found: Found, planned: Sequence[Planned]) -> None:
+        """The look-up is done: write down what is to be erased and who is to be told."""
+        now_ms = self._now_ms()
+        with self._store.change(SUPPRESSIONS) as execute:
+            for place, ids in enumerate(found.ids):
+                if request.action == "both":
+                    self._suppressions.add(execute, ids, request.author, request.number)
+                execute(
+                    "UPDATE deletion_people SET identities = ?, identity_count = ?, events = ?"
+                    " WHERE request = ? AND number = ?",
+                    (_json(tuple(ids)), len(ids), found.events[place].total(), request.number, place),
+                )
+            for number, source, events, destinations in planned:
+                execute(
+                    "INSERT INTO deletion_messages"
+                    " (request, number, source, events, destinations, message_id, tries, state, due)"
+                    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                    (
+                        *(request.number, number, source, events, _json(destinations)),
+                        self.message_id(request, number, source, 1),
+                        *("planned" if destinations else "closed", now_ms),
+                    ),
+                )
+            self._begin_round(execute, request, found.places)
+
+    def message_id(self, request: DeletionRequest, number: int, source: str, tries: int) -> str:
+        """The messageId of a delete message: the same one whenever the same try is appended."""
+        return self._of.message_id(request.number, request.at_ms, number, source, tries)
+
+    def begin_round(self, request: DeletionRequest, places: dict[int, Places]) -> None:
+        """Have more places erased: those of the delete messages, once all are closed."""
+        with self._store.database.transaction() as execute:
+            self._begin_round(execute, request, places)
+
+    def places(self, number: int) -> dict[int, Places]:
+        """What the round that is under way erases."""
+        row = self._store.database.row("SELECT places FROM deletion_requests WHERE id = ?", (number,))
+        return decode_places(row[0]) if row is not None and row[0] is not None else {}
+
+    def clear(self, number: int) -> None:
+        """The journal's bytes are gone: deliver is to take away what it keeps about them."""
+        with self._store.change(ERASURES) as execute:
+            self._set(execute, number, "clearing")
+
+    def wait(self, request: DeletionRequest, cleared: Erased) -> None:
+        """Nothing is left but the delete messages: forget every id that they do not need."""
+        before = self.erased(request.number)
+        events = sum(each.count for each in self.places(request.number).values()) if request.round == 1 else 0
+        added = zip(msgspec.structs.astuple(before), msgspec.structs.astuple(cleared), strict=True)
+        erased = msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
+        with self._store.change(ERASURES) as execute:
+            execute(
+                "UPDATE deletion_requests SET places = NULL, erased = ? WHERE id = ?", (_json(erased), request.number)
+            )
+            execute("UPDATE deletion_people SET identities = NULL WHERE request = ?", (request.number,))
+            self._set(execute, request.number, "waiting")
+        self._store.empty_log()
+
+    def finish(self, number: int) -> None:
+        """Everything is done: forget whom it was about."""
+        with self._store.database.transaction() as execute:
+            execute("UPDATE deletion_people SET user_id = NULL, identities = NULL WHERE request = ?", (number,))
+            self._set(execute, number, "done")
+            execute("UPDATE deletion_requests SET done_at = updated_at WHERE id = ?", (number,))
+        self._store.empty_log()
+
+    def erased(self, number: int) -> Erased:
+        """What was erased so far."""
+        row = self._store.database.row("SELECT erased FROM deletion_requests WHERE id = ?", (number,))
+        return msgspec.json.decode(row[0], type=Erased) if row is not None and row[0] is not None else Erased()
+
+    def _begin_round(self, execute: Callable[..., Any], request: DeletionRequest, places: dict[int, Places]) -> None:
+        execute(
+            "UPDATE deletion_requests SET round = round + 1, places = ? WHERE id = ?",
+            (encode_places(places), request.number),
+        )
+        self._set(execute, request.number, "erasing")
+
+    def _set(self, execute: Callable[..., Any], number: int, state: State) -> None:
+        execute("UPDATE deletion_requests SET state = ?, updated_at = ? WHERE id = ?", (state, self._now_ms(), number))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _ids(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else msgspec.json.decode(text, type=tuple[str, ...])

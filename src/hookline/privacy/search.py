@@ -1,0 +1,142 @@
+"""Whose data lies where: every id of some people and every place of the journal that is about them.
+
+An id leads to the events of its user (``index.lookup``), and those to further ids of the same person: the anonymous
+ids that they name, and who a user was before an alias. What was refused unread has no user: it is searched for the
+ids themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from hookline.index.lookup import find_users
+from hookline.index.user_hash import user_hash
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.record import Record
+from hookline.replays.places import Places
+
+ROUNDS_MAX = 8
+"""How far from id to id is gone: an alias of an alias of an alias …"""
+IDENTITIES_MAX = 1_000
+"""Ids of one person; more are taken for a mistake of a client that gives many people one id."""
+
+NO_USER = ""
+
+
+class Found:
+    """What is known of each person: ``ids`` and, by source, the number of ``events``; and all ``places``."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self.ids: list[dict[str, None]] = [{id: None} for id in given]
+        self.events: list[Counter[str]] = [Counter() for _ in given]
+        self.offsets: dict[int, set[int]] = {}
+        self.message_ids: set[str] = set()
+
+    @property
+    def places(self) -> dict[int, Places]:
+        """The places by partition."""
+        return {partition: Places(sorted(offsets)) for partition, offsets in self.offsets.items() if offsets}
+
+    def owners(self) -> dict[str, list[int]]:
+        """The people of each id: mostly one."""
+        owners: dict[str, list[int]] = {}
+        for person, ids in enumerate(self.ids):
+            for id in ids:
+                owners.setdefault(id, []).append(person)
+        return owners
+
+
+def search(
+    data_path: Path,
+    given: Sequence[str],
+    ends: dict[int, int] | None = None,
+    known_ids: Callable[[str], Iterable[str]] = lambda _: (),
+) -> Found:
+    """Find what is stored below ``ends`` (by default all there is) of the people with the ``given`` ids.
+
+    ``known_ids`` names further ids of a person that somebody else knows of.
+    """
+    found = Found(given)
+    for ids in found.ids:
+        ids.update(dict.fromkeys(each for id in list(ids) for each in known_ids(id)))
+    journal = LocalReader(data_path / "journal")
+    try:
+        looked_up: set[str] = set()
+        for _ in range(ROUNDS_MAX):
+            new = found.owners().keys() - looked_up
+            if not new:
+                break
+            looked_up |= new
+            for partition in journal.partitions():
+                end = journal.end(partition) if ends is None else ends.get(partition, 0)
+                _events(found, journal, data_path / "index", partition, end, new)
+        for partition in journal.partitions():
+            end = journal.end(partition) if ends is None else ends.get(partition, 0)
+            _unread(found, journal, data_path / "index", partition, end)
+    finally:
+        journal.close()
+    return found
+
+
+def _events(found: Found, journal: LocalReader, index: Path, partition: int, end: int, ids: set[str]) -> None:
+    owners = found.owners()
+    hashes = frozenset(user_hash(id) for id in ids)
+    offsets = found.offsets.setdefault(partition, set())
+    for offset in find_users(journal, index, partition, hashes, end):
+        record = journal.get(partition, offset)
+        if record is None or record.erased or record.user_key not in ids or offset in offsets:
+            continue
+        if record.origin == "deletion":  # a delete message still on its way: its own request erases it
+            continue
+        offsets.add(offset)
+        found.message_ids.add(record.message_id)
+        for person in owners[record.user_key]:
+            found.events[person][record.source] += 1
+            if len(found.ids[person]) < IDENTITIES_MAX:
+                found.ids[person].update(dict.fromkeys(_other_ids(record)))
+
+
+def _unread(found: Found, journal: LocalReader, index: Path, partition: int, end: int) -> None:
+    """Items that were refused without a user: any that names one of the ids goes."""
+    forms = {form for id in found.owners() for form in _written(id)}
+    offsets = found.offsets.setdefault(partition, set())
+    for offset in find_users(journal, index, partition, frozenset((user_hash(NO_USER),)), end):
+        record = journal.get(partition, offset)
+        if record is not None and record.rejection is not None and any(form in record.body for form in forms):
+            offsets.add(offset)
+            found.message_ids.add(record.message_id)
+
+
+def _written(id: str) -> set[bytes]:
+    """An id as it may stand in JSON, as it is or escaped, and in JSON that was quoted once more."""
+    once = {json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
+    return {form.encode("utf-8", "surrogatepass") for form in once | {json.dumps(each)[1:-1] for each in once}}
+
+
+class _Ids(msgspec.Struct, rename="camel"):
+    anonymous_id: str | int | float | None = None
+    previous_id: str | int | float | None = None
+
+
+_ids = msgspec.json.Decoder(_Ids)
+
+
+def _other_ids(record: Record) -> list[str]:
+    try:
+        named = _ids.decode(record.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    ids = (named.anonymous_id, named.previous_id if record.type == "alias" else None)
+    return [text for text in map(_text, ids) if text]
+
+
+def _text(id: str | int | float | None) -> str:
+    """As collect writes an id that is given as a number."""
+    if isinstance(id, float) and id.is_integer() and abs(id) < 1e21:
+        return str(int(id))
+    return "" if id is None else str(id)

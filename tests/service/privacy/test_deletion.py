@@ -1,0 +1,220 @@
+"""Deletion in the running service: who is told, what is left in the files, and what a crash changes (nothing)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, Request, wait_until, webhook
+
+USER, ANONYMOUS, SECRET = "person-of-the-test", "anonymous-of-the-test", "value-of-the-test"
+PERSONAL = (USER, ANONYMOUS, SECRET)
+SITE = {"id": "site", "name": "Site", "type": "server", "writeKeys": [WRITE_KEY]}
+APP = {"id": "app", "name": "App", "type": "mobile", "writeKeys": ["wk_app"]}
+BLOG = {"id": "blog", "name": "Blog", "type": "web", "writeKeys": ["wk_blog"]}
+
+
+def left_in(hookline: Hookline) -> dict[str, list[str]]:
+    """The personal texts that are in some file of the data folder, by file."""
+    found: dict[str, list[str]] = {}
+    for path in hookline.data.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            texts = [text for text in PERSONAL if text.encode() in data]
+            if texts:
+                found[str(path.relative_to(hookline.data))] = texts
+    return found
+
+
+def ask(hookline: Hookline, action: str = "delete", user: str = USER) -> str:
+    """Make a request and return its id."""
+    made = hookline.api("POST", "deletion-requests", {"userId": user, "action": action})
+    assert made.status == 201, made
+    return str(made.json["id"])
+
+
+def state(hookline: Hookline, id: str) -> str:
+    """How far a request has come."""
+    return str(hookline.api("GET", f"deletion-requests/{id}").json["state"])
+
+
+def wait_done(hookline: Hookline, id: str) -> None:
+    """Wait until a request is done."""
+    wait_until(lambda: state(hookline, id) == "done", what=f"{id} done")
+
+
+def deletes(receiver: Receiver, path: str) -> list[dict[str, Any]]:
+    """The delete messages that arrived at a path."""
+    return [r.json for r in receiver.requests if r.path == path and r.json["type"] == "delete"]
+
+
+def tell_story(hookline: Hookline, receiver: Receiver) -> None:
+    """A person before and after the login, in two sources, refused once; and somebody else."""
+    hookline.track(userId=None, anonymousId=ANONYMOUS, properties={"note": SECRET})
+    alias = {"userId": USER, "previousId": ANONYMOUS, "messageId": f"alias-{USER}"}
+    assert hookline.post("/v1/alias", alias).status == 200
+    identify = {"userId": USER, "anonymousId": ANONYMOUS, "traits": {"mail": SECRET}}
+    assert hookline.post("/v1/identify", identify, key="wk_app").status == 200
+    assert hookline.post("/v1/track", {"userId": USER, "properties": {"note": SECRET}}).status == 400
+    assert hookline.post("/v1/track", f'{{"userId": "{USER}", broken'.encode()).status == 400
+    other = hookline.track(userId="somebody-else")
+    receiver.wait_for(other)
+
+
+def service(new_hookline: Callable[..., Hookline], receiver: Receiver, **more: Any) -> Hookline:
+    """Three sources and a destination for each; the person has data in two of them."""
+    return new_hookline(
+        *(webhook(f"to_{id}", receiver.url(f"/{id}"), sources=[id]) for id in ("site", "app", "blog")),
+        sources=[SITE, APP, BLOG],
+        **more,
+    )
+
+
+def test_affected_sources_are_told_and_the_person_is_gone(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """One message per affected source, with three fields, and none for others; then no file holds an id or a value,
+    also after a restart; what others sent stays."""
+    with service(new_hookline, receiver) as hookline:
+        tell_story(hookline, receiver)
+        assert left_in(hookline), "the search finds what is there"
+        replayed = {"destination": "to_site", "userId": USER, "dryRun": False}
+        assert hookline.api("POST", "replays", replayed).status == 201
+        id = ask(hookline)
+        wait_done(hookline, id)
+        evidence = hookline.api("GET", f"deletion-requests/{id}/evidence")
+        (person,) = evidence.json["people"]
+        assert (evidence.json["complete"], person["identities"], person["events"]) == (True, 2, 4)
+        assert {each["source"]: each["events"] for each in person["sources"]} == {"site": 3, "app": 1}
+        for source in person["sources"]:
+            (acknowledged,) = source["destinations"]
+            assert (acknowledged["destination"], acknowledged["fate"]) == (f"to_{source['source']}", "delivered")
+        assert evidence.json["erased"]["events"] == 5
+        assert not any(text in evidence.body.decode() for text in PERSONAL)
+        (site,), (app,) = deletes(receiver, "/site"), deletes(receiver, "/app")
+        assert deletes(receiver, "/blog") == []
+        assert [list(body) for body in (site, app)] == [["type", "userId", "timestamp"]] * 2
+        assert site["userId"] == app["userId"] == USER
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+        hookline.restart()
+        assert left_in(hookline) == {}
+        events = hookline.api("GET", "events?limit=200").json["items"]
+        assert "somebody-else" in json.dumps(events)
+        assert {"erased"} <= {event["fate"] for event in events}
+
+
+def test_what_a_dead_receiver_left_behind_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Dead letters and retries with answers that name the person, and events still queued, are erased and never sent;
+    only the delete message waits, and is delivered when the receiver is back."""
+    receiver.respond = lambda request: Reply(400 if b"Refused" in request.body else 503, body=request.body)
+    hookline = new_hookline(webhook("crm", receiver.url()), sources=[SITE])
+    with hookline:
+        refused = hookline.track("Refused", userId=USER, properties={"note": SECRET})
+        hookline.wait_fate(refused, "crm", "failed")
+        waiting = [hookline.track(userId=USER, properties={"note": SECRET}) for _ in range(30)]
+        hookline.wait_fate(waiting[0], "crm", "retrying")
+        id = ask(hookline)
+        wait_until(lambda: state(hookline, id) == "waiting", what="only the message is open")
+        assert all(texts == [USER] for texts in left_in(hookline).values()), left_in(hookline)
+        seen = len(receiver.requests)
+        receiver.respond = lambda request: Reply()
+        wait_done(hookline, id)
+        after = [request.json for request in receiver.requests[seen:] if request.json["type"] != "delete"]
+        assert all(body.get("properties") != {"note": SECRET} for body in after[1:]), "at most what was on the wire"
+        assert len(deletes(receiver, "/hook")) >= 1
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+        assert hookline.api("GET", "dead-letters").json["items"] == []
+
+
+def test_both_also_stores_nothing_more(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """After a request for both, neither id is stored again, and the delete message is not suppressed itself."""
+    with service(new_hookline, receiver) as hookline:
+        tell_story(hookline, receiver)
+        wait_done(hookline, ask(hookline, "both"))
+        assert len(deletes(receiver, "/site")) == 1
+        for ids in ({"userId": USER}, {"userId": None, "anonymousId": ANONYMOUS}):
+            assert hookline.fate(hookline.track(**ids, properties={"note": SECRET})) is None
+        wait_until(lambda: not left_in(hookline), what="nothing left")
+
+
+def test_somebody_unknown_is_done_and_nobody_is_told(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Without an affected source there is nothing to tell."""
+    with service(new_hookline, receiver) as hookline:
+        tell_story(hookline, receiver)
+        wait_done(hookline, ask(hookline, user="nobody"))
+        assert not any(request.json["type"] == "delete" for request in receiver.requests)
+        assert left_in(hookline), "the others' data is still there"
+
+
+POINTS = [
+    "privacy.looked_up",
+    "privacy.told",
+    "journal.erase_intent_written",
+    "journal.erase_half_written",
+    "journal.erase_before_intent_removed",
+    "privacy.journal_erased",
+    "deliver.before_checkpoint:3",
+    "deliver.erased_before_answer",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_changes_nothing(new_hookline: Callable[..., Hookline], receiver: Receiver, point: str) -> None:
+    """Whatever dies in the middle: the request is done, each source is told (a repeat has the same messageId), and
+    nothing of the person is left."""
+    with service(new_hookline, receiver) as hookline:
+        tell_story(hookline, receiver)
+    hookline.environment["HOOKLINE_CRASH_POINT"] = point
+    with hookline:
+        id = ask(hookline)
+        wait_until(lambda: "starting it again" in hookline.log, what=f"a role died at {point}")
+        hookline.wait_ready()
+        wait_done(hookline, id)
+        for path in ("/site", "/app"):
+            assert len(ids_of(receiver, path)) == 1
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
+def ids_of(receiver: Receiver, path: str) -> set[str]:
+    """The messageIds of the delete messages at a path."""
+    wanted: list[Request] = [r for r in receiver.requests if r.path == path and r.json["type"] == "delete"]
+    return {request.message_id for request in wanted}
+
+
+def test_kill_9_of_everything_in_the_middle(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """All processes at once, right after the request was taken."""
+    with service(new_hookline, receiver) as hookline:
+        tell_story(hookline, receiver)
+        id = ask(hookline, "both")
+        hookline.kill9()
+        hookline.start()
+        wait_done(hookline, id)
+        assert len(ids_of(receiver, "/site")) == len(ids_of(receiver, "/app")) == 1
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
+def test_a_refused_delete_message_is_sent_again_and_the_operator_told(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """The request stays open with the data erased, a second try is planned, and a notice names the destination."""
+    receiver.respond = lambda request: Reply(400 if b'"delete"' in request.body else 200)
+    with new_hookline(webhook("crm", receiver.url()), sources=[SITE]) as hookline:
+        receiver.wait_for(hookline.track(userId=USER, properties={"note": SECRET}))
+        id = ask(hookline)
+        wait_until(lambda: tries(hookline, id) == 2, what="a second try")
+        evidence = hookline.api("GET", f"deletion-requests/{id}/evidence").json
+        assert (evidence["complete"], evidence["state"]) == (False, "waiting")
+        assert evidence["people"][0]["sources"][0]["destinations"][0]["fate"] == "open"
+        assert not any(SECRET in texts for texts in left_in(hookline).values())
+        query = "notices?state=open&kind=deletion_not_acknowledged"
+        (notice,) = wait_until(lambda: hookline.api("GET", query).json["items"], what="the operator is told")
+        assert notice["subject"] == "crm"
+
+
+def tries(hookline: Hookline, id: str) -> int:
+    """How often the one message of a request was, or is to be, sent."""
+    people = hookline.api("GET", f"deletion-requests/{id}/evidence").json["people"]
+    return sum(source["tries"] for person in people for source in person["sources"])

@@ -1,0 +1,38 @@
+"""The pages of deletion requests: asked for with a confirmation, followed as it goes on, printed as evidence."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.service.harness import Hookline
+from tests.ui.conftest import CONTRAST
+from tests.ui.test_screens import sticks_out
+
+
+def test_a_person_is_deleted_from_the_page(overview: Page, hookline: Hookline) -> None:
+    """The button waits for the word; the request's page says by itself when it is done, without the id; the list has
+    it; printed, it is the report alone."""
+    hookline.track(userId="to-be-forgotten")
+    overview.goto("/deletion-requests")
+    overview.get_by_role("button", name="Delete a person’s data").click()
+    dialog = overview.get_by_role("dialog")
+    dialog.get_by_label("User id").fill("to-be-forgotten")
+    ask = dialog.get_by_role("button", name="Ask for it")
+    expect(ask).to_be_disabled()
+    dialog.get_by_label("Type erase to go on").fill("erase")
+    ask.click()
+    overview.wait_for_url("**/deletion-requests/dr*")
+    main = overview.locator("main")
+    expect(main).to_contain_text("done")
+    expect(main).to_contain_text("acknowledged")
+    expect(main).to_contain_text("overwritten in place")
+    expect(main).not_to_contain_text("to-be-forgotten")
+    assert overview.evaluate(CONTRAST) == []
+    assert not sticks_out(overview)
+    overview.emulate_media(media="print")
+    expect(overview.locator(".rail")).to_be_hidden()
+    expect(main).to_be_visible()
+    overview.emulate_media(media="screen")
+    overview.locator(".crumb").click()
+    row = overview.get_by_role("row").filter(has_text="both").first
+    expect(row).to_contain_text("1 person")

@@ -1,0 +1,86 @@
+"""Suppressed people: answered like everybody, stored like nobody, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.privacy.id_digest import load
+from hookline.privacy.suppressed import Suppressed
+from tests.unit.collect.wire import TRACK, Running
+
+
+@pytest.fixture
+def suppressing(edge: Running, tmp_path: Path) -> Iterator[Running]:
+    """An edge that stores nothing of u9, of the anonymous a9 and of the user 9."""
+    digests = load(tmp_path)
+    edge.edge.counters.suppressed.clear()
+    edge.call(edge.edge.suppress, Suppressed([digests.of(id) for id in ("u9", "a9", "9")], digests))
+    yield edge
+    edge.call(edge.edge.suppress, None)
+
+
+NAMED: list[dict[str, Any]] = [
+    {"userId": "u9"},
+    {"userId": 9},
+    {"userId": "u1", "anonymousId": "a9"},
+    {"userId": None, "anonymousId": "a9"},
+]
+
+
+@pytest.mark.parametrize("ids", NAMED)
+def test_a_call_is_answered_and_not_stored(suppressing: Running, ids: dict[str, Any]) -> None:
+    """By any id that it names: 200 with its messageId, no record, one counted."""
+    answer = suppressing.post("/v1/track", {**TRACK, **ids})
+    assert (answer.status, answer.json) == (200, {"success": True, "messageId": "m1"})
+    assert suppressing.memory.records == []
+    assert dict(suppressing.edge.counters.suppressed) == {"web": 1}
+
+
+def test_an_alias_of_a_suppressed_person_is_not_stored(suppressing: Running) -> None:
+    """Who somebody was before is an id of a person too."""
+    assert suppressing.post("/v1/alias", {"userId": "u1", "previousId": "u9"}).status == 200
+    assert suppressing.memory.records == []
+
+
+def test_a_pixel_of_a_suppressed_person_is_a_picture(suppressing: Running) -> None:
+    """And not stored either."""
+    answer = suppressing.get("/v1/pixel/track?writeKey=wk_web&userId=u9&event=Open")
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/gif")
+    assert suppressing.memory.records == []
+
+
+def test_of_a_batch_the_others_are_stored(suppressing: Running) -> None:
+    """The answer counts all good ones as accepted, in the places they were sent in; an item that breaks a rule is
+    refused as ever, and of a suppressed person not even kept for inspection."""
+    items = [
+        {**TRACK, "type": "track", "messageId": "kept", "timestamp": "2026-01-01T00:00:00Z"},
+        {**TRACK, "type": "track", "messageId": "gone", "userId": "u9", "timestamp": "2026-01-01T00:00:00Z"},
+        {"type": "track", "messageId": "bad", "userId": "u1"},
+        {"type": "track", "messageId": "bad and gone", "userId": "u9"},
+        {"type": {}, "messageId": "unreadable and gone", "userId": "u9"},
+        {**TRACK, "type": "track", "messageId": "gone too", "anonymousId": "a9"},
+    ]
+    answer = suppressing.post("/v1/batch", {"batch": items}).json
+    assert (answer["success"], answer["accepted"]) == (True, 3)
+    assert [item["index"] for item in answer["rejected"]] == [2, 3, 4]
+    assert [record.message_id for record in suppressing.memory.records] == ["kept", "bad"]
+    assert dict(suppressing.edge.counters.suppressed) == {"web": 2}
+
+
+def test_a_batch_of_suppressed_people_alone_is_answered(suppressing: Running) -> None:
+    """With nothing to store there is nothing to wait for."""
+    answer = suppressing.post("/v1/batch", {"batch": [{**TRACK, "type": "track", "userId": "u9"}]})
+    assert answer.json["accepted"] == 1
+    assert suppressing.memory.records == []
+
+
+def test_others_are_stored_as_ever(suppressing: Running) -> None:
+    """Asked twice, because the second time the answer is remembered."""
+    for _ in range(2):
+        assert suppressing.post("/v1/track", TRACK).status == 200
+    assert [record.user_key for record in suppressing.memory.records] == ["u1", "u1"]
+    assert not suppressing.edge.counters.suppressed

@@ -1,0 +1,83 @@
+"""``/api/v1/deletion-requests`` and ``/api/v1/suppressions``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.control.running import Running, record
+
+
+def carry_out(control: Running) -> None:
+    """One look of the watch, which the tests' control does not run by itself."""
+    asyncio.run(control.services.deletion_watch.look())
+
+
+def test_a_request_is_taken_carried_out_and_names_nobody(control: Running) -> None:
+    """201 with its address; done after a look; the further ids of the person are suppressed too."""
+    control.append(record("m1", userId="u1", anonymousId="a1"))
+    made = control.api("POST", "/deletion-requests", {"userId": "u1", "action": "suppress"})
+    assert (made.status, made.headers["location"]) == (201, "/api/v1/deletion-requests/dr1")
+    assert (made.json["state"], made.json["people"], made.json["doneAt"]) == ("looking", 1, None)
+    assert made.json["messages"] == {"total": 0, "open": 0}
+    carry_out(control)
+    done = control.api("GET", "/deletion-requests/dr1").json
+    assert done["state"] == "done"
+    assert done["doneAt"] is not None
+    assert '"u1"' not in json.dumps(done)
+    listed = {item["digest"] for item in control.api("GET", "/suppressions").json["items"]}
+    assert listed == {control.services.digests.of(id).hex() for id in ("u1", "a1")}
+
+
+BAD: list[dict[str, Any]] = [
+    {"action": "suppress"},
+    {"action": "suppress", "userId": "u1", "userIds": ["u2"]},
+    {"action": "suppress", "userIds": []},
+    {"action": "suppress", "userId": ""},
+    {"action": "forget", "userId": "u1"},
+    {"userId": "u1"},
+    {"action": "suppress", "userIds": [f"u{n}" for n in range(1_001)]},
+]
+
+
+@pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
+def test_what_is_no_request_is_refused(asked: Running, body: dict[str, Any]) -> None:
+    """422, and nothing is made."""
+    assert asked.api("POST", "/deletion-requests", body).status == 422
+    assert asked.api("GET", "/deletion-requests").json["items"] == []
+
+
+def test_requests_are_listed_newest_first_in_pages_and_by_user(control: Running) -> None:
+    """A list about a user finds requests by the hash."""
+    for ids in (["u1"], ["u2", "u3"], ["u4"]):
+        control.api("POST", "/deletion-requests", {"userIds": ids, "action": "suppress"})
+    first = control.api("GET", "/deletion-requests?limit=2").json
+    assert [item["id"] for item in first["items"]] == ["dr3", "dr2"]
+    rest = control.api("GET", f"/deletion-requests?limit=2&after={first['after']}").json
+    assert ([item["id"] for item in rest["items"]], rest["after"]) == (["dr1"], None)
+    assert [item["id"] for item in control.api("GET", "/deletion-requests?userId=u3").json["items"]] == ["dr2"]
+    assert control.api("GET", "/deletion-requests/dr9").status == 404
+
+
+def test_suppression_is_lifted_by_id_and_by_hash(control: Running) -> None:
+    """What is not on the list is said so."""
+    control.api("POST", "/deletion-requests", {"userIds": ["u1", "u2", "u3"], "action": "suppress"})
+    assert control.api("POST", "/suppressions/lift", {"userIds": ["u1", "nobody"]}).json == {"lifted": 1}
+    digest = control.services.digests.of("u2").hex()
+    assert control.api("DELETE", f"/suppressions/{digest}").status == 204
+    assert control.api("DELETE", f"/suppressions/{digest}").status == 404
+    assert control.api("DELETE", "/suppressions/none").status == 404
+    (left,) = control.api("GET", "/suppressions?limit=1").json["items"]
+    assert (left["digest"], left["request"]) == (control.services.digests.of("u3").hex(), "dr1")
+
+
+def test_the_audit_log_says_what_was_done_and_not_to_whom(control: Running) -> None:
+    """It outlives the person's data."""
+    control.api("POST", "/deletion-requests", {"userId": "u-secret", "action": "suppress"})
+    control.api("POST", "/suppressions/lift", {"userId": "u-secret"})
+    log = control.api("GET", "/audit-log")
+    assert [entry["target"] for entry in log.json["items"]] == ["suppressions", "deletion-requests/dr1"]
+    assert "u-secret" not in log.text

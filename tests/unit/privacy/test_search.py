@@ -1,0 +1,117 @@
+"""Finding a person's data: every id that leads to another, every place, and nothing of anybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.events.fingerprint import fingerprint
+from hookline.index.duplicates import Duplicates
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.record import FORMAT_VERSION, Record, Rejection
+from hookline.privacy.search import search
+
+
+def event(message_id: str, source: str = "site", type_: str = "track", **fields: Any) -> Record:
+    """A stored event; ``rejected`` makes it an item that was refused without being read."""
+    rejected = fields.pop("rejected", None)
+    body = json.dumps(rejected if rejected is not None else fields).encode()
+    return Record(
+        *(FORMAT_VERSION, False, 1_000, source, type_, message_id, fingerprint(source, message_id)),
+        *("" if rejected is not None else fields.get("userId") or fields["anonymousId"],),
+        *("2026-01-01T00:00:00.000Z", "sdk", body),
+        rejection=None if rejected is None else Rejection("malformed_json", "Not JSON."),
+    )
+
+
+class Journal:
+    """A journal of one partition, and its index where a test wants one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def store(self, *records: Record) -> None:
+        """Append."""
+
+        async def append() -> None:
+            appender = LocalAppender(self.folder / "journal", retention_seconds=86_400, retention_bytes=2**30)
+            await appender.append(records)
+            await appender.close()
+
+        asyncio.run(append())
+
+    def seal(self, run_events: int) -> None:
+        """Index everything in runs of so many events; the rest stays in the journal alone."""
+        reader = LocalReader(self.folder / "journal")
+        index = Duplicates(
+            self.folder / "index" / "0", reader, 0, window_seconds=60, bytes_max=2**30, run_events=run_events
+        )
+        for group in reader.read(0, 0):
+            for at, record in enumerate(group.records, group.first_offset):
+                index.feed([record], at)
+                while index.frozen_ranges:
+                    index.work()
+        index.close()
+        reader.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path)
+
+
+STORY = (
+    event("m0", anonymousId="a1"),
+    event("m1", userId="u2", anonymousId="a2"),
+    event("m2", type_="alias", userId="u1", previousId="a1"),
+    event("m3", "app", userId="u1", anonymousId="a3"),
+    event("m4", "app", anonymousId="a3"),
+    event("m5", rejected={"bytes": 9, "start": '{"userId": "u1", "tra'}),
+    event("m6", rejected={"bytes": 9, "start": '{"userId": "u2", "tra'}),
+    event("m7", userId="u11"),
+)
+"""Two people; what is u1's: 0, 2, 3, 4, 5."""
+
+
+@pytest.mark.parametrize("run_events", [0, 4, 8])
+def test_all_of_one_person_and_nothing_of_another_is_found(journal: Journal, run_events: int) -> None:
+    """From the index, from the journal behind it, and from both; by user, alias, anonymous id and in refused items."""
+    journal.store(*STORY)
+    if run_events:
+        journal.seal(run_events)
+    found = search(journal.folder, ["u1"])
+    assert list(found.places[0]) == [0, 2, 3, 4, 5]
+    assert set(found.ids[0]) == {"u1", "a1", "a3"}
+    assert dict(found.events[0]) == {"site": 2, "app": 2}
+
+
+def test_people_of_one_search_are_told_apart(journal: Journal) -> None:
+    """Each has an own count; somebody nobody knows has none."""
+    journal.store(*STORY)
+    found = search(journal.folder, ["u2", "nobody", "u11"])
+    assert [dict(each) for each in found.events] == [{"site": 1}, {}, {"site": 1}]
+    assert [set(each) for each in found.ids] == [{"u2", "a2"}, {"nobody"}, {"u11"}]
+
+
+def test_what_came_in_later_is_left_alone(journal: Journal) -> None:
+    """Only what lies below the end that was asked about."""
+    journal.store(*STORY)
+    assert list(search(journal.folder, ["u1"], ends={0: 3}).places[0]) == [0, 2]
+
+
+def test_ids_that_somebody_else_knows_of_count(journal: Journal) -> None:
+    """A further id leads to its events as one that an event tells of."""
+    journal.store(*STORY)
+    found = search(journal.folder, ["u2"], known_ids=lambda id: ["u11"] if id == "u2" else [])
+    assert list(found.places[0]) == [1, 6, 7]
+
+
+def test_ids_given_as_numbers_are_the_same_ids(journal: Journal) -> None:
+    """An anonymous id 7 is "7"."""
+    journal.store(event("m0", anonymousId="7"), event("m1", userId="u1", anonymousId=7.0))
+    assert list(search(journal.folder, ["u1"]).places[0]) == [0, 1]

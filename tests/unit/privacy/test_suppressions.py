@@ -1,0 +1,107 @@
+"""The suppression list: written by control, followed by collect, and without an id in any file of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.privacy import id_digest, requests
+from hookline.privacy.requests import Requests, TooManyRequests
+from hookline.privacy.store import PrivacyStore
+from hookline.privacy.suppression_feed import SuppressionFeed
+from hookline.privacy.suppressions import Suppressions
+
+
+class Folder:
+    """The list as control has it, and collect's view of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.digests = id_digest.load(path)
+        self.store = PrivacyStore(path)
+        self.suppressions = Suppressions(self.store, self.digests)
+        self.requests = Requests(self.store, self.digests, self.suppressions)
+        self.feed = SuppressionFeed(path)
+
+    def bytes(self) -> bytes:
+        """Every byte of every file in the folder."""
+        return b"".join(path.read_bytes() for path in sorted(self.path.iterdir()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path)
+    yield made
+    made.feed.close()
+    made.store.close()
+
+
+def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
+    """Nobody, somebody, nobody again; without a change there is nothing to tell."""
+    assert folder.feed.poll()
+    assert folder.feed.current is None
+    assert not folder.feed.poll()
+    folder.requests.create(["u1"], "suppress", "me")
+    assert folder.feed.poll()
+    assert folder.feed.current is not None
+    assert ("u1" in folder.feed.current, "u2" in folder.feed.current) == (True, False)
+    assert folder.suppressions.lift([folder.digests.of("u1")]) == 1
+    assert folder.feed.poll()
+    assert folder.feed.current is None
+
+
+def test_a_reader_may_come_before_the_file(tmp_path: Path) -> None:
+    """Start-up order does not matter."""
+    feed = SuppressionFeed(tmp_path)
+    assert not feed.poll()
+    late = Folder(tmp_path)
+    late.requests.create(["u1"], "suppress", "me")
+    assert feed.poll()
+    assert feed.current is not None
+    assert "u1" in feed.current
+    feed.close()
+    late.store.close()
+
+
+def test_the_ids_of_a_request_that_is_done_are_in_no_file(folder: Folder) -> None:
+    """Not in rows, free pages or the write-ahead log, whatever else is written to the file meanwhile."""
+    made = folder.requests.create(["person-of-the-test"], "suppress", "me")
+    assert b"person-of-the-test" in folder.bytes()
+    folder.requests.create([f"other-{n}" for n in range(500)], "suppress", "me")
+    folder.requests.suppress_found(made.number, "me", [("person-of-the-test", "anonymous-of-the-test")])
+    assert b"-of-the-test" not in folder.bytes()
+    assert folder.feed.poll()
+    assert folder.feed.current is not None
+    assert "anonymous-of-the-test" in folder.feed.current
+
+
+def test_a_request_is_found_by_the_id_it_was_made_for(folder: Folder) -> None:
+    """Also when it is done and the id is no longer kept."""
+    made = folder.requests.create(["u1", "u2"], "suppress", "me")
+    folder.requests.suppress_found(made.number, "me", [("u1",), ("u2",)])
+    assert [each.number for each in folder.requests.newest(5, user_id="u2")] == [made.number]
+    assert folder.requests.newest(5, user_id="u3") == []
+    assert [person.user_id for person in folder.requests.people(made.number)] == [None, None]
+
+
+def test_pages_go_on_where_the_last_one_ended(folder: Folder) -> None:
+    """Every id of the list once, newest first, also where many were added in one moment."""
+    folder.requests.create([f"u{n}" for n in range(7)], "suppress", "me")
+    seen = []
+    page = folder.suppressions.page(3)
+    while page:
+        seen += [each.digest for each in page]
+        page = folder.suppressions.page(3, (page[-1].at_ms, page[-1].digest))
+    assert sorted(seen) == sorted(folder.digests.of(f"u{n}") for n in range(7))
+
+
+def test_requests_under_way_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more than the bound is refused, and suppresses nobody."""
+    monkeypatch.setattr(requests, "OPEN_MAX", 2)
+    for id in ("u1", "u2"):
+        folder.requests.create([id], "suppress", "me")
+    with pytest.raises(TooManyRequests):
+        folder.requests.create(["u3"], "suppress", "me")
+    assert folder.suppressions.get(folder.digests.of("u3")) is None

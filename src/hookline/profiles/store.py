@@ -39,7 +39,8 @@ class ProfileStore:
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.chunks = Chunks(self)
         query = (
-            "SELECT max(coalesce((SELECT max(batch) FROM touched), 0), coalesce(max(evaluated), 0)) FROM definitions"
+            "SELECT max(coalesce(max(evaluated), 0), coalesce(max(sending_batch), 0),"
+            " coalesce((SELECT max(batch) FROM touched), 0)) FROM definitions"
         )
         ((self.batch,),) = self.connection.execute(query).fetchall()
         """The number of the last batch that noted whom it touched."""

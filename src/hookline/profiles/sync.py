@@ -62,16 +62,19 @@ class Sync:
         self._running = None
         with self._store.transaction() as execute:
             known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
-            for key in known.keys() - set(all_keys):
+            kept = set(all_keys)
+            for key in known.keys() - kept:
                 for table, column in (("definitions", "id"), ("members", "definition"), ("syncs", "definition")):
                     execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
-            for ready in definitions:
-                if ready.key not in known:
+            judged = {ready.key: ready.judged for ready in definitions}
+            for key, text in judged.items():
+                if key not in known:
                     query = "INSERT INTO definitions (kind, name, judged, number, next_at) VALUES (?, ?, ?, 0, 0)"
-                    execute(query, (*ready.key, ready.judged))
-                elif known[ready.key][1] != ready.judged:
-                    query = "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0 WHERE id = ?"
-                    execute(query, (ready.judged, known[ready.key][0]))
+                    execute(query, (*key, text))
+            for key, (id, before) in known.items():
+                # Changed, or disabled: everybody is looked at anew, in a sync of another number.
+                if key in kept and judged.get(key) != before:
+                    execute(_BEGIN_ANEW, (judged.get(key, ""), id))
             self._numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
         self._ready = {ready.key: ready for ready in definitions}
         self._store.tracks = bool(self._numbers)
@@ -218,7 +221,12 @@ class Sync:
             " sending_batch = NULL WHERE id = ?",
             (sending.number, sending.at_ms + sending.ready.sync_ms, definition),
         )
-        execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, 0)) FROM definitions)")
+        # What has not been looked at yet, or is, looks at everybody.
+        execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
 
 
+_BEGIN_ANEW = (
+    "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
+    " sending_batch = NULL WHERE id = ?"
+)
 _ALL = "SELECT id, kind, name, judged FROM definitions"

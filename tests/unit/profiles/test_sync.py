@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hookline.profiles.definition import in_order
 from tests.unit.profiles.memory_journal import NOW_MS, record
-from tests.unit.profiles.test_sync_model import Profiles
+from tests.unit.profiles.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
 
 
 @pytest.fixture
@@ -56,3 +58,35 @@ def test_entries_leave_with_their_window(profiles: Profiles) -> None:
     profiles.now_ms += 3_000
     profiles.sync_all()
     assert profiles.told["buyers", "u"] == "false"
+
+
+def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:
+    """Who was told already that they are in is told that they are out: another sync, another messageId."""
+    people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
+    profiles.journal.append(*people)
+    profiles.ingest.step()
+    while not any(trait == "pros" for trait, _ in profiles.told):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.tell()
+    others = [each for each in AUDIENCES if each.id != "pros"]
+    (pros,) = (each for each in AUDIENCES if each.id == "pros")
+    condition = msgspec.structs.replace(pros.condition, if_='traits.plan = "y"')
+    changed = in_order([*others, msgspec.structs.replace(pros, condition=condition)], TRAITS)
+    profiles.sync.follow(changed, [ready.key for ready in changed])
+    profiles.sync_all()
+    assert {value for (trait, _), value in profiles.told.items() if trait == "pros"} == {"false"}
+
+
+def test_an_audience_that_was_disabled_misses_nothing(profiles: Profiles) -> None:
+    """What happened meanwhile is told once it is enabled again, and nothing waits for it in between."""
+    profiles.sync_all()
+    without = [ready for ready in READY if ready.trait != "pros"]
+    keys = [ready.key for ready in READY]
+    profiles.sync.follow(without, keys)
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    profiles.sync_all()
+    assert profiles.store.connection.execute("SELECT count(*) FROM touched").fetchone() == (0,)
+    assert ("pros", "u") not in profiles.told
+    profiles.sync.follow(READY, keys)
+    profiles.sync_all()
+    assert profiles.told["pros", "u"] == "true"

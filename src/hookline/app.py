@@ -46,6 +46,18 @@ def run_deliver(settings: Settings) -> int:
     return _run("deliver", settings, main)
 
 
+def run_profiles(settings: Settings) -> int:
+    """People: their traits, identities and history; return the exit code."""
+
+    async def main(stop: asyncio.Event) -> int:
+        from hookline.profiles.role import ProfilesRole
+
+        await ProfilesRole(settings).run(stop)
+        return 0
+
+    return _run("profiles", settings, main)
+
+
 def run_control(
     settings: Settings,
     connections_file: Path | None,

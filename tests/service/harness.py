@@ -73,6 +73,7 @@ class Hookline:
         destinations: Sequence[Mapping[str, Any]] = (),
         *,
         sources: Sequence[Mapping[str, Any]] = (SOURCE,),
+        definitions: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         command: Sequence[str] = COMMAND,
@@ -92,6 +93,7 @@ class Hookline:
         }
         self.sources = list(sources)
         self.destinations = list(destinations)
+        self.definitions = dict(definitions or {})
         self.process: subprocess.Popen[bytes] | None = None
         self._command = tuple(command)
 
@@ -109,7 +111,9 @@ class Hookline:
         self.folder.mkdir(parents=True, exist_ok=True)
         config, connections = self.folder / "hookline.yaml", self.folder / "connections.yaml"
         config.write_text(json.dumps(_nested(self.settings)))  # JSON is YAML
-        connections.write_text(json.dumps({"sources": self.sources, "destinations": self.destinations}))
+        connections.write_text(
+            json.dumps({"sources": self.sources, "destinations": self.destinations, **self.definitions})
+        )
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKLINE_")}
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookline.bench import machine, pages, scenarios
+from hookline.bench import machine, pages, people, scenarios
 from hookline.bench.peers import Missing
 from hookline.bench.rig import Figures
 
@@ -20,8 +20,12 @@ SCENARIOS: dict[str, Callable[[float], Figures]] = {
     "e2e": scenarios.e2e,
     "backlog": scenarios.backlog,
 }
-EXTRAS: dict[str, Callable[[float], Figures]] = {"compare": scenarios.compare, "pages": pages.pages}
-"""Not part of ``all``: one installs other programs, one takes long to fill the folder."""
+EXTRAS: dict[str, Callable[[float], Figures]] = {
+    "compare": scenarios.compare,
+    "pages": pages.pages,
+    "profiles": people.people,
+}
+"""Not part of ``all``: one installs other programs, the others take long to fill the folder."""
 
 SECONDS = 5.0
 """Length of a measurement when nobody says otherwise."""
@@ -36,6 +40,7 @@ def run_bench(scenario: str, *, seconds: float, repeat: int, events: int | None 
     if events is not None:
         measures["backlog"] = partial(scenarios.backlog, events=events)
         measures["pages"] = partial(pages.pages, events=events)
+        measures["profiles"] = partial(people.people, events=events)
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(max(1, repeat)):

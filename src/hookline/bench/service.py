@@ -22,7 +22,7 @@ from hookline.bench.waiting import wait_until
 
 START_WAIT_SECONDS = 30.0
 STOP_WAIT_SECONDS = 15.0
-ROLES = ("collect", "deliver", "control")
+ROLES = ("collect", "deliver", "profiles", "control")
 PORTS = range(20_000, 32_000)
 HELD_MAX = 200
 _held: deque[socket.socket] = deque()

@@ -23,7 +23,13 @@ from hookline.cli import (
 from hookline.cli.app import SERVICE, USAGE, app
 from hookline.cli.failure import CommandFailed
 from hookline.cli.letter_commands import letters_app
-from hookline.cli.object_commands import destinations_app, notices_app, sources_app
+from hookline.cli.object_commands import (
+    audiences_app,
+    computed_traits_app,
+    destinations_app,
+    notices_app,
+    sources_app,
+)
 from hookline.cli.options import SUMMARIES
 from hookline.cli.people_commands import tokens_app, users_app
 from hookline.cli.privacy_commands import deletions_app, suppressions_app
@@ -68,6 +74,8 @@ app.command(replay_app)
 app.command(letters_app)
 app.command(sources_app)
 app.command(destinations_app)
+app.command(audiences_app)
+app.command(computed_traits_app)
 app.command(notices_app)
 app.command(deletions_app)
 app.command(suppressions_app)

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.change_lines import print_changes
+from hookline.cli.definitions import doubtful_definitions
 from hookline.cli.failure import CommandFailed
 from hookline.cli.filters import tried_filters
 from hookline.settings import Settings
@@ -26,7 +27,10 @@ def check_file(file: Path, settings: Settings, as_json: bool) -> int:
         print(_sentence(file, msgspec.to_builtins(problem)))
     if not problems and not as_json:
         print(f"{file}: fine")
-        for line in tried_filters(file, settings.data_path):
+        for line in (
+            *doubtful_definitions(file, settings.retention.events),
+            *tried_filters(file, settings.data_path),
+        ):
             print(line)
     return 1 if problems else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-SERVICE_COMMANDS = ("up", "collect", "deliver", "control")
+SERVICE_COMMANDS = ("up", "collect", "deliver", "profiles", "control")
 
 INTERRUPTED = 130
 """The shells' exit code for a command ended with Ctrl-C."""

@@ -1,5 +1,5 @@
-"""``hookline sources``, ``destinations``, ``notices``, ``events``, ``catalog``, ``settings`` and ``api``: what the
-admin API has beside connections as a file, from the command line."""
+"""``hookline sources``, ``destinations``, ``audiences``, ``computed-traits``, ``notices``, ``events``, ``catalog``,
+``settings`` and ``api``: what the admin API has beside connections as a file, from the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 sources_app = App(name="sources", group=OBJECTS, help="Sources one by one: list, show, put, change, delete.")
 destinations_app = App(name="destinations", group=OBJECTS, help="Destinations one by one, as sources.")
+audiences_app = App(name="audiences", group=OBJECTS, help="Audiences one by one, as sources.")
+computed_traits_app = App(name="computed-traits", group=OBJECTS, help="Computed traits one by one, as sources.")
 notices_app = App(name="notices", group=OBJECTS, help="What Hookline says about itself: list, acknowledge.")
 
 
-def _verbs(of: App, noun: str) -> None:
-    """The five verbs of one kind of object."""
-    collection = f"{noun}s"
+def _verbs(of: App, noun: str, example: str) -> None:
+    """The five verbs of one kind of object; ``example`` is a change of one."""
+    (collection,) = of.name
 
     def list_them(*, as_json: Json = False, server: Target = HERE) -> int:
         from hookline.cli.objects import print_objects
@@ -47,15 +49,17 @@ def _verbs(of: App, noun: str) -> None:
 
         return delete_object(server.admin(), collection, id, as_json)
 
-    of.command(list_them, name="list", help=f"List the {collection}, a line each.")
+    of.command(list_them, name="list", help=f"List the {noun}s, a line each.")
     of.command(show, help=f"Show one {noun} as JSON; secrets masked.")
     of.command(put, help=f"Create or replace a {noun} from a file of JSON or YAML; - reads standard input.")
-    of.command(change, help=f"Change fields of a {noun}: name=New, settings.webhooks='[…]', or a JSON object.")
+    of.command(change, help=f"Change fields of a {noun}, such as name=New or {example}.")
     of.command(delete, help=f"Delete a {noun}.")
 
 
-_verbs(sources_app, "source")
-_verbs(destinations_app, "destination")
+_verbs(sources_app, "source", "enabled=false")
+_verbs(destinations_app, "destination", "settings.webhooks='[…]'")
+_verbs(audiences_app, "audience", "syncEvery=30m")
+_verbs(computed_traits_app, "computed trait", "within=90d")
 
 
 @notices_app.command(name="list")

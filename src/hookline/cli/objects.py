@@ -26,7 +26,7 @@ def print_objects(admin: AdminApi, collection: str, as_json: bool) -> int:
         return 0
     for each in objects:
         words = [each.get("id") or each.get("kind"), each.get("name"), each.get("type") or each.get("summary")]
-        words += [", ".join(each["sources"])] if each.get("sources") else []
+        words += [", ".join(each[key]) for key in ("sources", "destinations") if each.get(key)]
         words += ["disabled"] if each.get("enabled") is False else []
         print(printable("  ".join(str(word) for word in words if word)))
     if not objects:

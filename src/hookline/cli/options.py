@@ -12,19 +12,21 @@ from pathlib import Path
 
 import msgspec
 
+from hookline.cli.supervisor import ROLES, ROLES_WITH_A_FILE
 from hookline.settings import Settings, SettingsError, keys, load
 
 LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 
+__all__ = ["ROLES", "ROLES_WITH_A_FILE", "SUMMARIES", "USAGE", "Launch", "parse", "parser"]
+
 USAGE = 2
 """Exit code for wrong usage, an unusable setting or connections file: starting again cannot help."""
-
-ROLES = ("collect", "deliver", "control")
 
 SUMMARIES = {
     "up": "Start the whole service on this machine and keep it running.",
     "collect": "Start only the collection API; other roles run beside it on the same data folder.",
     "deliver": "Start only the sender.",
+    "profiles": "Start only what keeps people: identities, traits and history.",
     "control": "Start only the admin API and the pages.",
 }
 

@@ -1,4 +1,4 @@
-"""``hookline collect``, ``deliver`` and ``control``: one role of the service in this process.
+"""``hookline collect``, ``deliver``, ``profiles`` and ``control``: one role of the service in this process.
 
 Under a supervisor the settings come from ``run/launch.json`` of the data folder; alone, from flags, environment and
 file, and the role takes its place in the data folder itself. What a role consists of is ``hookline.app``.
@@ -42,5 +42,7 @@ def role(name: str, arguments: Sequence[str]) -> int:
         return app.run_collect(launch.settings)
     if name == "deliver":
         return app.run_deliver(launch.settings)
+    if name == "profiles":
+        return app.run_profiles(launch.settings)
     connections = Path(launch.connections) if launch.connections else None
     return app.run_control(launch.settings, connections, launch.one_time_link, launch.origins)

@@ -91,7 +91,7 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
 @app.command(group=SERVICE)
 def bench(
     scenario: Literal[
-        "collect", "deliver", "e2e", "idle", "backlog", "compare", "pages", "all", "isolation", "crash"
+        "collect", "deliver", "e2e", "idle", "backlog", "compare", "pages", "profiles", "all", "isolation", "crash"
     ] = "all",
     /,
     *,

@@ -15,6 +15,11 @@ import sys
 import time
 
 ROLES = ("collect", "deliver", "control")
+ROLES_WITH_A_FILE = {"profiles": "profiles.db"}
+"""Roles that are started once this file is in the data folder: who does not use them does not pay for them."""
+
+LOOK_SECONDS = 1.0
+"""From one look for such a file to the next."""
 
 RESTART_FIRST_SECONDS = 0.1
 RESTART_MAX_SECONDS = 5.0
@@ -47,6 +52,7 @@ class Supervisor:
     def __init__(self, folder: str, welcome: bool) -> None:
         self.folder = folder
         self.roles = [Role(name) for name in ROLES]
+        self.awaited = dict(ROLES_WITH_A_FILE)
         self.welcome = welcome
         self.welcome_pid = 0
         self.code: int | None = None
@@ -57,6 +63,7 @@ class Supervisor:
     def run(self) -> int:
         """Supervise until a signal asks to end, or a role says it can never start; return the exit code."""
         wake = self._listen_to_signals()
+        self._look_for_files()
         for role in self.roles:
             self._start(role)
         if self.welcome:
@@ -64,9 +71,10 @@ class Supervisor:
         # Armed crash points fire once: a restarted role must be able to come back.
         self.environment.pop("HOOKLINE_CRASH_POINT", None)
         while self.code is None:
-            select.select([wake], [], [], self._next_start_seconds())
+            select.select([wake], [], [], self._next_look_seconds())
             _drain(wake)
             self._reap()
+            self._look_for_files()
             now = time.monotonic()
             for role in self.roles:
                 if self.code is None and role.pid == 0 and now >= role.due:
@@ -87,9 +95,17 @@ class Supervisor:
     def _end(self, *_: object) -> None:
         self.code = 0
 
-    def _next_start_seconds(self) -> float | None:
+    def _next_look_seconds(self) -> float | None:
         waiting = [role.due for role in self.roles if role.pid == 0]
+        if self.awaited:
+            waiting.append(time.monotonic() + LOOK_SECONDS)
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+
+    def _look_for_files(self) -> None:
+        for name, file in list(self.awaited.items()):
+            if os.path.exists(os.path.join(self.folder, file)):
+                del self.awaited[name]
+                self.roles.append(Role(name))
 
     def _start(self, role: Role) -> None:
         role.started = time.monotonic()

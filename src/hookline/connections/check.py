@@ -6,20 +6,39 @@ judged by their own modules; what a change may do to stored objects is the store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from hookline.connections.catalog.kind_check import kind_problems
+from hookline.connections.definitions.check import definition_problems
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.definitions.together import (
+    Surroundings,
+    kind_of,
+    name_problems,
+    problems_together,
+    trait_names,
+)
 from hookline.connections.filter_check import PLAN_LEVEL, filter_problems
 from hookline.connections.headers import STANDARD_WEBHOOKS, check_static_headers
+from hookline.connections.history import WORDS, Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.secrets import check_secret, check_standard_secret, is_reference
 
 SOURCES_MAX = 10_000
 DESTINATIONS_MAX = 20_000
+AUDIENCES_MAX = 1_000
+COMPUTED_TRAITS_MAX = 1_000
+
+COUNTS_MAX: dict[Kind, int] = {
+    "source": SOURCES_MAX,
+    "destination": DESTINATIONS_MAX,
+    "audience": AUDIENCES_MAX,
+    "computedTrait": COMPUTED_TRAITS_MAX,
+}
 
 ProblemCode = Literal[
     "file_unreadable",
@@ -27,7 +46,6 @@ ProblemCode = Literal[
     "extra_document",
     "duplicate_key",
     "unknown_key",
-    "not_supported",
     "invalid_value",
     "duplicate_id",
     "duplicate_write_key",
@@ -38,6 +56,13 @@ ProblemCode = Literal[
     "invalid_headers",
     "invalid_secret",
     "invalid_filter",
+    "invalid_definition",
+    "duplicate_trait",
+    "unknown_destination",
+    "unknown_definition",
+    "audience_cycle",
+    "destination_in_use",
+    "definition_in_use",
     "plan_level",
     "nothing_to_keep",
     "rotated_out",
@@ -66,7 +91,11 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check_all(
-    sources: Iterable[tuple[str, Source]], destinations: Iterable[tuple[str, Destination]], plan_level: str = PLAN_LEVEL
+    sources: Iterable[tuple[str, Source]],
+    destinations: Iterable[tuple[str, Destination]],
+    plan_level: str = PLAN_LEVEL,
+    audiences: Sequence[tuple[str, Audience]] = (),
+    computed_traits: Sequence[tuple[str, ComputedTrait]] = (),
 ) -> list[Problem]:
     """The problems of a whole configuration; each object comes with its path."""
     problems: list[Problem] = []
@@ -86,7 +115,37 @@ def check_all(
         problems += check_destination(path, destination)
         problems += check_plan(path, destination, plan_level)
         problems += check_sources(path, destination, known)
-    return problems + check_counts(len(known), len(seen))
+    named: set[tuple[str, str]] = set()
+    placed: list[tuple[str, Definition]] = [*audiences, *computed_traits]
+    for path, definition in placed:
+        kind = kind_of(definition)
+        if (kind, definition.id) in named:
+            problems.append(_duplicate_id(path, definition.id, WORDS[kind]))
+        named.add((kind, definition.id))
+    among = Surroundings({each.id: each for _, each in audiences}, {each.id: each for _, each in computed_traits}, seen)
+    problems += check_definitions(placed, among)
+    counts: dict[Kind, int] = {"source": len(known), "destination": len(seen)}
+    return problems + check_counts(counts | {"audience": len(among.audiences), "computedTrait": len(among.traits)})
+
+
+def check_definitions(placed: Sequence[tuple[str, Definition]], among: Surroundings) -> list[Problem]:
+    """The problems of audiences and computed traits, each with its path, ``among`` all there are with them.
+
+    What lies between them is looked at once each is right by itself.
+    """
+    problems = [
+        Problem(code, join(path, place), text)
+        for path, definition in placed
+        for code, place, text in definition_problems(definition)
+    ]
+    if problems or not placed:
+        return problems
+    owners = trait_names([*among.traits.values(), *among.audiences.values()])
+    return [
+        Problem(code, join(path, place), text)
+        for path, definition in placed
+        for code, place, text in (*problems_together(definition, among), *name_problems(definition, owners))
+    ]
 
 
 def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> list[Problem]:
@@ -153,13 +212,13 @@ def check_sources(path: str, destination: Destination, known: Mapping[str, objec
     return problems
 
 
-def check_counts(sources: int, destinations: int) -> list[Problem]:
-    """One installation holds so many objects."""
-    problems: list[Problem] = []
-    for name, count, most in (("sources", sources, SOURCES_MAX), ("destinations", destinations, DESTINATIONS_MAX)):
-        if count > most:
-            problems.append(Problem("too_many", name, f"there are {count} {name}, at most {most} are allowed"))
-    return problems
+def check_counts(counts: Mapping[Kind, int]) -> list[Problem]:
+    """One installation holds so many objects of each kind."""
+    return [
+        Problem("too_many", f"{kind}s", f"there are {count} {WORDS[kind]}s, at most {COUNTS_MAX[kind]} are allowed")
+        for kind, count in counts.items()
+        if count > COUNTS_MAX[kind]
+    ]
 
 
 def join(path: str, inner: str) -> str:

@@ -10,18 +10,21 @@ import msgspec
 from hookline.connections.check import (
     Problem,
     check_counts,
+    check_definitions,
     check_destination,
     check_plan,
     check_sources,
     check_write_keys,
     join,
 )
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.definitions.together import Surroundings, references_of
 from hookline.connections.filter_check import PLAN_LEVEL
-from hookline.connections.history import Kind
+from hookline.connections.history import KINDS, WORDS, Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, rotated_out
-from hookline.connections.state import Object, State
+from hookline.connections.state import Object, State, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Put:
     @property
     def kind(self) -> Kind:
         """The kind of the object."""
-        return "source" if isinstance(self.object, Source) else "destination"
+        return kind_of(self.object)
 
     @property
     def id(self) -> str:
@@ -86,10 +89,9 @@ def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVE
     """The problems that the objects would have after the edits, each at the edit that brings it."""
     gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
     put = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Put)}
-    sources = (set(state.sources) | _ids(put, "source")) - _ids(gone, "source")
-    destinations = (set(state.destinations) | _ids(put, "destination")) - _ids(gone, "destination")
+    ids = {kind: (set(state.of_kind(kind)) | _ids(put, kind)) - _ids(gone, kind) for kind in KINDS}
     problems = [*_check_ids(state, edits), *_check_write_keys(state, edits)]
-    known = dict.fromkeys(sources)
+    known = dict.fromkeys(ids["source"])
     for edit in edits:
         if isinstance(edit, Delete):
             problems += _check_unused(state, edit, gone | put)
@@ -102,7 +104,8 @@ def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVE
             stored = state.destinations.get(edit.id)
             if stored is None or stored.object.filters != edit.object.filters:
                 problems += check_plan(edit.path, edit.object, plan_level)
-    return problems + check_counts(len(sources), len(destinations))
+    problems += _check_definitions(state, edits, ids["destination"])
+    return problems + check_counts({kind: len(found) for kind, found in ids.items()})
 
 
 def _check_rotated_out(path: str, wanted: Destination, stored: Destination | None) -> Iterator[Problem]:
@@ -120,14 +123,14 @@ def _check_ids(state: State, edits: Sequence[Edit]) -> Iterator[Problem]:
     for edit in edits:
         place = join(edit.path, "id")
         if (edit.kind, edit.id) in seen:
-            yield Problem("duplicate_id", place, f"another {edit.kind} has the id {edit.id!r}; ids are unique")
+            yield Problem("duplicate_id", place, f"another {WORDS[edit.kind]} has the id {edit.id!r}; ids are unique")
         seen.add((edit.kind, edit.id))
-        stored = state.sources if edit.kind == "source" else state.destinations
-        found = stored.get(edit.id)
+        found = state.of_kind(edit.kind).get(edit.id)
         if isinstance(edit, Delete) and found is None:
-            yield Problem("not_found", place, f"there is no {edit.kind} {edit.id!r}; it may be deleted already")
+            message = f"there is no {WORDS[edit.kind]} {edit.id!r}; it may be deleted already"
+            yield Problem("not_found", place, message)
         elif edit.since is not None and (found is None or found.since != edit.since):
-            message = f"{edit.kind} {edit.id!r} was changed meanwhile; read it again and repeat the change"
+            message = f"{WORDS[edit.kind]} {edit.id!r} was changed meanwhile; read it again and repeat the change"
             yield Problem("changed_meanwhile", edit.path, message)
 
 
@@ -154,9 +157,28 @@ def _check_drain(state: State, destination: Destination, path: str) -> list[Prob
     return [Problem("draining", join(path, "enabled"), message)]
 
 
+def _check_definitions(state: State, edits: Sequence[Edit], destinations: set[str]) -> list[Problem]:
+    gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
+    placed: list[tuple[str, Definition]] = [
+        (edit.path, edit.object)
+        for edit in edits
+        if isinstance(edit, Put) and isinstance(edit.object, Audience | ComputedTrait)
+    ]
+    if not placed:
+        return []
+    audiences = {id: stored.object for id, stored in state.audiences.items() if ("audience", id) not in gone}
+    traits = {id: stored.object for id, stored in state.computed_traits.items() if ("computedTrait", id) not in gone}
+    for _, definition in placed:
+        if isinstance(definition, Audience):
+            audiences[definition.id] = definition
+        else:
+            traits[definition.id] = definition
+    return check_definitions(placed, Surroundings(audiences, traits, destinations))
+
+
 def _check_unused(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> list[Problem]:
     if edit.kind != "source":
-        return []
+        return _check_unnamed(state, edit, edited)
     users = [
         id
         for id, stored in state.destinations.items()
@@ -167,6 +189,22 @@ def _check_unused(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> 
     message = f"source {edit.id!r} still feeds destination {users[0]!r}"
     message += f" and {len(users) - 1} more" if len(users) > 1 else ""
     return [Problem("source_in_use", edit.path, f"{message}; take it out of there first")]
+
+
+def _check_unnamed(state: State, edit: Delete, edited: set[tuple[Kind, str]]) -> list[Problem]:
+    """Audiences and computed traits that would be left with a name of what is gone."""
+    for kind in ("audience", "computedTrait"):
+        for id, stored in state.of_kind(kind).items():
+            definition: Definition = stored.object
+            if (kind, id) in edited:
+                continue
+            if edit.kind == "destination" and edit.id in definition.destinations:
+                message = f"destination {edit.id!r} is told of {WORDS[kind]} {id!r}; take it out of there first"
+                return [Problem("destination_in_use", edit.path, message)]
+            if (edit.kind, edit.id) in {each[:2] for each in references_of(definition)}:
+                message = f"audience {id!r} asks for {WORDS[edit.kind]} {edit.id!r}; take it out of there first"
+                return [Problem("definition_in_use", edit.path, message)]
+    return []
 
 
 def _check_shape(edit: Put) -> list[Problem]:

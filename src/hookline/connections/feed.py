@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hookline.connections.history import KINDS, Kind
+from hookline.connections.history import ROUTED_KINDS, Kind
 from hookline.connections.model import Snapshot
 from hookline.connections.state import State
 from hookline.database.open import is_current
@@ -17,9 +17,9 @@ from hookline.database.sqlite import Connection, OperationalError, connect
 
 
 class Feed:
-    """A view of the configured objects; for one thread. ``kinds`` leaves out what a role has no use for."""
+    """A view of the configured objects; for one thread. ``kinds`` are those that the role has a use for."""
 
-    def __init__(self, path: Path, kinds: Sequence[Kind] = KINDS) -> None:
+    def __init__(self, path: Path, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
         self._path = path
         self._kinds = tuple(kinds)
         self._connection: Connection | None = None

@@ -18,14 +18,17 @@ from hookline.connections.check import Problem, check_all
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
 from hookline.connections.filter_check import PLAN_LEVEL
+from hookline.connections.history import KINDS, WORDS
 from hookline.connections.model import DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
 from hookline.connections.redaction import NothingToKeep, redact, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
-from hookline.connections.state import Object, Stored
+from hookline.connections.state import Object, Stored, kind_of
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.connections.yaml_tree import YamlTree
 
 OWNER = "file"
+ALWAYS_WRITTEN = ("sources", "destinations")
+"""The sections that an exported file has even when they are empty."""
 FILE_BYTES_MAX = 16 * 1024 * 1024
 _APPLY_TRIES = 3
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -72,7 +75,14 @@ def check_text(text: str, plan_level: str = PLAN_LEVEL) -> list[Problem]:
     """As ``check``, for text that is already at hand."""
     configuration, problems = read(text)
     if not problems:
-        problems = configuration.placed(check_all(configuration.sources, configuration.destinations, plan_level))
+        found = check_all(
+            configuration.sources,
+            configuration.destinations,
+            plan_level,
+            configuration.audiences,
+            configuration.computed_traits,
+        )
+        problems = configuration.placed(found)
     return problems
 
 
@@ -113,7 +123,10 @@ def export(snapshot: Snapshot) -> str:
     document = {
         "sources": [_document(source) for source in snapshot.sources],
         "destinations": [_document(redact(destination, keep=True)) for destination in snapshot.destinations],
+        "audiences": [_document(audience) for audience in snapshot.audiences],
+        "computedTraits": [_document(trait) for trait in snapshot.computed_traits],
     }
+    document = {name: objects for name, objects in document.items() if objects or name in ALWAYS_WRITTEN}
     text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
     return text
 
@@ -123,13 +136,13 @@ def _plan(store: Store, configuration: Configuration, prune: bool) -> tuple[list
     edits: list[Edit] = []
     problems: list[Problem] = []
     for path, object in configuration.objects():
-        stored = _stored(store, Put(object))
+        stored = store.stored(kind_of(object), object.id)
         object, stale = _with_rotated(object, stored)
         put = Put(object, path)
         after = _restored(object, stored)
         if stored is not None and stored.owner != OWNER and stored.object != after:
             message = (
-                f"{put.kind} {put.id!r} was made through the API and differs from the file; choose another id, "
+                f"{WORDS[put.kind]} {put.id!r} was made through the API and differs from the file; choose another id, "
                 "delete it there, or write it here as `hookline export` shows it"
             )
             problems.append(Problem("made_elsewhere", path, message))
@@ -161,10 +174,6 @@ def _change(put: Put, stored: Stored[Any] | None, after: Object, stale: Sequence
     return Change("keep", put.kind, put.id, note=note, stale_secret=bool(stale))
 
 
-def _stored(store: Store, put: Put) -> Stored[Any] | None:
-    return store.source(put.id) if put.kind == "source" else store.destination(put.id)
-
-
 def _restored(object: Object, stored: Stored[Any] | None) -> Object:
     if not isinstance(object, Destination):
         return object
@@ -184,9 +193,13 @@ def _with_rotated(object: Object, stored: Stored[Any] | None) -> tuple[Object, l
 
 
 def _owned(store: Store) -> Sequence[Delete]:
-    """Everything the file owns, destinations before the sources that feed them."""
-    destinations = [Delete("destination", stored.object.id) for stored in store.destinations() if stored.owner == OWNER]
-    return destinations + [Delete("source", stored.object.id) for stored in store.sources() if stored.owner == OWNER]
+    """Everything the file owns, what names others before what is named."""
+    return [
+        Delete(kind, stored.object.id)
+        for kind in reversed(KINDS)
+        for stored in store.in_force(kind)
+        if stored.owner == OWNER
+    ]
 
 
 def _document(object: Object) -> dict[str, Any]:
@@ -205,7 +218,7 @@ def _document(object: Object) -> dict[str, Any]:
         built["delivery"] = {name: value for name, value in built["delivery"].items() if value != _USUAL[name]}
         if not built["delivery"]:
             del built["delivery"]
-    return built
+    return {name: value for name, value in built.items() if value is not None}
 
 
 _USUAL: dict[str, Any] = msgspec.to_builtins(DeliveryOptions())

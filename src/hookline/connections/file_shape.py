@@ -5,27 +5,28 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.check import Problem, join
+from hookline.connections.definitions.model import Aggregate, Audience, ComputedTrait
 from hookline.connections.model import Destination, Filter, Source
 from hookline.connections.state import Object
 from hookline.connections.yaml_tree import YamlTree
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-SECTIONS = ("sources", "destinations")
-LATER_SECTIONS = ("audiences", "computedTraits")
+SECTIONS = ("sources", "destinations", "audiences", "computedTraits")
 MADE_KEYS: dict[type[msgspec.Struct], dict[str, str]] = {Destination: {"rotations": "hookline secrets rotate"}}
 """Keys that the API shows and nobody writes, with the command that makes them."""
 CHOICES = {
     "type": get_args(get_type_hints(Source)["type"]),
     "kind": get_args(get_type_hints(Destination)["kind"]),
     "do": get_args(get_type_hints(Filter)["do"]),
+    "aggregate": get_args(Aggregate),
 }
 
 
@@ -36,11 +37,15 @@ class Configuration:
         self._tree = tree
         self.sources: list[tuple[str, Source]] = []
         self.destinations: list[tuple[str, Destination]] = []
+        self.audiences: list[tuple[str, Audience]] = []
+        self.computed_traits: list[tuple[str, ComputedTrait]] = []
 
     def objects(self) -> Iterator[tuple[str, Object]]:
-        """Every object with its path, sources first."""
+        """Every object with its path, those first that others name."""
         yield from self.sources
         yield from self.destinations
+        yield from self.audiences
+        yield from self.computed_traits
 
     def placed(self, problems: Iterable[Problem]) -> list[Problem]:
         """The problems with their lines, in the order of the file."""
@@ -57,15 +62,13 @@ def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
     problems: list[Problem] = []
     document = {} if tree.value is None else tree.value
     if not isinstance(document, dict):
-        problem = Problem("invalid_value", "", "the file must be a mapping with the keys sources and destinations", 1)
+        problem = Problem("invalid_value", "", f"the file must be a mapping with the keys {', '.join(SECTIONS)}", 1)
         return configuration, [problem]
-    for name, value in document.items():
-        if name in LATER_SECTIONS:
-            problems += _later(name, value)
-        elif name not in SECTIONS:
-            problems.append(_unknown(name, name, SECTIONS))
+    problems += [_unknown(name, name, SECTIONS) for name in document if name not in SECTIONS]
     configuration.sources = list(_read_section(document, "sources", Source, problems))
     configuration.destinations = list(_read_section(document, "destinations", Destination, problems))
+    configuration.audiences = list(_read_section(document, "audiences", Audience, problems))
+    configuration.computed_traits = list(_read_section(document, "computedTraits", ComputedTrait, problems))
     return configuration, configuration.placed(problems)
 
 
@@ -90,10 +93,10 @@ def _read_section(
 def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) -> Any:
     """The value without keys that its type does not have, each of which is a problem; the rest is checked all the
     same, so that one wrong key does not hide another mistake."""
+    if get_origin(type) in (UnionType, Union):
+        type = next((each for each in get_args(type) if each not in (str, int, float, NoneType)), type)
     if get_origin(type) is Annotated:
         type = get_args(type)[0]
-    if get_origin(type) is UnionType:
-        type = next((each for each in get_args(type) if isinstance(each, _StructMeta)), type)
     if get_origin(type) is tuple and isinstance(value, list):
         inner = get_args(type)[0]
         return [_without_unknown(item, inner, f"{path}[{index}]", problems) for index, item in enumerate(value)]
@@ -118,14 +121,6 @@ _StructMeta = type(msgspec.Struct)
 def _keys(type: type[msgspec.Struct]) -> dict[str, Any]:
     """The keys of a struct as they are written, with their types."""
     return {field.encode_name: field.type for field in msgspec.structs.fields(type)}
-
-
-def _later(path: str, value: Any) -> list[Problem]:
-    # An empty section asks for nothing, so nothing is missing.
-    if not value:
-        return []
-    name = path.rpartition(".")[2]
-    return [Problem("not_supported", path, f"{name} are not supported by this version; take them out")]
 
 
 def _made(path: str, value: Any, command: str) -> list[Problem]:

@@ -11,8 +11,17 @@ from typing import Literal, NamedTuple
 
 from hookline.database.sqlite import Connection
 
-Kind = Literal["source", "destination"]
-KINDS: tuple[Kind, ...] = ("source", "destination")
+Kind = Literal["source", "destination", "audience", "computedTrait"]
+KINDS: tuple[Kind, ...] = ("source", "destination", "audience", "computedTrait")
+"""In the order in which objects come to be: each may name those before it."""
+ROUTED_KINDS: tuple[Kind, ...] = ("source", "destination")
+"""What an event's way depends on."""
+WORDS: dict[Kind, str] = {
+    "source": "source",
+    "destination": "destination",
+    "audience": "audience",
+    "computedTrait": "computed trait",
+}
 
 PAGE_ROWS = 1_000
 _COLUMNS = "kind, id, since, until, document, owner, lane"

@@ -9,6 +9,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.names import Id, Name
+
 WEBHOOKS_MAX = 5
 """Receiver URLs per destination (SPEC 2.1 and 8)."""
 WRITE_KEYS_MAX = 20
@@ -18,8 +21,6 @@ FILTERS_MAX = 50
 FILTER_PROPERTIES_MAX = 200
 """Paths per filter."""
 
-Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[!-9;-~]+$")]
 
 
@@ -160,4 +161,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     sources: tuple[Source, ...] = ()
     destinations: tuple[Destination, ...] = ()
+    audiences: tuple[Audience, ...] = ()
+    computed_traits: tuple[ComputedTrait, ...] = ()
     lanes: dict[str, Lane] = {}

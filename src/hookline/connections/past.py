@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum, auto
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import msgspec
 
 from hookline.connections.changes import Action, Change, compare
 from hookline.connections.edits import Delete, Edit, Put
-from hookline.connections.history import Kind, Row
-from hookline.connections.model import Destination, Lane, Source
+from hookline.connections.history import KINDS, Kind, Row
+from hookline.connections.model import Destination, Lane
 from hookline.connections.rotation import carry_rotations, with_rotated
-from hookline.connections.state import Object, Stored
+from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
@@ -103,7 +102,7 @@ class Past:
 
 
 def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
-    """What makes the sources and destinations be as they were at a version, which must exist.
+    """What makes the objects be as they were at a version, which must exist.
 
     Secrets that were rotated out since stay out, and how far each destination has come is left alone: a destination
     made anew gets events from now on.
@@ -111,10 +110,9 @@ def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
     then = store.snapshot(version)
     changes: list[Change] = []
     edits: list[Edit] = []
-    objects: tuple[Object, ...] = (*then.sources, *then.destinations)
+    objects: tuple[Object, ...] = (*then.sources, *then.destinations, *then.audiences, *then.computed_traits)
     for object in objects:
-        stored: Stored[Source] | Stored[Destination] | None
-        stored = store.source(object.id) if isinstance(object, Source) else store.destination(object.id)
+        stored = store.stored(kind_of(object), object.id)
         now = None if stored is None else stored.object
         wanted = _with_secrets_of_now(object, now)
         if wanted == now:
@@ -122,16 +120,13 @@ def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
         put = Put(wanted)
         edits.append(put)
         changes.append(Change("create" if now is None else "change", put.kind, put.id, compare(now, wanted)))
-    deletes = [
-        *_gone("destination", store.destinations(), then.destinations),
-        *_gone("source", store.sources(), then.sources),
-    ]
+    kept = {(kind_of(object), object.id) for object in objects}
+    deletes = [each for kind in reversed(KINDS) for each in _all(store, kind) if (each.kind, each.id) not in kept]
     return changes + [Change("delete", each.kind, each.id) for each in deletes], [*edits, *deletes]
 
 
-def _gone(kind: Kind, now: Iterable[Stored[Source] | Stored[Destination]], then: Iterable[Object]) -> list[Delete]:
-    kept = {object.id for object in then}
-    return [Delete(kind, stored.object.id) for stored in now if stored.object.id not in kept]
+def _all(store: Store, kind: Kind) -> list[Delete]:
+    return [Delete(kind, stored.object.id) for stored in store.in_force(kind)]
 
 
 def _with_secrets_of_now(object: Object, now: Object | None) -> Object:
@@ -145,9 +140,8 @@ def _with_secrets_of_now(object: Object, now: Object | None) -> Object:
 def _object(row: Row | None) -> Object | None:
     if row is None:
         return None
-    if row.kind == "source":
-        return msgspec.json.decode(row.document, type=Source)
-    return msgspec.json.decode(row.document, type=Destination)
+    decoded: Object = decode_object(row.kind, row.document)
+    return decoded
 
 
 def _note(left: Row | None, came: Row | None) -> str | None:

@@ -7,21 +7,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from hookline.connections import history
+from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, Lane, Snapshot, Source
 from hookline.database.sqlite import Connection
 
-Object = Source | Destination
-ObjectT = TypeVar("ObjectT", Source, Destination)
+Object = Source | Destination | Audience | ComputedTrait
+ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait)
 
-_decode_source = msgspec.json.Decoder(Source).decode
-_decode_destination = msgspec.json.Decoder(Destination).decode
+TYPES: dict[Kind, type[Object]] = {
+    "source": Source,
+    "destination": Destination,
+    "audience": Audience,
+    "computedTrait": ComputedTrait,
+}
+_KIND_OF: dict[type, Kind] = {type: kind for kind, type in TYPES.items()}
 _decode_lane = msgspec.json.Decoder(Lane).decode
+
+
+def kind_of(object: Object) -> Kind:
+    """The kind of an object."""
+    return _KIND_OF[type(object)]
+
+
+def decode_object(kind: Kind, document: str) -> Any:
+    """The object that a row's document describes, of the type of its kind."""
+    return _decoder(kind).decode(document)
+
+
+@cache
+def _decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(TYPES[kind])
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +58,25 @@ class Stored(Generic[ObjectT]):
 
 
 class State:
-    """Sources and destinations by id, as in force at ``version``; only those of ``kinds``."""
+    """The objects by id, as in force at ``version``; only those of ``kinds``."""
 
     def __init__(self, kinds: Sequence[Kind] = KINDS) -> None:
         self.version = 0
         self.sources: dict[str, Stored[Source]] = {}
         self.destinations: dict[str, Stored[Destination]] = {}
+        self.audiences: dict[str, Stored[Audience]] = {}
+        self.computed_traits: dict[str, Stored[ComputedTrait]] = {}
         self._kinds = tuple(kinds)
+        self._by_kind: dict[Kind, dict[str, Any]] = {
+            "source": self.sources,
+            "destination": self.destinations,
+            "audience": self.audiences,
+            "computedTrait": self.computed_traits,
+        }
+
+    def of_kind(self, kind: Kind) -> dict[str, Any]:
+        """The objects of a kind by id, as they are stored."""
+        return self._by_kind[kind]
 
     def refresh(self, connection: Connection) -> bool:
         """Go on to the version now in force, reading only what changed since; False when nothing did."""
@@ -54,7 +88,7 @@ class State:
         else:
             left, came = history.rows_between(connection, self.version, version, self._kinds)
             for row in left:
-                (self.sources if row.kind == "source" else self.destinations).pop(row.id, None)
+                self._by_kind[row.kind].pop(row.id, None)
             self._put(came)
         self.version = version
         return True
@@ -71,13 +105,13 @@ class State:
             version=self.version,
             sources=tuple(self.sources[id].object for id in sorted(self.sources)),
             destinations=tuple(stored.object for stored in destinations),
+            audiences=tuple(self.audiences[id].object for id in sorted(self.audiences)),
+            computed_traits=tuple(self.computed_traits[id].object for id in sorted(self.computed_traits)),
             lanes={stored.object.id: stored.lane for stored in destinations if stored.lane is not None},
         )
 
     def _put(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            if row.kind == "source":
-                self.sources[row.id] = Stored(_decode_source(row.document), row.since, row.owner)
-            else:
-                lane = None if row.lane is None else _decode_lane(row.lane)
-                self.destinations[row.id] = Stored(_decode_destination(row.document), row.since, row.owner, lane)
+            lane = None if row.lane is None else _decode_lane(row.lane)
+            stored = Stored(decode_object(row.kind, row.document), row.since, row.owner, lane)
+            self._by_kind[row.kind][row.id] = stored

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.check import Problem
+from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
 from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
@@ -120,6 +122,26 @@ class Store:
         """The destinations in force, in the order of their ids."""
         with self._lock:
             return [self._state.destinations[id] for id in sorted(self._state.destinations)]
+
+    def audience(self, id: str) -> Stored[Audience] | None:
+        """An audience in force, None when there is none of this id."""
+        with self._lock:
+            return self._state.audiences.get(id)
+
+    def computed_trait(self, id: str) -> Stored[ComputedTrait] | None:
+        """A computed trait in force, None when there is none of this id."""
+        with self._lock:
+            return self._state.computed_traits.get(id)
+
+    def stored(self, kind: Kind, id: str) -> Stored[Any] | None:
+        """An object in force of any kind, None when there is none of this id."""
+        with self._lock:
+            return self._state.of_kind(kind).get(id)
+
+    def in_force(self, kind: Kind) -> list[Stored[Any]]:
+        """The objects in force of a kind, in the order of their ids."""
+        with self._lock:
+            return [stored for _, stored in sorted(self._state.of_kind(kind).items())]
 
     def change(
         self,
@@ -270,10 +292,8 @@ class Store:
         ).fetchall()
         return int(number)
 
-    def _stored(self, edit: Edit) -> Stored[Source] | Stored[Destination] | None:
-        if edit.kind == "source":
-            return self._state.sources.get(edit.id)
-        return self._state.destinations.get(edit.id)
+    def _stored(self, edit: Edit) -> Stored[Any] | None:
+        return self._state.of_kind(edit.kind).get(edit.id)
 
     def _refresh(self) -> None:
         if self._state.refresh(self._connection):

@@ -15,6 +15,8 @@ from hookline.connections.check import Problem, ProblemCode, join
 DEPTH_MAX = 32
 VALUES_MAX = 1_000_000
 
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+"""What looks like a date; it stays text, as its key's own rules read it."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -90,6 +92,8 @@ class YamlTree:
         if isinstance(node, yaml.SequenceNode):
             items = enumerate(node.value)
             return [self._build(item, f"{path}[{index}]", depth_left - 1) for index, item in items]
+        if node.tag == _TIMESTAMP:
+            return str(node.value)
         try:
             return self._scalars.construct_object(node)
         except (yaml.YAMLError, ValueError):

@@ -18,6 +18,7 @@ from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
 from hookline.control.catalog import get_icon, get_kind, list_catalog
 from hookline.control.dead_letters import DeadLetters
+from hookline.control.definitions import Audiences, ComputedTraits
 from hookline.control.deletion_requests import DeletionRequests
 from hookline.control.destination_metrics import get_destination_metrics
 from hookline.control.effective_settings import list_settings
@@ -83,6 +84,8 @@ def api() -> Router:
         route_handlers=[
             Sources,
             Destinations,
+            Audiences,
+            ComputedTraits,
             Pausing,
             SecretRotation,
             FilterTests,

@@ -1,4 +1,4 @@
-"""``/api/v1/sources`` and ``/api/v1/destinations``: the same seven calls for every kind of configured object.
+"""``/api/v1/sources`` and ``/api/v1/destinations``, and what the calls of every kind of configured object share.
 
 Bodies are decoded into the structs of ``connections.model``; rules between objects are the store's. Secrets never
 leave: what goes out is redacted, and a mask or ``keep`` that comes back stands for what is stored.
@@ -14,10 +14,10 @@ from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import FromPath, RawBody
 
 from hookline.connections.edits import Delete, Edit, Put
-from hookline.connections.history import Kind
+from hookline.connections.history import WORDS, Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import redact
-from hookline.connections.state import Stored
+from hookline.connections.state import ObjectT, Stored, kind_of
 from hookline.connections.store import ChangeRefused, VersionConflict
 from hookline.connections.write_key import new_write_key
 from hookline.control.call import current_author
@@ -29,13 +29,13 @@ from hookline.control.merge_patch import merged
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices, Services
 
-ObjectT = TypeVar("ObjectT", Source, Destination)
-
-AnyStored = Stored[Source] | Stored[Destination] | None
+AnyStored = Stored[Any] | None
 
 STATUS_OF_CODE = {
     "not_found": 404,
     "source_in_use": 409,
+    "destination_in_use": 409,
+    "definition_in_use": 409,
     "duplicate_id": 409,
     "not_enabled": 409,
     "draining": 409,
@@ -62,8 +62,8 @@ class Sources(Controller):
         fields = decode_body(body, dict[str, Any])
         if isinstance(fields, dict) and "writeKeys" not in fields:
             fields = {**fields, "writeKeys": [new_write_key()]}
-        made = _create(services, _convert(fields, Source))
-        return _created(made.object, made.since, "sources")
+        made = create_object(services, converted(fields, Source))
+        return created(made.object, made.since, "sources")
 
     @get("/{object_id:str}", needs="viewer")
     async def get_source(self, services: FromServices, object_id: FromPath[str]) -> Response[Source]:
@@ -75,21 +75,21 @@ class Sources(Controller):
     async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Create or replace a source."""
         existed = services.store.source(object_id)
-        source = _replace(services, object_id, decode_body(body, Source), existed)
+        source = replace_object(services, object_id, decode_body(body, Source), existed)
         if existed is None:
-            return _created(source.object, source.since, "sources")
+            return created(source.object, source.since, "sources")
         return tagged(source.object, object_tag(source.since))
 
     @patch("/{object_id:str}", needs="editor")
     async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Change some fields of a source."""
-        patched = _patch(services, _source(services, object_id), decode_body(body, dict[str, Any]))
+        patched = patch_object(services, _source(services, object_id), decode_body(body, dict[str, Any]))
         return tagged(patched.object, object_tag(patched.since))
 
     @delete("/{object_id:str}", needs="editor")
     async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a source that feeds no destination."""
-        _delete(services, "source", services.store.source(object_id), object_id)
+        delete_object(services, "source", services.store.source(object_id), object_id)
 
 
 class Destinations(Controller):
@@ -109,8 +109,8 @@ class Destinations(Controller):
     async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
         fields, secret = generate_secret(decode_body(body, dict[str, Any]), None)
-        made = _create(services, _convert(fields, Destination))
-        return _created(revealed(_shown(services, made.object), secret), made.since, "destinations")
+        made = create_object(services, converted(fields, Destination))
+        return created(revealed(_shown(services, made.object), secret), made.since, "destinations")
 
     @get("/{object_id:str}", needs="viewer")
     async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Response[Destination]:
@@ -125,10 +125,10 @@ class Destinations(Controller):
         """Create or replace a destination; its lane goes on where it is."""
         stored = services.store.destination(object_id)
         fields, secret = generate_secret(decode_body(body, dict[str, Any]), None if stored is None else stored.object)
-        replaced = _replace(services, object_id, _convert(fields, Destination), stored)
+        replaced = replace_object(services, object_id, converted(fields, Destination), stored)
         destination = revealed(_shown(services, replaced.object), secret)
         if stored is None:
-            return _created(destination, replaced.since, "destinations")
+            return created(destination, replaced.since, "destinations")
         return tagged(destination, object_tag(replaced.since))
 
     @patch("/{object_id:str}", needs="editor")
@@ -138,13 +138,13 @@ class Destinations(Controller):
         """Change some fields of a destination."""
         stored = _destination(services, object_id)
         fields, secret = generate_secret(decode_body(body, dict[str, Any]), stored.object)
-        patched = _patch(services, stored, fields)
+        patched = patch_object(services, stored, fields)
         return tagged(revealed(_shown(services, patched.object), secret), object_tag(patched.since))
 
     @delete("/{object_id:str}", needs="editor")
     async def delete_destination(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a destination; events that wait for it are not sent any more."""
-        _delete(services, "destination", services.store.destination(object_id), object_id)
+        delete_object(services, "destination", services.store.destination(object_id), object_id)
 
 
 def change(services: Services, edits: Sequence[Edit], owner: str | None = None) -> int:
@@ -189,22 +189,26 @@ def _shown(services: Services, destination: Destination) -> Destination:
 
 def _stored(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
     """The object as the store now has it: with secrets in place of masks."""
-    if isinstance(wanted, Source):
-        return _source(services, wanted.id)  # type: ignore[return-value]  # mypy cannot tell the branches apart
-    return _destination(services, wanted.id)
+    kind = kind_of(wanted)
+    stored = services.store.stored(kind, wanted.id)
+    if stored is None:
+        raise not_found(WORDS[kind], wanted.id)
+    return stored
 
 
-def _create(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
-    store = services.store
-    taken = store.source(wanted.id) if isinstance(wanted, Source) else store.destination(wanted.id)
-    if taken is not None:
+def create_object(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
+    """Make the object, whose id must be free."""
+    if services.store.stored(kind_of(wanted), wanted.id) is not None:
         detail = f"The id {wanted.id!r} is taken; choose another, or PUT to replace the object."
         raise Problem(409, "already_exists", detail, [FieldError("/id", "taken")])
     change(services, [Put(wanted)])
     return _stored(services, wanted)
 
 
-def _replace(services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None) -> Stored[ObjectT]:
+def replace_object(
+    services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None
+) -> Stored[ObjectT]:
+    """Put the object in place of the stored one, if there is one."""
     if wanted.id != object_id:
         detail = f"The body's id is {wanted.id!r} but the address names {object_id!r}; an id never changes."
         raise Problem(422, "id_mismatch", detail, [FieldError("/id", f"must be {object_id!r}")])
@@ -212,12 +216,17 @@ def _replace(services: Services, object_id: str, wanted: ObjectT, stored: Stored
     return _stored(services, wanted)
 
 
-def _patch(services: Services, stored: Stored[ObjectT], patch: dict[str, Any]) -> Stored[ObjectT]:
-    fields = merged(msgspec.to_builtins(stored.object), patch)
-    return _replace(services, stored.object.id, _convert(fields, type(stored.object)), stored)
+def patch_object(services: Services, stored: Stored[ObjectT], patch: dict[str, Any]) -> Stored[ObjectT]:
+    """Change some fields of the stored object (RFC 7396)."""
+    try:
+        fields = merged(msgspec.to_builtins(stored.object), patch)
+    except RecursionError:
+        raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
+    return replace_object(services, stored.object.id, converted(fields, type(stored.object)), stored)
 
 
-def _delete(services: Services, kind: Kind, stored: AnyStored, object_id: str) -> None:
+def delete_object(services: Services, kind: Kind, stored: AnyStored, object_id: str) -> None:
+    """Delete the stored object."""
     change(services, [Delete(kind, object_id, since=_wanted_since(stored))])
 
 
@@ -234,7 +243,8 @@ def object_tag(since: int) -> str:
     return f'"{since}"'
 
 
-def _created(made: ObjectT, since: int, collection: str) -> Response[ObjectT]:
+def created(made: ObjectT, since: int, collection: str) -> Response[ObjectT]:
+    """The answer 201 with the object's address and tag."""
     return tagged(made, object_tag(since), 201, {"Location": f"/api/v1/{collection}/{made.id}"})
 
 
@@ -251,7 +261,8 @@ def decode_body(body: bytes, kind: type[DecodedT]) -> DecodedT:
         raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
 
 
-def _convert(fields: dict[str, Any], kind: type[ObjectT]) -> ObjectT:
+def converted(fields: dict[str, Any], kind: type[ObjectT]) -> ObjectT:
+    """The object that decoded fields describe; what is wrong with them becomes a problem."""
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:

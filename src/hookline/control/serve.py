@@ -15,6 +15,7 @@ from litestar.types import ASGIApp
 from hookline.connections.store import Store
 from hookline.control import admin_token
 from hookline.control.app import Extension, build
+from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
@@ -86,6 +87,7 @@ async def _serve(
         loop.create_task(services.notice_webhooks.run_forever()),
         loop.create_task(services.series_watch.run_forever()),
         loop.create_task(services.schema_watch.run_forever()),
+        loop.create_task(DefinitionWatch(services.settings, services.store).run()),
         loop.create_task(services.deletion_watch.run_forever()),
     ]
     await server.serve(sockets=[listening])

@@ -17,6 +17,7 @@ PARTS = {
     "deliver.db": "Places, retries, dead letters, results",
     "control.db": "Connections, people, audit log",
     "insights.db": "Time series and schemas",
+    "profiles.db": "People and what they did",
     "privacy.db": "Deletion requests, suppression, evidence",
 }
 

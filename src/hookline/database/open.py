@@ -15,9 +15,9 @@ from typing import Literal
 
 from hookline.database.sqlite import Connection, connect, engine
 
-Which = Literal["control", "deliver", "insights", "privacy"]
+Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
 
-HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 2}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600
@@ -54,6 +54,13 @@ def open_insights(path: Path) -> Connection:
     """Open ``insights.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
     moments of it."""
     ensure(path, "insights")
+    return connect(path, synchronous="NORMAL")
+
+
+def open_profiles(path: Path) -> Connection:
+    """Open ``profiles.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
+    batches of it."""
+    ensure(path, "profiles")
     return connect(path, synchronous="NORMAL")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias, get_args
@@ -81,3 +82,18 @@ def is_condition(node: Node) -> bool:
             return name in CONDITIONS
         case _:
             return True
+
+
+def paths_in(node: Node) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of every path of a tree, from left to right."""
+    match node:
+        case Path(parts):
+            yield parts
+        case Call(_, terms) | All(terms) | Any(terms):
+            for term in terms:
+                yield from paths_in(term)
+        case Compare(_, left, right):
+            yield from paths_in(left)
+            yield from paths_in(right)
+        case Not(term):
+            yield from paths_in(term)

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from hookline.connections.model import Id, Offsets
+from hookline.connections.model import Offsets
+from hookline.connections.names import Id
 from hookline.replays.letters import LetterFilter
 
 MESSAGE_IDS_MAX = 1_000

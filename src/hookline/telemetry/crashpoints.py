@@ -35,6 +35,12 @@ CRASH_POINTS: dict[str, str] = {
     "privacy.told": "the delete messages are in the journal, nothing says so yet",
     "privacy.journal_erased": "a person's events are overwritten in the journal, nothing says so yet",
     "deliver.attached_again": "a lane that caught up follows the shared reader again",
+    "profiles.before_commit": "a batch of people is written and not committed",
+    "profiles.after_commit": "a batch of people is committed, memory still holds it as unwritten",
+    "profiles.judged": "some people's values are committed, their sync looks at the others still",
+    "profiles.told": "messages of a sync are in the journal and marked so, others are not yet",
+    "profiles.appended": "messages of a sync are in the journal, nothing of ours knows it yet",
+    "profiles.chunk_moved": "of chunks that are put together, some features have moved",
 }
 """Every name with its meaning."""
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-Role = Literal["collect", "deliver", "control"]
+Role = Literal["collect", "deliver", "profiles", "control"]
 
 
 class Metric(NamedTuple):
@@ -91,6 +91,24 @@ METRICS: dict[str, Metric] = {
     ),
     "hookline_dedup_ranges_given_up_total": Metric(
         "counter", "ranges", "Ranges of events that could not be indexed: repeats of them go unnoticed.", "deliver"
+    ),
+    "hookline_profiles_applied_total": Metric("counter", "events", "Events applied to people.", "profiles"),
+    "hookline_profiles_missed_total": Metric(
+        "counter", "events", "Events that retention took, or the disk lost, before profiles read them.", "profiles"
+    ),
+    "hookline_profiles_lag_events": Metric("gauge", "events", "Events that profiles have not read.", "profiles"),
+    "hookline_profiles_lag_seconds": Metric(
+        "gauge", "seconds", "How long ago the last event that profiles read was received; 0 without a lag.", "profiles"
+    ),
+    "hookline_profiles_persons": Metric("gauge", "persons", "Persons known, merged ones counted once.", "profiles"),
+    "hookline_profiles_told_total": Metric(
+        "counter", "messages", "Identify calls that told a membership or a computed value.", "profiles"
+    ),
+    "hookline_profiles_backfill_events": Metric(
+        "gauge", "events", "Events to read again for conditions that are new.", "profiles"
+    ),
+    "hookline_profiles_batch_seconds": Metric(
+        "histogram", "seconds", "Time to read, apply and commit a batch of events.", "profiles"
     ),
     "hookline_control_requests_total": Metric("counter", "requests", "Admin requests answered.", "control", "status"),
     "hookline_control_sign_ins_total": Metric(

@@ -28,7 +28,9 @@ EVENTS_SHOWN = 20
 NOTICES_SHOWN = 10
 THINGS_SHOWN = 50
 FAILING_SHOWN = 5
-ROLES = ("collect", "deliver", "control")
+ROLES = ("collect", "deliver", "profiles", "control")
+OPTIONAL_ROLES = frozenset({"profiles"})
+"""Shown once they have run: not every installation has them."""
 
 
 class RoleView(NamedTuple):
@@ -98,7 +100,7 @@ async def overview(services: Services, range: Range) -> Overview:
         notices_more=max(0, sum(services.own_metrics.notices_open.values()) - NOTICES_SHOWN),
         stations=stations,
         asides=asides,
-        roles=[role_view(name, reports.get(name)) for name in ROLES],
+        roles=[role_view(name, reports.get(name)) for name in ROLES if name in reports or name not in OPTIONAL_ROLES],
         first=first_steps(services, sources, destinations, bool(page.events)),
         events=[event_view(logged) for logged in page.events],
         destinations=destination_views(services, destinations[:THINGS_SHOWN]),

@@ -21,9 +21,10 @@ def test_each_webhook_is_judged_with_its_place() -> None:
 
 def test_the_number_of_objects_is_bounded() -> None:
     """Each count has a limit of its own, and the last allowed one is allowed."""
-    assert check_counts(check.SOURCES_MAX, check.DESTINATIONS_MAX) == []
-    over = check_counts(check.SOURCES_MAX + 1, check.DESTINATIONS_MAX + 1)
-    assert [(problem.code, problem.path) for problem in over] == [("too_many", "sources"), ("too_many", "destinations")]
+    assert check_counts(check.COUNTS_MAX) == []
+    over = check_counts({kind: most + 1 for kind, most in check.COUNTS_MAX.items()})
+    paths = ["sources", "destinations", "audiences", "computedTraits"]
+    assert [(problem.code, problem.path) for problem in over] == [("too_many", path) for path in paths]
 
 
 def test_a_problem_reads_as_a_line() -> None:

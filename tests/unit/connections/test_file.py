@@ -88,11 +88,6 @@ def test_all_mistakes_are_named_at_once() -> None:
     ]
 
 
-def test_what_comes_later_is_said_to_be_missing() -> None:
-    """Sections of later versions are refused, not ignored; an empty one asks for nothing."""
-    assert found("audiences: [{id: a}]\ncomputedTraits: []\n") == [("not_supported", "audiences", 1)]
-
-
 @pytest.mark.parametrize("text", ["", "sources:\ndestinations: []\n"])
 def test_an_empty_file_is_right(text: str) -> None:
     """A file may describe nothing."""

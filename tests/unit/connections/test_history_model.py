@@ -9,8 +9,10 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hookline.connections.edits import Delete
+from hookline.connections.definitions.model import Audience, Condition
+from hookline.connections.edits import Delete, Put
 from hookline.connections.feed import Feed
+from hookline.connections.history import KINDS
 from hookline.connections.model import Destination, Lane, Snapshot
 from hookline.connections.store import Store
 from tests.unit.connections.examples import change, destination, source
@@ -20,16 +22,17 @@ SOURCES = st.lists(st.sampled_from(["a", "b"]), unique=True).map(tuple)
 
 
 class Connections(RuleBasedStateMachine):
-    """Destinations come, change and go; the model keeps lanes by the rules of DESIGN section 4."""
+    """Destinations and audiences come, change and go; the model keeps lanes by the rules of DESIGN section 4."""
 
     @initialize()
     def open(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "control.db"
-        self.store, self.feed = Store(path), Feed(path)
+        self.store, self.feed = Store(path), Feed(path, kinds=KINDS)
         self.end, self.number = 0, 0
         self.objects: dict[str, Destination] = {}
         self.lanes: dict[str, Lane] = {}
+        self.audiences: dict[str, Audience] = {}
         change(self.store, source("a"), source("b"))
         self.past: dict[int, Snapshot] = {}
         self.followed = self.feed.load()
@@ -53,6 +56,16 @@ class Connections(RuleBasedStateMachine):
             change(self.store, Delete("destination", id))
             self.lanes.pop(id, None)
 
+    @rule(id=IDS, event=st.sampled_from(["x", "y"]))
+    def put_audience(self, id: str, event: str) -> None:
+        self.audiences[id] = Audience(id=id, name=id, condition=Condition(event=event))
+        change(self.store, Put(self.audiences[id]))
+
+    @rule(id=IDS)
+    def delete_audience(self, id: str) -> None:
+        if self.audiences.pop(id, None) is not None:
+            change(self.store, Delete("audience", id))
+
     @rule()
     def look(self) -> None:
         self.followed = self.feed.poll() or self.followed
@@ -62,6 +75,7 @@ class Connections(RuleBasedStateMachine):
     def the_store_is_as_the_model(self) -> None:
         snapshot = self.store.snapshot()
         assert {found.id: found for found in snapshot.destinations} == self.objects
+        assert {found.id: found for found in snapshot.audiences} == self.audiences
         assert snapshot.lanes == self.lanes
         assert self.past.setdefault(snapshot.version, snapshot) == snapshot
 

@@ -22,6 +22,8 @@ ENDLESS = {"streamEvents"}
 KNOWN = {
     "sources": "site",
     "destinations": "crm",
+    "audiences": "big",
+    "computed-traits": "spend",
     "users": "u1",
     "tokens": "t1",
     "replays": "r2",
@@ -51,6 +53,8 @@ def fill(running: Running) -> None:
     for path, body in (
         ("/sources", source()),
         ("/destinations", destination()),
+        ("/computed-traits", {"id": "spend", "name": "Spend", "event": "Order", "aggregate": "count"}),
+        ("/audiences", {"id": "big", "name": "Big", "condition": {"if": "computed.spend > 1"}}),
         ("/users", {"name": "vera"}),
         ("/tokens", {"name": "ci"}),
     ):

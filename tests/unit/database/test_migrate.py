@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from hookline.database import control_tables, deliver_tables, insights_tables, privacy_tables
+from hookline.database import control_tables, deliver_tables, insights_tables, privacy_tables, profiles_tables
 from hookline.database.migrate import config, main, schema_of
 from hookline.database.open import HEADS, Which, ensure, schema_path
 from hookline.database.sqlite import connect, engine
@@ -24,6 +24,7 @@ METADATA = {
     "control": control_tables.metadata,
     "deliver": deliver_tables.metadata,
     "insights": insights_tables.metadata,
+    "profiles": profiles_tables.metadata,
     "privacy": privacy_tables.metadata,
 }
 

@@ -23,7 +23,11 @@ SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
 RETENTION_POINT = "journal.retention_between_segments"
-SERVICE_POINTS = [name for name in CRASH_POINTS if name not in (*ERASE_POINTS, RETENTION_POINT)]
+SERVICE_POINTS = [
+    name
+    for name in CRASH_POINTS
+    if name.startswith(("journal.", "deliver.")) and name not in (*ERASE_POINTS, RETENTION_POINT)
+]
 
 
 def tear_the_tail(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.cli.options import ROLES
+from hookline.cli.options import ROLES, ROLES_WITH_A_FILE
 from hookline.database.read_only import ReadOnly
 from hookline.settings import parse_listen
 
@@ -20,14 +20,16 @@ NOTICES_SHOWN_MAX = 10
 
 def check_roles(here: Here) -> Iterator[Finding]:
     """Each role, from its own report of the last seconds."""
-    away = [role for role in ROLES if role not in here.reports or not here.reports[role].fresh]
+    files = ROLES_WITH_A_FILE.items()
+    roles = (*ROLES, *(role for role, file in files if (here.settings.data_path / file).exists()))
+    away = [role for role in roles if role not in here.reports or not here.reports[role].fresh]
     if not here.runs and here.launch is None:
         yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")
     elif away:
         message = f"{', '.join(away)} {'does' if len(away) == 1 else 'do'} not run (no report for more than 5 s)"
         yield Finding("roles", "fail", message, "Look at its last log lines; hookline up starts it again by itself.")
     else:
-        yield Finding("roles", "ok", f"{', '.join(ROLES)} run")
+        yield Finding("roles", "ok", f"{', '.join(roles)} run")
 
 
 def check_ports(here: Here) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.model import Destination, Source
 from hookline.connections.past import Version
 from hookline.control.apply import ApplyRequest, ApplyResult
@@ -21,7 +22,7 @@ from hookline.route.filter_trial import FilterTrial
 
 def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, ...]:
     one = path + "/{id}"
-    title = noun.title()
+    title = noun.title().replace(" ", "")
     return (
         Operation("get", path, f"list{title}s", f"List the {noun}s by id.", listing, query=PAGE),
         Operation("post", path, f"create{title}", f"Create a {noun}.", kind, 201, kind, problems=WRITE),
@@ -56,6 +57,8 @@ def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, 
 CONNECTION_OPERATIONS: tuple[Operation, ...] = (
     *_objects("/api/v1/sources", "source", Source, Listing[Source]),
     *_objects("/api/v1/destinations", "destination", Destination, Listing[Destination]),
+    *_objects("/api/v1/audiences", "audience", Audience, Listing[Audience]),
+    *_objects("/api/v1/computed-traits", "computed trait", ComputedTrait, Listing[ComputedTrait]),
     Operation(
         "post",
         "/api/v1/destinations/{id}/disable",

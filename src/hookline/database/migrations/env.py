@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from alembic import context
 
-from hookline.database import control_tables, deliver_tables, insights_tables, privacy_tables
+from hookline.database import control_tables, deliver_tables, insights_tables, privacy_tables, profiles_tables
 
 METADATA = {
     "control": control_tables.metadata,
     "deliver": deliver_tables.metadata,
     "insights": insights_tables.metadata,
+    "profiles": profiles_tables.metadata,
     "privacy": privacy_tables.metadata,
 }
 

@@ -1,0 +1,222 @@
+"""What makes an audience or a computed trait right or wrong by itself; what lies between them is ``together``'s.
+
+Problems come as code, path within the definition and a sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from hookline.connections.definitions.model import (
+    Aggregate,
+    Audience,
+    ComputedTrait,
+    Condition,
+    Count,
+    Definition,
+    Instants,
+    When,
+)
+from hookline.connections.definitions.times import instant_ms, instants_ms, sync_ms, window_ms
+from hookline.connections.definitions.trait_name import trait_name
+from hookline.connections.definitions.walk import conditions_of, dotted, terms_of
+from hookline.events.view import EVENT_FIELDS
+from hookline.expressions.error import ExpressionError
+from hookline.expressions.parse import parse
+from hookline.expressions.path import parse_path
+from hookline.expressions.tree import paths_in
+
+DEPTH_MAX = 8
+"""Levels of ``all``, ``any`` and ``not`` in each other."""
+CLAUSES_MAX = 200
+"""Clauses in one audience, all levels together."""
+PERSON_FIELDS = ("traits", "groupTraits", "computed")
+"""What a path of an ``if`` may begin with."""
+WITHOUT_PROPERTY: tuple[Aggregate, ...] = ("count",)
+
+DefinitionCode = Literal[
+    "invalid_definition", "duplicate_trait", "unknown_destination", "unknown_definition", "audience_cycle"
+]
+
+
+class DefinitionProblem(NamedTuple):
+    """One thing wrong: ``path`` is within the definition, such as ``condition.all[0].count``."""
+
+    code: DefinitionCode
+    path: str
+    message: str
+
+
+_KINDS = ("all", "any", "not", "event", "page", "screen", "if", "audience")
+_DONE = ("event", "page", "screen")
+_OF_EVENTS = ("count", "never", "within", "between", "where", "first", "last")
+_HOW_OFTEN = ("count", "never", "within", "between")
+
+
+def definition_problems(definition: Definition) -> list[DefinitionProblem]:
+    """Everything wrong with one definition, whatever else there is."""
+    problems = list(_common(definition))
+    if isinstance(definition, ComputedTrait):
+        problems += _computed(definition)
+    else:
+        problems += _conditions(definition)
+    return [DefinitionProblem("invalid_definition", path, message) for path, message in problems]
+
+
+Problems = Iterator[tuple[str, str]]
+
+
+def _common(definition: Definition) -> Problems:
+    if not trait_name(definition.name):
+        yield "name", "the name needs a letter or a digit: the trait's name is made of it"
+    yield from _judged("syncEvery", sync_ms, definition.sync_every)
+    for index, id in enumerate(definition.destinations):
+        if id in definition.destinations[:index]:
+            yield f"destinations[{index}]", f"destination {id!r} is named twice; name it once"
+
+
+def _computed(trait: ComputedTrait) -> Problems:
+    done = [kind for kind in _DONE if getattr(trait, kind) is not None]
+    if len(done) != 1:
+        yield "", "say which events count with exactly one of event, page and screen"
+    yield from _times("", trait.within, trait.between)
+    yield from _where("where", trait.where)
+    if trait.aggregate in WITHOUT_PROPERTY:
+        if trait.property is not None:
+            yield "property", f"{trait.aggregate} looks at no property; take it out"
+    elif trait.property is None:
+        yield "property", f"say of which property {trait.aggregate} is made, such as properties.total"
+    else:
+        yield from _property(trait.property)
+
+
+def _property(path: str) -> Problems:
+    try:
+        first = parse_path(path)[0]
+    except ExpressionError as error:
+        yield "property", str(error)
+        return
+    if first not in EVENT_FIELDS:
+        yield "property", f"an event has no field {first!r}; begin with properties, such as properties.{path}"
+
+
+def _conditions(audience: Audience) -> Problems:
+    clauses = 0
+    # Breadth and depth first: what follows may then recurse.
+    waiting = [("condition", audience.condition, 1)]
+    while waiting:
+        path, condition, depth = waiting.pop()
+        clauses += 1
+        if depth > DEPTH_MAX:
+            yield path, f"conditions are nested deeper than {DEPTH_MAX} levels; make an audience of the inner ones"
+            return
+        waiting += [(inner, term, depth + 1) for inner, term in terms_of(path, condition)]
+    if clauses > CLAUSES_MAX:
+        yield "condition", f"there are {clauses} conditions, at most {CLAUSES_MAX} are allowed; make several audiences"
+        return
+    for path, condition in conditions_of(audience):
+        yield from _condition(path, condition)
+
+
+def _condition(path: str, condition: Condition) -> Problems:
+    given = _given(condition)
+    kinds = [key for key in _KINDS if key in given]
+    if len(kinds) != 1:
+        found = f"found {' and '.join(kinds)}" if kinds else "found none"
+        yield path, f"a condition has exactly one of {', '.join(_KINDS)}; {found}"
+        return
+    (kind,) = kinds
+    if kind in _DONE:
+        yield from _event_clause(path, condition, given)
+        return
+    for key in _OF_EVENTS:
+        if key in given:
+            yield dotted(path, key), f"{key} belongs to event, page and screen, not to {kind}; take it out"
+    if kind in ("all", "any") and not given[kind]:
+        yield dotted(path, kind), f"{kind} needs at least one condition"
+    if condition.if_ is not None:
+        yield from _person_condition(dotted(path, "if"), condition.if_)
+
+
+def _given(condition: Condition) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        key: getattr(condition, {"not": "not_", "if": "if_"}.get(key, key)) for key in (*_KINDS, *_OF_EVENTS)
+    }
+    return {key: value for key, value in values.items() if value is not None and value is not False}
+
+
+def _event_clause(path: str, condition: Condition, given: dict[str, Any]) -> Problems:
+    yield from _times(path, condition.within, condition.between)
+    yield from _where(dotted(path, "where"), condition.where)
+    for key, when in (("first", condition.first), ("last", condition.last)):
+        if when is not None:
+            yield from _when(dotted(path, key), when)
+            mixed = [other for other in _HOW_OFTEN if other in given]
+            if mixed:
+                message = f"{key} asks when and {mixed[0]} how often; write two clauses joined by all"
+                yield dotted(path, key), message
+    if condition.count is not None:
+        if condition.never:
+            yield dotted(path, "never"), "never is count: {eq: 0}; keep one of the two"
+        yield from _count(dotted(path, "count"), condition.count)
+
+
+def _count(path: str, count: Count) -> Problems:
+    given = [value for value in (count.gte, count.lte, count.eq) if value is not None]
+    if not given:
+        yield path, "say how often, such as count: {gte: 2}"
+    elif count.eq is not None and len(given) > 1:
+        yield path, "eq says it all; take the others out, or eq"
+    elif count.gte is not None and count.lte is not None and count.gte > count.lte:
+        yield path, f"nothing is at least {count.gte} and at most {count.lte}; swap them"
+    elif count.gte == 0 and count.lte is None:
+        yield path, "everybody did it at least 0 times; write gte: 1, or never: true"
+
+
+def _when(path: str, when: When) -> Problems:
+    given = [key for key in ("within", "before", "after") if getattr(when, key) is not None]
+    if not given:
+        yield path, "say when with within, before or after, such as {within: 7d}"
+    elif when.within is not None and len(given) > 1:
+        yield path, "within stands alone; take the others out, or within"
+    if when.within is not None:
+        yield from _judged(dotted(path, "within"), window_ms, when.within)
+    for key, text in (("before", when.before), ("after", when.after)):
+        if text is not None:
+            yield from _judged(dotted(path, key), instant_ms, text)
+
+
+def _times(path: str, within: object, between: Instants | None) -> Problems:
+    if within is not None:
+        yield from _judged(dotted(path, "within"), window_ms, within)
+    if between is not None:
+        yield from _judged(dotted(path, "between"), instants_ms, between)
+    if within is not None and between is not None:
+        yield dotted(path, "between"), "within slides and between stands still; keep one of the two"
+
+
+def _where(path: str, text: str | None) -> Problems:
+    if text is not None:
+        try:
+            parse(text, EVENT_FIELDS)
+        except ExpressionError as error:
+            yield path, str(error)
+
+
+def _person_condition(path: str, text: str) -> Problems:
+    try:
+        tree = parse(text, PERSON_FIELDS)
+    except ExpressionError as error:
+        yield path, str(error)
+        return
+    for parts in paths_in(tree):
+        if len(parts) == 1:
+            yield path, f"say which of {parts[0]}, such as {parts[0]}.plan"
+
+
+def _judged(path: str, rule: Callable[[Any], object], value: object) -> Problems:
+    try:
+        rule(value)
+    except ValueError as error:
+        yield path, str(error)

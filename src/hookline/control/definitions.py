@@ -1,0 +1,135 @@
+"""``/api/v1/audiences`` and ``/api/v1/computed-traits``: the calls that sources and destinations have, for what is said
+about people. Deleting one tells nobody: the trait stays at the destinations as it was sent last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Controller, Response, delete, get, patch, post, put
+from litestar.params import FromPath, RawBody
+
+from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.state import Stored
+from hookline.control.entity_tag import tagged
+from hookline.control.listing import After, Limit, Listing, by_id
+from hookline.control.objects import (
+    create_object,
+    created,
+    decode_body,
+    delete_object,
+    object_tag,
+    patch_object,
+    replace_object,
+)
+from hookline.control.problem import not_found
+from hookline.control.services import FromServices, Services
+
+
+class Audiences(Controller):
+    """The people for whom a condition holds."""
+
+    path = "/audiences"
+
+    @get(needs="viewer")
+    async def list_audiences(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Audience]:
+        """Return the audiences by id."""
+        audiences: list[Audience] = [stored.object for stored in services.store.in_force("audience")]
+        return by_id(audiences, [each.id for each in audiences], limit, after)
+
+    @post(needs="editor")
+    async def create_audience(self, services: FromServices, body: RawBody) -> Response[Audience]:
+        """Create an audience; every member is told to its destinations at once."""
+        made = create_object(services, decode_body(body, Audience))
+        return created(made.object, made.since, "audiences")
+
+    @get("/{object_id:str}", needs="viewer")
+    async def get_audience(self, services: FromServices, object_id: FromPath[str]) -> Response[Audience]:
+        """Return one audience."""
+        stored = _audience(services, object_id)
+        return tagged(stored.object, object_tag(stored.since))
+
+    @put("/{object_id:str}", needs="editor")
+    async def put_audience(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Audience]:
+        """Create or replace an audience; who comes and goes by a new condition is told with the next sync."""
+        existed = services.store.audience(object_id)
+        audience = replace_object(services, object_id, decode_body(body, Audience), existed)
+        if existed is None:
+            return created(audience.object, audience.since, "audiences")
+        return tagged(audience.object, object_tag(audience.since))
+
+    @patch("/{object_id:str}", needs="editor")
+    async def patch_audience(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> Response[Audience]:
+        """Change some fields of an audience."""
+        patched = patch_object(services, _audience(services, object_id), decode_body(body, dict[str, Any]))
+        return tagged(patched.object, object_tag(patched.since))
+
+    @delete("/{object_id:str}", needs="editor")
+    async def delete_audience(self, services: FromServices, object_id: FromPath[str]) -> None:
+        """Delete an audience that no other asks for."""
+        delete_object(services, "audience", services.store.audience(object_id), object_id)
+
+
+class ComputedTraits(Controller):
+    """Values made of each person's events."""
+
+    path = "/computed-traits"
+
+    @get(needs="viewer")
+    async def list_computed_traits(
+        self, services: FromServices, limit: Limit = 50, after: After = None
+    ) -> Listing[ComputedTrait]:
+        """Return the computed traits by id."""
+        traits: list[ComputedTrait] = [stored.object for stored in services.store.in_force("computedTrait")]
+        return by_id(traits, [each.id for each in traits], limit, after)
+
+    @post(needs="editor")
+    async def create_computed_trait(self, services: FromServices, body: RawBody) -> Response[ComputedTrait]:
+        """Create a computed trait; every value is told to its destinations at once."""
+        made = create_object(services, decode_body(body, ComputedTrait))
+        return created(made.object, made.since, "computed-traits")
+
+    @get("/{object_id:str}", needs="viewer")
+    async def get_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> Response[ComputedTrait]:
+        """Return one computed trait."""
+        stored = _computed_trait(services, object_id)
+        return tagged(stored.object, object_tag(stored.since))
+
+    @put("/{object_id:str}", needs="editor")
+    async def put_computed_trait(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> Response[ComputedTrait]:
+        """Create or replace a computed trait; values that differ then are told with the next sync."""
+        existed = services.store.computed_trait(object_id)
+        trait = replace_object(services, object_id, decode_body(body, ComputedTrait), existed)
+        if existed is None:
+            return created(trait.object, trait.since, "computed-traits")
+        return tagged(trait.object, object_tag(trait.since))
+
+    @patch("/{object_id:str}", needs="editor")
+    async def patch_computed_trait(
+        self, services: FromServices, object_id: FromPath[str], body: RawBody
+    ) -> Response[ComputedTrait]:
+        """Change some fields of a computed trait."""
+        patched = patch_object(services, _computed_trait(services, object_id), decode_body(body, dict[str, Any]))
+        return tagged(patched.object, object_tag(patched.since))
+
+    @delete("/{object_id:str}", needs="editor")
+    async def delete_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> None:
+        """Delete a computed trait that no audience asks for."""
+        delete_object(services, "computedTrait", services.store.computed_trait(object_id), object_id)
+
+
+def _audience(services: Services, object_id: str) -> Stored[Audience]:
+    stored = services.store.audience(object_id)
+    if stored is None:
+        raise not_found("audience", object_id)
+    return stored
+
+
+def _computed_trait(services: Services, object_id: str) -> Stored[ComputedTrait]:
+    stored = services.store.computed_trait(object_id)
+    if stored is None:
+        raise not_found("computed trait", object_id)
+    return stored

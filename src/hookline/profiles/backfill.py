@@ -1,0 +1,86 @@
+"""Reads the journal again, from its start to where it was read, for features that came later.
+
+Whose an event was is known by then: an anonymous id that changed hands belongs, for each event, to whoever had it at
+that place. History is a set, so what is read twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.profiles.batch import Batch
+from hookline.profiles.doing import text
+from hookline.profiles.ingest import add_entries, doings_of
+from hookline.profiles.matching import NAMED_TYPES, Matcher
+from hookline.profiles.registry import Registry, Span
+from hookline.profiles.store import ProfileStore
+
+BATCH_RECORDS = 10_000
+"""Read for one transaction, rounded up to a group: what is new does not wait long for what is old."""
+
+
+class Backfill:
+    """Used from the thread of the one writer, between the batches of ``Ingest``."""
+
+    def __init__(self, journal: Reader, store: ProfileStore, registry: Registry) -> None:
+        self._journal = journal
+        self._store = store
+        self._registry = registry
+
+    def left(self) -> int:
+        """Records that are still to be read, once for all features that share a pass."""
+        query = "SELECT DISTINCT partition, next_offset, end_offset FROM backfills"
+        return sum(end - next for _, next, end in self._store.connection.execute(query))
+
+    def step(self) -> bool:
+        """Read on for the features that stand at the same place; return whether there was anything to read."""
+        query = "SELECT partition, next_offset, end_offset FROM backfills ORDER BY partition, next_offset LIMIT 1"
+        row = self._store.connection.execute(query).fetchone()
+        if row is None:
+            return False
+        partition, span = row[0], Span(*row[1:])
+        query = "SELECT feature FROM backfills WHERE partition = ? AND next_offset = ? AND end_offset = ?"
+        features = [feature for (feature,) in self._store.connection.execute(query, row)]
+        known = self._registry.features()
+        batch = Batch()
+        next_offset = self._read(partition, span, Matcher({id: known[id] for id in features}), batch)
+        batch.backfilled = {(feature, partition): next_offset for feature in features}
+        self._store.write(batch)
+        return True
+
+    def _read(self, partition: int, span: Span, matcher: Matcher, batch: Batch) -> int:
+        next_offset = span.next_offset
+        try:
+            for group in self._journal.read(partition, next_offset):
+                self._apply_group(partition, group, matcher, batch)
+                next_offset = group.next_offset
+                if next_offset >= span.end_offset or next_offset - span.next_offset >= BATCH_RECORDS:
+                    return next_offset
+        except OffsetExpired as expired:
+            return max(expired.start, next_offset + 1)
+        except JournalCorrupt as damaged:
+            return max(damaged.next_offset, next_offset + 1)
+        return span.end_offset
+
+    def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch) -> None:
+        matched = []
+        for place, record, doing, user_id, anonymous_id in doings_of(partition, group):
+            if record.type in NAMED_TYPES:
+                rules = matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
+                if rules:
+                    matched.append((place, record, doing, rules, user_id, anonymous_id))
+        users = self._store.users({user_id for *_, user_id, _ in matched if user_id})
+        alone = {anonymous_id for *_, user_id, anonymous_id in matched if not user_id}
+        anonymous, before = self._store.anonymous(alone), self._store.owners_before(alone)
+        for place, record, doing, rules, user_id, anonymous_id in matched:
+            person = users.get(user_id) if user_id else _owner(anonymous_id, place, anonymous, before)
+            if person is not None:
+                add_entries(batch, rules, abs(person), place, record, doing)
+
+
+def _owner(
+    anonymous_id: str, place: int, anonymous: dict[str, int], before: dict[str, list[tuple[int, int]]]
+) -> int | None:
+    for until, person in before.get(anonymous_id, ()):
+        if place < until:
+            return person
+    return anonymous.get(anonymous_id)

@@ -1,0 +1,79 @@
+"""What one transaction of ``profiles.db`` writes: everything that some records say of people, and how far was read."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from hookline.profiles import traits
+from hookline.profiles.traits import Traits
+
+USER: Literal[0] = 0
+ANONYMOUS: Literal[1] = 1
+Kind = Literal[0, 1]
+"""The kinds of identities, as they are stored."""
+
+PERSON_BITS = 40
+PERSON_MASK = (1 << PERSON_BITS) - 1
+"""A key of the history in memory is the feature above these bits and the person in them."""
+
+
+class Place(NamedTuple):
+    """The next offset of a partition to read, and how many records were gone before they were read."""
+
+    next_offset: int
+    missed: int = 0
+
+
+class Batch:
+    """Filled by ``Ingest`` and ``Backfill``, written by ``ProfileStore``."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        """Records of people that were applied."""
+        self.entry_count = 0
+        self.entries: dict[int, bytearray] = {}
+        self.values: dict[int, bytearray] = {}
+        self.persons: dict[int, int] = {}
+        """New persons, with the time at which the first record of each was received."""
+        self.user_ids: dict[int, str] = {}
+        """The user id of persons that got one, or another one."""
+        self.merged: dict[int, int] = {}
+        self.identities: dict[tuple[Kind, str], int] = {}
+        self.repointed: list[tuple[str, int, int]] = []
+        """Anonymous id, place of the record that gave it to somebody else, and whose it was until then."""
+        self.traits: dict[int, Traits] = {}
+        self.groups: dict[str, Traits] = {}
+        self.memberships: dict[tuple[str, int], tuple[int, int]] = {}
+        """Group and person, with time and place of the earliest record that says so."""
+        self.places: dict[int, Place] = {}
+        self.backfilled: dict[tuple[int, int], int] = {}
+        """Feature and partition of a backfill, with the next offset it has to read."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.places and not self.backfilled
+
+    def add_entry(self, feature: int, person: int, entry: bytes, value: bytes | None) -> None:
+        """Add one event to a feature's history."""
+        key = feature << PERSON_BITS | person
+        known = self.entries.get(key)
+        self.entry_count += 1
+        if known is None:
+            self.entries[key] = bytearray(entry)
+            if value is not None:
+                self.values[key] = bytearray(value)
+            return
+        known += entry
+        if value is not None:
+            self.values[key] += value
+
+    def add_traits(self, person: int, given: Traits) -> None:
+        """Take in traits of a person."""
+        traits.add(self.traits.setdefault(person, {}), given)
+
+    def add_group(self, group: str, person: int, given: Traits, at_ms: int, place: int) -> None:
+        """Take in that a person belongs to a group, and the group's traits."""
+        traits.add(self.groups.setdefault(group, {}), given)
+        key = group, person
+        self.memberships[key] = min(self.memberships.get(key, (at_ms, place)), (at_ms, place))

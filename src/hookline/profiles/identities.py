@@ -1,0 +1,148 @@
+"""Whose event is it: user ids and anonymous ids lead to persons, in the order in which the journal has the events.
+
+An event with a user id is that user's; one with an anonymous id alone is the anonymous person's. A call with both says
+that the anonymous id is the user's: an anonymous person becomes that user, or is merged into it when the user is known
+already. When the anonymous id is another user's, the device is shared: from that event on it is the new user's, and the
+two users stay two. ``alias`` says that the previous id is the user's: two known users are merged by it, and only by it.
+
+Merging writes that one number stands for another and moves nothing. Ids are held in memory as far as
+``KNOWN_MAX`` goes; those of a group of records are loaded before the group is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from hookline.profiles.batch import ANONYMOUS, USER, Batch
+
+KNOWN_MAX = 200_000
+"""Ids of each kind that are held in memory from one batch to the next."""
+
+
+class LoadsIdentities(Protocol):
+    """What is needed of the store."""
+
+    def users(self, ids: Iterable[str]) -> dict[str, int]:
+        """The persons of user ids, as far as there are any."""
+
+    def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
+        """The persons of anonymous ids, as far as there are any; below zero while they have no user id."""
+
+
+class Identities:
+    """Answers for the records of one batch after the other; ``begin`` gives the batch that takes what changes."""
+
+    def __init__(self, store: LoadsIdentities, next_person: int) -> None:
+        self._store = store
+        self._next_person = next_person
+        self._users: dict[str, int] = {}
+        self._anonymous: dict[str, int] = {}
+        """Below zero while the person has no user id; such a person has this one id and no other."""
+        self._moved: dict[int, int] = {}
+        """Known users that were merged in this batch: ids held in memory may still lead to them."""
+        self._batch = Batch()
+
+    def begin(self, batch: Batch) -> None:
+        """Write what changes to this batch from now on; the one before is stored."""
+        self._batch = batch
+        if self._moved:
+            self._users, self._anonymous, self._moved = {}, {}, {}
+        for known in (self._users, self._anonymous):
+            if len(known) > KNOWN_MAX:
+                for id in list(known)[: len(known) - KNOWN_MAX // 2]:
+                    del known[id]
+
+    def load(self, user_ids: Iterable[str], anonymous_ids: Iterable[str]) -> None:
+        """Make everything known of these ids; what is not known after it is new."""
+        missing = {id for id in user_ids if id not in self._users}
+        if missing:
+            self._users |= self._store.users(missing)
+        missing = {id for id in anonymous_ids if id not in self._anonymous}
+        if missing:
+            self._anonymous |= self._store.anonymous(missing)
+
+    def person_of(self, user_id: str, anonymous_id: str, received_at: int, place: int) -> int:
+        """The person that an event with these ids belongs to; at least one of them is given."""
+        if not user_id:
+            return self._anonymous_person(anonymous_id, received_at)
+        person = self._users.get(user_id)
+        if self._moved and person is not None:
+            person = self._moved.get(person, person)
+        if anonymous_id and (person is None or self._anonymous.get(anonymous_id) != person):
+            person = self._link(user_id, person, anonymous_id, received_at, place)
+        return self._new_user(user_id, received_at) if person is None else person
+
+    def alias(self, user_id: str, previous_id: str, received_at: int, place: int) -> None:
+        """The previous id is the user's too."""
+        if user_id == previous_id:
+            return
+        person = self.user(user_id)
+        previous = self.user(previous_id)
+        if previous is None:
+            is_new = previous_id not in self._anonymous
+            person = self._link(user_id, person, previous_id, received_at, place)
+            if is_new:  # its events may come later, under either kind
+                self._point(USER, previous_id, person)
+        elif person is None:
+            self._point(USER, user_id, previous)
+            self._batch.user_ids[previous] = user_id
+        elif person != previous:
+            for moved in (self._batch.merged, self._moved):
+                for before, after in moved.items():
+                    if after == previous:
+                        moved[before] = person
+            self._batch.merged[previous] = self._moved[previous] = person
+
+    def user(self, user_id: str) -> int | None:
+        """The person of a user id."""
+        person = self._users.get(user_id)
+        return None if person is None else self._moved.get(person, person)
+
+    def _anonymous_person(self, anonymous_id: str, received_at: int) -> int:
+        person = self._anonymous.get(anonymous_id)
+        if person is None:
+            person = -self._new(received_at)
+            self._point(ANONYMOUS, anonymous_id, person)
+        person = abs(person)
+        return self._moved.get(person, person) if self._moved else person
+
+    def _link(self, user_id: str, person: int | None, anonymous_id: str, received_at: int, place: int) -> int:
+        """Give the anonymous id to the user; return the user's person."""
+        holder = self._anonymous.get(anonymous_id)
+        if person is None and holder is not None and holder < 0:
+            person = -holder  # the anonymous person turns out to be this user
+            self._point(USER, user_id, person)
+            self._batch.user_ids[person] = user_id
+        elif person is None:
+            person = self._new_user(user_id, received_at)
+        if holder is None:
+            self._point(ANONYMOUS, anonymous_id, person)
+        elif holder < 0:
+            self._anonymous[anonymous_id] = person
+            if -holder != person:
+                self._batch.merged[-holder] = person
+        elif self._moved.get(holder, holder) != person:
+            self._batch.repointed.append((anonymous_id, place, holder))
+            self._point(ANONYMOUS, anonymous_id, person)
+        return person
+
+    def _new_user(self, user_id: str, received_at: int) -> int:
+        person = self._new(received_at)
+        self._point(USER, user_id, person)
+        self._batch.user_ids[person] = user_id
+        return person
+
+    def _new(self, received_at: int) -> int:
+        person = self._next_person
+        self._next_person += 1
+        self._batch.persons[person] = received_at
+        return person
+
+    def _point(self, kind: int, id: str, person: int) -> None:
+        if kind == USER:
+            self._users[id] = person
+            self._batch.identities[USER, id] = person
+        else:
+            self._anonymous[id] = person
+            self._batch.identities[ANONYMOUS, id] = abs(person)

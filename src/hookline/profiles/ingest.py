@@ -1,0 +1,146 @@
+"""Applies the journal's records to people, batch by batch, from the place where the last batch ended.
+
+Nothing here depends on the time or on how the records fall into batches. A batch that could not be written is written
+before anything newer is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.record import Record
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.profiles import traits
+from hookline.profiles.batch import Batch, Place
+from hookline.profiles.doing import Doing, DoingFields, at_ms_of, doing_of, is_of_a_person, text
+from hookline.profiles.entries import pack, pack_value
+from hookline.profiles.identities import Identities
+from hookline.profiles.matching import NAMED_TYPES, Matcher, Rule
+from hookline.profiles.store import ProfileStore
+
+BATCH_RECORDS = 40_000
+"""Read for one transaction, rounded up to a group."""
+MARK_BYTES = 8
+
+
+class Ingest:
+    """Used from one thread."""
+
+    def __init__(self, journal: Reader, store: ProfileStore, batch_records: int = BATCH_RECORDS) -> None:
+        self.applied = 0
+        """Records of people applied since the start."""
+        self.last_received_at = 0
+        """When the last record that was read had been received."""
+        self.person_count = store.person_count()
+        self.matcher = Matcher({})
+        self.places = store.places()
+        self._journal = journal
+        self._store = store
+        self._batch_records = batch_records
+        self._identities = Identities(store, store.next_person())
+        self._unwritten: Batch | None = None
+
+    def place(self, partition: int) -> Place:
+        """How far a partition was read."""
+        return self.places.get(partition) or Place(self._journal.start(partition))
+
+    def lag(self) -> int:
+        """Records that were not read yet."""
+        return sum(max(0, self._journal.end(p) - self.place(p).next_offset) for p in self._journal.partitions())
+
+    def step(self) -> bool:
+        """Read and write one batch; return whether there was anything to read."""
+        if self._unwritten is None:
+            batch = Batch()
+            self._identities.begin(batch)
+            for partition in self._journal.partitions():
+                self._read(partition, batch)
+            if batch.is_empty:
+                return False
+            self._unwritten = batch
+        batch = self._unwritten
+        self._store.write(batch)
+        self._unwritten = None
+        self.applied += batch.records
+        self.person_count += len(batch.persons) - len(batch.merged)
+        return True
+
+    def _read(self, partition: int, batch: Batch) -> None:
+        place, read = self.place(partition), 0
+        try:
+            # A journal that was put away and begun anew ends before the place: there is nothing to read until then.
+            for group in self._journal.read(partition, min(place.next_offset, self._journal.end(partition))):
+                self._apply_group(partition, group, batch)
+                place = Place(group.next_offset, place.missed)
+                self.places[partition] = batch.places[partition] = place
+                self.last_received_at = group.records[-1].received_at
+                read += len(group.records)
+                if read >= self._batch_records:
+                    return
+        except OffsetExpired as expired:
+            self.places[partition] = batch.places[partition] = passed_over(place, expired.start)
+        except JournalCorrupt as damaged:
+            self.places[partition] = batch.places[partition] = passed_over(place, damaged.next_offset)
+
+    def _apply_group(self, partition: int, group: Group, batch: Batch) -> None:
+        doings = list(doings_of(partition, group))
+        user_ids = {user_id for *_, user_id, _ in doings}
+        anonymous_ids = {anonymous_id for *_, anonymous_id in doings}
+        for _, record, doing, *_ in doings:
+            if record.type == "alias":
+                user_ids.add(text(doing.previousId))
+                anonymous_ids.add(text(doing.previousId))
+        self._identities.load(user_ids - {""}, anonymous_ids - {""})
+        for place, record, doing, user_id, anonymous_id in doings:
+            person = self._identities.person_of(user_id, anonymous_id, record.received_at, place)
+            if record.type in NAMED_TYPES:
+                rules = self.matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
+                if rules:
+                    add_entries(batch, rules, person, place, record, doing)
+            elif record.type == "alias":
+                self._identities.alias(user_id, text(doing.previousId), record.received_at, place)
+            else:
+                self._apply(place, record, doing, person, batch)
+        batch.records += len(doings)
+
+    def _apply(self, place: int, record: Record, doing: Doing, person: int, batch: Batch) -> None:
+        if record.type == "identify":
+            if given := _traits(doing.traits, record, place):
+                batch.add_traits(person, given)
+        elif record.type == "group":
+            given = _traits(doing.traits, record, place)
+            batch.add_group(text(doing.groupId), person, given, at_ms_of(record), place)
+
+
+def doings_of(partition: int, group: Group) -> Iterator[tuple[int, Record, Doing, str, str]]:
+    """The records of people in a group, each with its place, what it says, its user id and its anonymous id."""
+    first = partition << PLACE_SHIFT | group.first_offset
+    for place, record in enumerate(group.records, first):
+        if is_of_a_person(record):
+            doing = doing_of(record)
+            yield place, record, doing, text(doing.userId), text(doing.anonymousId)
+
+
+def add_entries(batch: Batch, rules: tuple[Rule, ...], person: int, place: int, record: Record, doing: Doing) -> None:
+    """Add an event to the features whose condition holds for it."""
+    fields = DoingFields(record, doing)
+    entry = None
+    for feature, condition, value in rules:
+        if condition is None or condition(fields):
+            if entry is None:
+                entry = pack(at_ms_of(record), record.fingerprint, place)
+            batch.add_entry(feature, person, entry, None if value is None else pack_value(value(fields)))
+
+
+def passed_over(place: Place, next_offset: int) -> Place:
+    """The place after records that are gone."""
+    next_offset = max(next_offset, place.next_offset + 1)
+    return Place(next_offset, place.missed + next_offset - place.next_offset)
+
+
+def _traits(raw: msgspec.Raw, record: Record, place: int) -> traits.Traits:
+    mark = int.from_bytes(record.fingerprint[:MARK_BYTES], "little")
+    return traits.given(raw, at_ms_of(record), mark, place, record.source)

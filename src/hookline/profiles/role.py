@@ -1,0 +1,185 @@
+"""The profiles role: follows the journal behind everybody else, keeps ``profiles.db``, and tells destinations the news.
+
+It runs at the lowest priority, in steps of one batch. Whatever it cannot do now (the disk is full) it tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.feed import Feed
+from hookline.connections.model import Snapshot
+from hookline.database.sqlite import engine as sqlite
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalError
+from hookline.journal.remote import RemoteAppender
+from hookline.profiles.backfill import Backfill
+from hookline.profiles.definition import Key, in_order
+from hookline.profiles.definitions.features import windows_of
+from hookline.profiles.feature import Feature
+from hookline.profiles.ingest import BATCH_RECORDS, Ingest
+from hookline.profiles.matching import Matcher
+from hookline.profiles.registry import Registry, Span
+from hookline.profiles.store import ProfileStore
+from hookline.profiles.sync import Sync
+from hookline.profiles.trim import Trim
+from hookline.settings import Settings
+from hookline.telemetry import metrics
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+DATABASE = "profiles.db"
+LOOK_SECONDS = 0.25
+"""From one look at the journal's end to the next while there is nothing to read."""
+PUBLISH_SECONDS = 1.0
+FAILED_SECONDS = 2.0
+LOWEST_PRIORITY = 19
+NOTHING: frozenset[Feature] = frozenset()
+
+
+class ProfilesRole:
+    """Everything of one profiles process."""
+
+    def __init__(self, settings: Settings) -> None:
+        data = settings.data_path
+        self._run_folder = data / "run"
+        self.journal = LocalReader(data / "journal")
+        self.store = ProfileStore(data / DATABASE)
+        self.registry = Registry(self.store)
+        self.ingest = Ingest(self.journal, self.store)
+        self.ingest.matcher = Matcher(self.registry.features())
+        self.backfill = Backfill(self.journal, self.store, self.registry)
+        self.trim = Trim(self.store, self.registry)
+        self.sync = Sync(self.store)
+        self.feed = Feed(data / "control.db", kinds=("audience", "computedTrait"))
+        self._snapshot: Snapshot | None = None
+        self.appender = RemoteAppender(settings.socket_path("collect.sock"))
+        self._batches = [0] * (len(metrics.DURATION_BUCKETS_MS) + 1)
+        self._batches_ms = 0
+        self._failing = False
+        self._failures = 0
+        self._log = logger()
+
+    def keep(self, wanted: Mapping[Feature, int | None]) -> None:
+        """Keep the history of exactly these features from now on, each for its window in milliseconds (None: no end).
+
+        What the journal still has is read up for new ones; between batches only.
+        """
+        spans = {p: Span(self.journal.start(p), self.ingest.place(p).next_offset) for p in self.journal.partitions()}
+        self.registry.keep(wanted, spans)
+        self.ingest.matcher = Matcher(self.registry.features())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow the journal until told to stop; a batch that has begun is finished."""
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
+        self._log.info("following", persons=self.ingest.person_count)
+        published = 0.0
+        while not stop.is_set():
+            failures = self._failures
+            worked = self.work()
+            worked = await self._tell() or worked
+            self._failing = self._failures > failures
+            if time.monotonic() - published >= PUBLISH_SECONDS:
+                published = time.monotonic()
+                self._publish()
+            pause = FAILED_SECONDS if self._failing else 0 if worked else LOOK_SECONDS
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause)
+        await self.appender.close()
+        self.close()
+
+    def work(self) -> bool:
+        """Take one step of everything there is to do; return whether there was anything."""
+        try:
+            self.follow_definitions()
+            worked = self._read()
+            if self.ingest.lag() <= BATCH_RECORDS:  # what is said of people should not be long out of date
+                worked = self.sync.evaluate(int(time.time() * 1000), self._unready()) or worked
+            worked = self.store.chunks.put_together() or worked
+            worked = self.backfill.step() or worked
+            worked = worked or self.trim.step(int(time.time() * 1000))
+        except (sqlite.Error, JournalError, OSError) as error:
+            self._failed(error)
+            return False
+        return worked
+
+    def follow_definitions(self) -> None:
+        """Keep what the audiences and computed traits ask for, if those changed."""
+        self._snapshot = self.feed.poll() or self._snapshot
+        if self._snapshot is not None:
+            self._take(self._snapshot.audiences, self._snapshot.computed_traits)
+            self._snapshot = None
+
+    def _take(self, audiences: Sequence[Audience], traits: Sequence[ComputedTrait]) -> None:
+        keys: list[Key] = [*(("audience", each.id) for each in audiences), *(("trait", each.id) for each in traits)]
+        enabled: list[Definition] = [each for each in audiences if each.enabled]
+        enabled += [each for each in traits if each.enabled]
+        self.sync.follow(in_order(audiences, traits), keys)
+        self.keep(windows_of(enabled))
+
+    def _unready(self) -> frozenset[Feature]:
+        unready = self.registry.unready()
+        return frozenset(each for id, each in self.registry.features().items() if id in unready) if unready else NOTHING
+
+    async def _tell(self) -> bool:
+        """Bring the next messages of a sync into the journal; return whether there was a sync to go on with."""
+        try:
+            found = self.sync.to_tell(now_ms := int(time.time() * 1000))
+            if found is None:
+                return False
+            sending, messages = found
+            if messages:
+                await self.appender.append([record for _, record in messages])
+                crash_point("profiles.appended")
+            self.sync.told_them(sending, [person for person, _ in messages], now_ms)
+        except (sqlite.Error, JournalError, OSError) as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        if not self._failing:
+            self._log.error("profiles_not_followed", error=str(error), next_step="it is tried again")
+        self._failures += 1
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.store.close()
+        self.journal.close()
+        self.feed.close()
+
+    def _read(self) -> bool:
+        began = time.monotonic()
+        if not self.ingest.step():
+            return False
+        milliseconds = round((time.monotonic() - began) * 1000)
+        self._batches[bisect_left(metrics.DURATION_BUCKETS_MS, milliseconds)] += 1
+        self._batches_ms += milliseconds
+        return True
+
+    def _publish(self) -> None:
+        lag = self.ingest.lag()
+        behind_ms = (
+            int(time.time() * 1000) - self.ingest.last_received_at if lag and self.ingest.last_received_at else 0
+        )
+        values: dict[str, Any] = {
+            "hookline_profiles_applied_total": self.ingest.applied,
+            "hookline_profiles_missed_total": sum(place.missed for place in self.ingest.places.values()),
+            "hookline_profiles_lag_events": lag,
+            "hookline_profiles_lag_seconds": behind_ms / 1000,
+            "hookline_profiles_persons": self.ingest.person_count,
+            "hookline_profiles_told_total": self.sync.told,
+            "hookline_profiles_backfill_events": self.backfill.left(),
+            "hookline_profiles_batch_seconds": metrics.histogram(
+                metrics.DURATION_BUCKETS_MS, self._batches, self._batches_ms
+            ),
+        }
+        metrics.publish(self._run_folder, "profiles", values)

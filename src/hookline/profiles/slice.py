@@ -1,0 +1,127 @@
+"""Facts of some thousand people at once, for judging them one after the other: a few queries for all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hookline.profiles import traits
+from hookline.profiles.definition import Key, Ready
+from hookline.profiles.entries import ordered, unpack
+from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.store import ProfileStore
+from hookline.profiles.traits import Traits
+
+_NOTHING: tuple[Entry, ...] = ()
+_NO_TRAITS: dict[str, object] = {}
+
+
+class PersonInSlice:
+    """What is known of one person of a slice."""
+
+    __slots__ = ("_person", "_slice")
+
+    def __init__(self, of: Slice, person: int) -> None:
+        self._slice = of
+        self._person = person
+
+    def entries(self, feature: Feature) -> Sequence[Entry]:
+        """The events of a feature, sorted by time and mark."""
+        return self._slice.entries[feature].get(self._person, _NOTHING)
+
+    @property
+    def traits(self) -> Mapping[str, object]:
+        """The person's traits as plain JSON values."""
+        found = self._slice.traits.get(self._person)
+        return traits.plain(found) if found else _NO_TRAITS
+
+    @property
+    def group_traits(self) -> Sequence[Mapping[str, object]]:
+        """The traits of each group the person belongs to."""
+        return [traits.plain(each) for each in self._slice.groups.get(self._person, {}).values()]
+
+    def computed(self, id: str) -> object:
+        """The value of a computed trait, None when it has none."""
+        text = self._slice.values.get(("trait", id), {}).get(self._person)
+        return None if text is None else msgspec.json.decode(text)
+
+    def is_member(self, audience_id: str) -> bool:
+        """Whether the person is a member of an audience."""
+        return self._slice.values.get(("audience", audience_id), {}).get(self._person) == "true"
+
+
+class Slice:
+    """The people with these numbers, none of which was merged into another; loads what one definition asks for.
+
+    ``in_a_row`` says that they are all there are from the first to the last.
+    """
+
+    def __init__(
+        self, store: ProfileStore, people: Sequence[int], ready: Ready, numbers: Mapping[Key, int], in_a_row: bool
+    ) -> None:
+        self.people = people
+        self._store = store
+        self._in_a_row = in_a_row
+        self.merged = dict(store.many("SELECT person, into_person FROM merged WHERE into_person IN ", people))
+        self._known = {person: person for person in people} | self.merged
+        self.entries = {feature: self._entries(feature) for feature in ready.features}
+        self.traits = self._traits() if ready.asks_traits else {}
+        self.groups = self._groups() if ready.asks_groups else {}
+        self.values = {key: self._values(numbers[key]) for key in ready.needs if key in numbers}
+        self.user_ids = dict(store.many("SELECT id, user_id FROM persons WHERE user_id IS NOT NULL AND id IN ", people))
+
+    def facts(self) -> Iterator[tuple[int, PersonInSlice]]:
+        """Everybody, with what is known."""
+        for person in self.people:
+            yield person, PersonInSlice(self, person)
+
+    def _entries(self, feature: Feature) -> dict[int, Sequence[Entry]]:
+        row = self._store.connection.execute(
+            "SELECT id FROM features WHERE (type, name, condition, value) = (?, ?, ?, ?)", feature
+        ).fetchone()
+        found: defaultdict[int, list[Entry]] = defaultdict(list)
+        for (chunk,) in self._store.connection.execute("SELECT chunk FROM chunks").fetchall() if row else ():
+            query = (
+                "SELECT person, entries, entry_values FROM history"
+                f" WHERE feature = {row[0]:d} AND chunk = {chunk:d} AND"
+            )
+            for person, entries, values in self._rows(query, "person"):
+                found[person] += unpack(entries, values)
+        return {person: entries if len(entries) == 1 else ordered(entries) for person, entries in found.items()}
+
+    def _traits(self) -> dict[int, Traits]:
+        found: dict[int, Traits] = {}
+        for person, stored in self._rows("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id"):
+            given = traits.unpacked(stored)
+            if person in found:
+                traits.add(found[person], given)
+            else:
+                found[person] = given
+        return found
+
+    def _groups(self) -> dict[int, dict[str, Traits]]:
+        found: defaultdict[int, dict[str, Traits]] = defaultdict(dict)
+        query = "SELECT m.person, m.group_id, g.traits FROM memberships m JOIN groups g ON g.id = m.group_id WHERE"
+        for person, group, stored in self._rows(query, "m.person"):
+            found[person][group] = traits.unpacked(stored)
+        return found
+
+    def _rows(self, query: str, column: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that goes on with the condition on the person, who is then the one merged into."""
+        numbers: Iterable[int] = self._known
+        if self._in_a_row:
+            first, last = self.people[0], self.people[-1]
+            for number, *row in self._store.connection.execute(f"{query} {column} BETWEEN {first:d} AND {last:d}"):
+                person = self._known.get(number)
+                if person is not None:
+                    yield person, *row
+            numbers = (number for number in self.merged if not first <= number <= last)
+        for number, *row in self._store.many(f"{query} {column} IN ", numbers):
+            yield self._known[number], *row
+
+    def _values(self, definition: int) -> dict[int, str]:
+        query = f"SELECT person, value FROM members WHERE definition = {definition:d} AND person IN "
+        return dict(self._store.many(query, self.people))

@@ -1,0 +1,232 @@
+"""Syncs: who is a member of what, and telling the destinations what has changed since they were last told.
+
+A sync looks at everybody once, and from then on at those whose events, traits or groups changed since the last one and
+those whose time has come. It writes down each new value and, with the number of the sync, what is to be told; only then
+does it tell it, and only when all is told is the next one due. So what a crash interrupts is told again with the same
+messageIds, values cannot change in between, and nobody is left out or told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hookline.journal.record import Record
+from hookline.profiles.definition import Key, Ready, as_json
+from hookline.profiles.definitions.stretch import NEVER
+from hookline.profiles.feature import Feature
+from hookline.profiles.message import message
+from hookline.profiles.slice import Slice
+from hookline.profiles.store import ProfileStore
+from hookline.telemetry.crashpoints import crash_point
+
+PEOPLE_PER_STEP = 5_000
+MESSAGES_PER_STEP = 500
+SYNCS_KEPT = 1_000
+"""Of each definition."""
+
+
+class Running(NamedTuple):
+    """A sync under way: its number and time, up to which batch it sees, and the slices of people left to look at."""
+
+    ready: Ready
+    definition: int
+    number: int
+    at_ms: int
+    batch: int
+    slices: Iterator[tuple[list[int], bool]]
+
+
+class Sending(NamedTuple):
+    """A sync whose values are written and that has to be told."""
+
+    ready: Ready
+    definition: int
+    number: int
+    at_ms: int
+
+
+class Sync:
+    """Used from the thread of the one writer."""
+
+    def __init__(self, store: ProfileStore) -> None:
+        self._store = store
+        self._ready: dict[Key, Ready] = {}
+        self._numbers: dict[Key, int] = {}
+        self._running: Running | None = None
+        self.told = 0
+        """Messages since the start."""
+
+    def follow(self, definitions: Sequence[Ready], all_keys: Iterable[Key]) -> None:
+        """Go by these definitions, in this order; what is not among ``all_keys`` any more goes with its members."""
+        self._running = None
+        with self._store.transaction() as execute:
+            known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
+            kept = set(all_keys)
+            for key in known.keys() - kept:
+                for table, column in (("definitions", "id"), ("members", "definition"), ("syncs", "definition")):
+                    execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
+            judged = {ready.key: ready.judged for ready in definitions}
+            for key, text in judged.items():
+                if key not in known:
+                    query = "INSERT INTO definitions (kind, name, judged, number, next_at) VALUES (?, ?, ?, 0, 0)"
+                    execute(query, (*key, text))
+            for key, (id, before) in known.items():
+                # Changed, or disabled: everybody is looked at anew, in a sync of another number.
+                if key in kept and judged.get(key) != before:
+                    execute(_BEGIN_ANEW, (judged.get(key, ""), id))
+            self._numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
+        self._ready = {ready.key: ready for ready in definitions}
+        self._store.tracks = bool(self._numbers)
+
+    def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
+        """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
+        not complete: what asks for them waits."""
+        running = self._running or self._begin(now_ms, unready)
+        if running is None:
+            return False
+        self._running = running
+        people, in_a_row = next(running.slices, ([], False))
+        if people:
+            self._judge(running, people, in_a_row)
+            return True
+        self._store.connection.execute(
+            "UPDATE definitions SET sending_at = ?, sending_batch = ? WHERE id = ?",
+            (running.at_ms, running.batch, running.definition),
+        )
+        self._running = None
+        return True
+
+    def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        """The next messages of a sync that is to be told, by person; none when all of it is told already."""
+        query = (
+            "SELECT id, kind, name, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL ORDER BY id"
+        )
+        for definition, kind, name, number, at_ms in self._store.connection.execute(query).fetchall():
+            ready = self._ready.get((kind, name))
+            if ready is not None:
+                return (sending := Sending(ready, definition, number, at_ms)), self._messages(sending, now_ms)
+        return None
+
+    def told_them(self, sending: Sending, people: Iterable[int], now_ms: int) -> None:
+        """Their messages are in the journal; without any, the sync is done."""
+        query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
+        rows = [(sending.definition, person) for person in people]
+        with self._store.transaction():
+            if rows:
+                self._store.connection.executemany(query, rows)
+            else:
+                self._finish(sending, now_ms)
+        self.told += len(rows)
+        crash_point("profiles.told")
+
+    # looking at people
+
+    def _begin(self, now_ms: int, unready: frozenset[Feature]) -> Running | None:
+        query = "SELECT id, kind, name, number, evaluated FROM definitions WHERE next_at <= ? AND sending_at IS NULL"
+        due = {(kind, name): row for *row, kind, name in self._due(query, now_ms)}
+        for key, ready in self._ready.items():
+            if key in due and not ready.features & unready:
+                definition, number, evaluated = due[key]
+                if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
+                    continue  # what it asks for has no values yet
+                slices = self._slices(definition, evaluated, now_ms)
+                return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
+        return None
+
+    def _due(self, query: str, now_ms: int) -> list[tuple[Any, ...]]:
+        rows = self._store.connection.execute(query, (now_ms,)).fetchall()
+        return [(id, number, evaluated, kind, name) for id, kind, name, number, evaluated in rows]
+
+    def _slices(self, definition: int, evaluated: int | None, now_ms: int) -> Iterator[tuple[list[int], bool]]:
+        execute = self._store.connection.execute
+        if evaluated is None:
+            query = "SELECT id FROM persons WHERE id > ? AND id NOT IN (SELECT person FROM merged) ORDER BY id LIMIT ?"
+            last = 0
+            while people := [person for (person,) in execute(query, (last, PEOPLE_PER_STEP))]:
+                last = people[-1]
+                yield people, True
+            return
+        query = (
+            "SELECT DISTINCT coalesce(m.into_person, t.person) FROM touched t LEFT JOIN merged m ON m.person = t.person"
+            " WHERE t.batch > ? UNION SELECT person FROM members WHERE definition = ? AND until <= ?"
+        )
+        everybody = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
+        for first in range(0, len(everybody), PEOPLE_PER_STEP):
+            people = everybody[first : first + PEOPLE_PER_STEP]
+            gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
+            yield [person for person in people if person not in gone], False
+
+    def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
+        ready, definition, at_ms = running.ready, running.definition, running.at_ms
+        here = Slice(self._store, people, ready, self._numbers, in_a_row)
+        query = f"SELECT person, value, since, sent FROM members WHERE definition = {definition:d} AND person IN "
+        before = {person: row for person, *row in self._store.many(query, people)}
+        rows: list[tuple[Any, ...]] = []
+        changed: list[int] = []
+        for person, facts in here.facts():
+            value, until = ready.judge(facts, at_ms)
+            text = ready.empty if value is None else as_json(value)
+            was, since, sent = before.get(person, (ready.empty, at_ms, None))
+            if text != was:
+                since = at_ms
+                changed.append(person)
+            if text != ready.empty or until != NEVER or person in before:
+                is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
+                number = running.number if is_news and ready.destinations else None
+                rows.append((definition, person, text, since, None if until == NEVER else until, sent, number))
+        with self._store.transaction():
+            self._store.connection.executemany(
+                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            self._store.connection.executemany(
+                "DELETE FROM members WHERE definition = ? AND person = ?",
+                [(definition, person) for person in here.merged],
+            )
+            if changed and any(ready.key in each.needs for each in self._ready.values()):
+                self._store.touch(changed)
+        crash_point("profiles.judged")
+
+    # telling
+
+    def _messages(self, sending: Sending, now_ms: int) -> list[tuple[int, Record]]:
+        query = (
+            "SELECT m.person, p.user_id, m.value FROM members m JOIN persons p ON p.id = m.person"
+            " WHERE m.definition = ? AND m.sync IS NOT NULL LIMIT ?"
+        )
+        rows = self._store.connection.execute(query, (sending.definition, MESSAGES_PER_STEP)).fetchall()
+        return [
+            (person, message(sending.ready, sending.number, user_id, value, sending.at_ms, now_ms))
+            for person, user_id, value in rows
+        ]
+
+    def _finish(self, sending: Sending, now_ms: int) -> None:
+        execute = self._store.connection.execute
+        definition, empty = sending.definition, sending.ready.empty
+        query = (
+            "SELECT count(*) FILTER (WHERE value <> ?), count(*) FILTER (WHERE value = ?) FROM members"
+            " WHERE definition = ? AND since = ?"
+        )
+        came, went = execute(query, (empty, empty, definition, sending.at_ms)).fetchone()
+        query = (
+            "INSERT OR REPLACE INTO syncs (definition, number, at, finished_at, came, went) VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        execute(query, (definition, sending.number, sending.at_ms, now_ms, came, went))
+        query = "DELETE FROM syncs WHERE definition = ? AND number <= ?"
+        execute(query, (definition, sending.number - SYNCS_KEPT))
+        execute(
+            "UPDATE definitions SET number = ?, next_at = ?, evaluated = sending_batch, sending_at = NULL,"
+            " sending_batch = NULL WHERE id = ?",
+            (sending.number, sending.at_ms + sending.ready.sync_ms, definition),
+        )
+        # What has not been looked at yet, or is, looks at everybody.
+        execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
+
+
+_BEGIN_ANEW = (
+    "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
+    " sending_batch = NULL WHERE id = ?"
+)
+_ALL = "SELECT id, kind, name, judged FROM definitions"

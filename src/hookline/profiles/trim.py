@@ -1,0 +1,72 @@
+"""Takes out of the history what no definition can ask for any more: entries older than their feature's longest window,
+and those beyond what is kept of one person and feature.
+
+It goes through the whole history in small steps, a few times a day; so an entry outlives its window by hours, which
+judging does not notice.
+"""
+
+from __future__ import annotations
+
+from hookline.profiles.entries import ENTRIES_MAX, ENTRY_BYTES, ordered, unpack, write
+from hookline.profiles.registry import Registry
+from hookline.profiles.store import ProfileStore
+
+ROWS_PER_STEP = 2_000
+PASS_MS = 6 * 3_600_000
+"""From the start of one pass to that of the next."""
+
+
+class Trim:
+    """Used from the thread of the one writer, while there is nothing else to do."""
+
+    def __init__(self, store: ProfileStore, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._key: tuple[int, int, int] | None = None
+        self._next_pass_ms = 0
+
+    def step(self, now_ms: int) -> bool:
+        """Look at some rows; return whether a pass is under way."""
+        if self._key is None:
+            if now_ms < self._next_pass_ms:
+                return False
+            self._next_pass_ms = now_ms + PASS_MS
+            self._key = (0, 0, 0)
+        query = (
+            "SELECT feature, chunk, person, entries, entry_values FROM history"
+            " WHERE (feature, chunk, person) > (?, ?, ?) ORDER BY feature, chunk, person LIMIT ?"
+        )
+        rows = self._store.connection.execute(query, (*self._key, ROWS_PER_STEP)).fetchall()
+        windows = self._registry.windows()
+        changed = [change for row in rows if (change := _trimmed(row, windows, now_ms)) is not None]
+        if changed:
+            self._write(changed)
+        self._key = rows[-1][:3] if rows else None
+        return bool(rows)
+
+    def _write(self, changed: list[tuple[bytes, bytes | None, int, int, int]]) -> None:
+        with self._store.transaction():
+            many = self._store.connection.executemany
+            many(
+                "UPDATE history SET entries = ?, entry_values = ? WHERE feature = ? AND chunk = ? AND person = ?",
+                [change for change in changed if change[0]],
+            )
+            many(
+                "DELETE FROM history WHERE feature = ? AND chunk = ? AND person = ?",
+                [change[2:] for change in changed if not change[0]],
+            )
+
+
+def _trimmed(
+    row: tuple[int, int, int, bytes, bytes | None], windows: dict[int, int | None], now_ms: int
+) -> tuple[bytes, bytes | None, int, int, int] | None:
+    """The row as it should be, None when it is so already."""
+    feature, chunk, person, entries, values = row
+    window_ms = windows.get(feature)
+    if window_ms is None and len(entries) <= ENTRIES_MAX * ENTRY_BYTES:
+        return None
+    known = unpack(entries, values)
+    kept = ordered(known, None if window_ms is None else now_ms - window_ms)
+    if len(kept) == len(known):
+        return None
+    return *write(kept, values is not None), feature, chunk, person

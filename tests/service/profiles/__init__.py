@@ -1,0 +1,1 @@
+"""The profiles role as a process."""

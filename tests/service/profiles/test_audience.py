@@ -1,0 +1,87 @@
+"""Audiences as a receiver lives through them: who comes, who goes, and nobody twice, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hookline.database.open import ensure
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
+
+MEMBERS = 1_200
+"""More than two steps of telling."""
+
+
+def audience(id: str, condition: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """An audience that is synced every second."""
+    return {"id": id, "name": id, "destinations": ["crm"], "syncEvery": 1, "condition": condition, **more}
+
+
+def told(receiver: Receiver) -> dict[str, list[dict[str, Any]]]:
+    """The traits of every identify call that came, by user, in order."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for request in receiver.requests:
+        if request.json["type"] == "identify":
+            found.setdefault(request.json["userId"], []).append(request.json["traits"])
+    return found
+
+
+def test_who_comes_and_who_goes(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
+    """True when the condition is met, false when its window has passed, and only to the audience's destination."""
+    twice = {"event": "Order", "count": {"gte": 2}, "within": "4s"}
+    both = [webhook("crm", receiver.url("/crm")), webhook("other", receiver.url("/other"))]
+    definitions = {"audiences": [audience("buyers", twice, name="Big Buyers")]}
+    with new_hookline(*both, definitions=definitions) as hookline:
+        for user, times in (("u1", 2), ("u2", 1)):
+            for _ in range(times):
+                hookline.track("Order", userId=user)
+        wait_until(lambda: told(receiver).get("u1") == [{"big_buyers": True}, {"big_buyers": False}], what="in and out")
+        hookline.track("Order", userId="u2")
+        hookline.track("Order", userId="u2")
+        wait_until(lambda: told(receiver).get("u2") == [{"big_buyers": True}, {"big_buyers": False}], what="in and out")
+        assert len(told(receiver)["u1"]) == 2
+        identifies = [request for request in receiver.requests if request.json["type"] == "identify"]
+        assert {request.path for request in identifies} == {"/crm"}
+        expected = {"computation_class": "audience", "computation_key": "big_buyers", "computation_id": "buyers"}
+        assert identifies[0].json["context"]["personas"] == expected
+
+
+def test_a_computed_trait_is_told_when_it_changes(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:
+    """The first value, and then each other one; an audience may ask for it."""
+    spend = {"id": "spend", "name": "Total Spend", "event": "Order", "aggregate": "sum", "property": "properties.total"}
+    definitions = {
+        "computedTraits": [{**spend, "destinations": ["crm"], "syncEvery": 1}],
+        "audiences": [audience("rich", {"if": "computed.spend >= 10"})],
+    }
+    with new_hookline(webhook("crm", receiver.url()), definitions=definitions) as hookline:
+        hookline.track("Order", userId="u1", properties={"total": 4})
+        wait_until(lambda: {"total_spend": 4} in told(receiver).get("u1", []), what="the first value")
+        hookline.track("Order", userId="u1", properties={"total": 8})
+        wait_until(lambda: {"rich": True} in told(receiver)["u1"], what="the audience")
+        assert {"total_spend": 12} in told(receiver)["u1"]
+        assert Counter(str(traits) for traits in told(receiver)["u1"]).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("point", ["profiles.judged", "profiles.appended", "profiles.told"])
+def test_a_crash_in_the_middle_of_a_sync(receiver: Receiver, new_hookline: Callable[..., Hookline], point: str) -> None:
+    """Every member is told once, and the sync ends as if nothing had been."""
+    with new_hookline(webhook("crm", receiver.url())) as hookline:
+        for first in range(0, MEMBERS, 100):
+            batch = [{"type": "track", "event": "Order", "userId": f"u{n}"} for n in range(first, first + 100)]
+            assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+    ensure(hookline.data / "profiles.db", "profiles")  # so that the role is there from the start, and armed
+    hookline.definitions = {"audiences": [audience("buyers", {"event": "Order"})]}
+    hookline.environment["HOOKLINE_CRASH_POINT"] = point
+    with hookline:
+        wait_until(lambda: len(told(receiver)) >= MEMBERS, what="everybody told")
+        assert "profiles ended by SIGKILL" in hookline.log
+        os.kill(hookline.role("profiles"), signal.SIGKILL)
+        hookline.track("Order", userId="late")
+        wait_until(lambda: "late" in told(receiver), what="who came later")
+    assert len(told(receiver)) == MEMBERS + 1
+    assert all(traits == [{"buyers": True}] for traits in told(receiver).values())

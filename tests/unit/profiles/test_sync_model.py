@@ -1,0 +1,195 @@
+"""Syncs of a few people at a time, against looking at everybody anew: what receivers were told is what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.journal.record import Record
+from hookline.profiles import sync
+from hookline.profiles.definition import as_json, in_order
+from hookline.profiles.definitions.features import windows_of
+from hookline.profiles.ingest import Ingest
+from hookline.profiles.matching import Matcher
+from hookline.profiles.people import People, PersonFacts
+from hookline.profiles.registry import Registry
+from hookline.profiles.store import ProfileStore
+from hookline.profiles.sync import Sync
+from tests.unit.profiles.memory_journal import NOW_MS, MemoryJournal, record
+
+TRAITS = msgspec.convert(
+    [{"id": "spend", "name": "Spend", "event": "Order", "aggregate": "sum", "property": "properties.total",
+      "within": "4s", "syncEvery": 1, "destinations": ["crm"]}],
+    list[ComputedTrait],
+)  # fmt: skip
+CONDITIONS: dict[str, Any] = {
+    "rich": {"all": [{"if": "computed.spend >= 9"}, {"audience": "buyers"}]},
+    "buyers": {"event": "Order", "count": {"gte": 2}, "within": "3s"},
+    "pros": {"if": 'traits.plan = "x"'},
+    "teams": {"if": 'groupTraits.plan = "x"'},
+    "idle": {"event": "Order", "never": True},
+    "cooling": {"event": "Order", "last": {"within": "2s"}},
+}
+AUDIENCES = msgspec.convert(
+    [
+        {"id": id, "name": id, "syncEvery": 1, "destinations": ["crm"], "condition": condition}
+        for id, condition in CONDITIONS.items()
+    ],
+    list[Audience],
+)
+READY = in_order(AUDIENCES, TRAITS)
+
+users = st.sampled_from(["u", "v", "w"])
+who = st.one_of(
+    st.builds(dict, userId=users),
+    st.builds(dict, anonymousId=st.sampled_from(["a", "b"])),
+    st.builds(dict, userId=users, anonymousId=st.sampled_from(["a", "b"])),
+)
+plans = st.sampled_from([{"plan": "x"}, {"plan": "y"}, {"plan": None}])
+orders = st.builds(lambda total: {"event": "Order", "properties": {"total": total}}, st.integers(1, 9))
+calls = st.one_of(
+    st.tuples(st.just("track"), orders),
+    st.tuples(st.just("identify"), st.builds(dict, traits=plans)),
+    st.tuples(st.just("group"), st.builds(dict, groupId=st.sampled_from("gh"), traits=plans)),
+    st.tuples(st.just("page"), st.just({"name": "Home"})),
+)
+events = st.builds(
+    lambda call, who, number, seconds: (call, who, number, seconds), calls, who, st.integers(0, 30), st.integers(-1, 5)
+)
+aliases = st.builds(lambda user, previous: (user, previous), users, st.sampled_from(["u", "v", "a", "b"]))
+moves = st.one_of(
+    st.lists(events, min_size=1, max_size=3),
+    st.sampled_from(["sync", "sync", "step", "tell", "crash", "restart", "ingest"]),
+    st.tuples(st.just("wait"), st.integers(1, 4)),
+    aliases,
+)
+
+
+class Profiles:
+    """The real parts, a clock, and what a receiver that drops repeats has been told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.journal, self.now_ms = path, MemoryJournal(), NOW_MS
+        self.seen: set[str] = set()
+        self.told: dict[tuple[str, str], str] = {}
+        self.open()
+
+    def open(self) -> None:
+        """Start as a process does."""
+        self.store = ProfileStore(self.path)
+        registry = Registry(self.store)
+        registry.keep(windows_of([*TRAITS, *AUDIENCES]), {})
+        self.ingest = Ingest(self.journal, self.store, batch_records=3)
+        self.ingest.matcher = Matcher(registry.features())
+        self.sync = Sync(self.store)
+        self.sync.follow(READY, [ready.key for ready in READY])
+
+    def restart(self) -> None:
+        """Begin again from what is on the disk."""
+        self.store.connection.close()
+        self.open()
+
+    def tell(self, then_crash: bool = False) -> bool:
+        """Bring messages to the receiver; a crash comes before anything of ours knows it."""
+        found = self.sync.to_tell(self.now_ms)
+        if found is None:
+            return False
+        sending, messages = found
+        for _, each in messages:
+            self._receive(each)
+        if then_crash:
+            self.restart()
+        else:
+            self.sync.told_them(sending, [person for person, _ in messages], self.now_ms)
+        return True
+
+    def sync_all(self) -> None:
+        """Let a second pass, apply everything, and sync everything."""
+        while self.sync.evaluate(self.now_ms) or self.tell():
+            pass
+        self.now_ms += 1_000
+        while self.ingest.step():
+            pass
+        while self.sync.evaluate(self.now_ms) or self.tell():
+            pass
+
+    def _receive(self, message: Record) -> None:
+        if message.message_id in self.seen:
+            return
+        self.seen.add(message.message_id)
+        body = msgspec.json.decode(message.body)
+        assert message.to == ("crm",)
+        ((trait, value),) = body["traits"].items()
+        key = trait, body["userId"]
+        assert self.told.get(key) != as_json(value), "told twice"
+        self.told[key] = as_json(value)
+
+
+@pytest.fixture(autouse=True)
+def small_steps() -> Iterator[None]:
+    """Two people and one message at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sync, "PEOPLE_PER_STEP", 2)
+        patch.setattr(sync, "MESSAGES_PER_STEP", 1)
+        yield
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(moves, max_size=30))
+def test_receivers_know_what_holds(moves: list[Any]) -> None:
+    """After every sync each user is what a look at everything says, and was told so exactly once."""
+    with TemporaryDirectory() as folder:
+        profiles = Profiles(Path(folder) / "profiles.db")
+        for number, move in enumerate([*moves, "sync"]):
+            _make(profiles, number, move)
+        profiles.store.close()
+
+
+def _make(profiles: Profiles, number: int, move: Any) -> None:
+    match move:
+        case "sync":
+            profiles.sync_all()
+            _compare(profiles)
+        case "step":
+            profiles.sync.evaluate(profiles.now_ms)
+        case "tell":
+            profiles.tell()
+        case "crash":
+            profiles.tell(then_crash=True)
+        case "restart":
+            profiles.restart()
+        case "ingest":
+            profiles.ingest.step()
+        case ("wait", seconds):
+            profiles.now_ms += seconds * 1_000
+        case (user, previous):
+            profiles.journal.append(record("alias", f"l{number}", userId=user, previousId=previous))
+        case list():
+            profiles.journal.append(
+                *(
+                    record(type, f"m{id}", profiles.now_ms - seconds * 1_000, **body, **who)
+                    for (type, body), who, id, seconds in move
+                )
+            )
+
+
+def _compare(profiles: Profiles) -> None:
+    people = People(profiles.store.connection)
+    rows = profiles.store.connection.execute("SELECT id FROM persons WHERE user_id IS NOT NULL")
+    for number in {people.person(id).number for (id,) in rows.fetchall()}:
+        person = people.person(number)
+        values: dict[str, object] = {}
+        for ready in READY:
+            members = frozenset(id for id, value in values.items() if value is True)
+            value, _ = ready.judge(PersonFacts(person, values, members), profiles.now_ms)
+            values[ready.key[1]] = value
+            told = profiles.told.get((ready.trait, person.user_id or ""), ready.empty)
+            assert told == as_json(value), (ready.key, person.user_id)

@@ -147,6 +147,8 @@ class Watch:
             if len(tries.accepted) >= (needed or 1):
                 tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
                 tries.not_before_ms = 0
+                if needed is None:  # if all had to accept it when it was sent, it goes on, and its window with it
+                    tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
                 return
         tries.final |= outcome in FINAL
         wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None

@@ -86,10 +86,10 @@ def test_comma_separated_values(control: Running) -> None:
     answer = control.call("GET", f"/api/v1/usage?{ALL}&limit=1", headers=CSV)
     assert answer.headers["content-type"].startswith("text/csv")
     assert rows(answer.text) == [
-        ["period", "source", "events", "filtered", "counted"],
-        ["2026-11", "site", "5", "1", "4"],
-        ["2026-10", "site", "150", "60", "90"],
-        ["2026-10", "web", "7", "3", "4"],
+        ["period", "source", "events", "filtered", "counted", "suppressed"],
+        ["2026-11", "site", "5", "1", "4", "0"],
+        ["2026-10", "site", "150", "60", "90", "0"],
+        ["2026-10", "web", "7", "3", "4", "0"],
     ]
     deliver(control, ("2026-11-01", "crm", 7))
     destinations = control.call("GET", f"/api/v1/usage/destinations?{ALL}", headers=CSV)

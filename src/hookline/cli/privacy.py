@@ -78,7 +78,7 @@ def _evidence(report: Json) -> Iterator[str]:
     erased = report["erased"]
     yield (
         f"erased: {erased['events']} events, {erased['retries']} retries, {erased['deadLetters']} dead letters,"
-        f" {erased['attempts']} attempts"
+        f" {erased['attempts']} attempts, {erased['profiles']} profiles"
     )
     for person in report["people"]:
         yield f"{person['digest']}: {person['identities']} ids, {person['events']} events"

@@ -1,8 +1,8 @@
 """Carries deletion requests out, one after the other; what it did is written down step by step, so that a restart goes
 on where it was, and every step may be done twice.
 
-A request to delete is looked up; receivers are told and the journal overwritten; deliver takes away what it keeps; and
-when every receiver has acknowledged, or given up on, the delete messages go the same way.
+A request to delete is looked up; receivers are told and the journal overwritten; deliver and profiles take away what
+they keep; and when every receiver has acknowledged, or given up on, the delete messages go the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hookline.connections.store import Store
 from hookline.control.deletion_messages import DeletionMessages
+from hookline.control.erased_profiles import ErasedProfiles
 from hookline.control.forgetting import Forgetting
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.database.read_only import ReadOnly
@@ -21,7 +22,7 @@ from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.model import DeletionRequest, Erased, request_id
 from hookline.privacy.requests import Planned, Requests
-from hookline.privacy.search import Found, search
+from hookline.privacy.search import Found, search, synced
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -49,6 +50,7 @@ class DeletionWatch:
         self._forgetting = forgetting
         self._usage = usage
         self._deliver = ReadOnly(data_path / "deliver.db")
+        self._profiles = ErasedProfiles(data_path)
         self._asked = asyncio.Event()
 
     def wake(self) -> None:
@@ -58,6 +60,7 @@ class DeletionWatch:
     def close(self) -> None:
         """Let go of files; idempotent."""
         self._deliver.close()
+        self._profiles.close()
 
     async def run_forever(self) -> None:
         """Look until cancelled."""
@@ -103,7 +106,9 @@ class DeletionWatch:
         if request.action == "both":  # so that what is looked up is all there is
             await self._journal.refresh()
         people = self._requests.people(request.number)
-        found = await asyncio.to_thread(search, self._data_path, [person.user_id or "" for person in people])
+        given = [person.user_id or "" for person in people]
+        known = self._profiles.ids_of(given)
+        found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
         crash_point("privacy.looked_up")
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])
@@ -132,7 +137,7 @@ class DeletionWatch:
         crash_point("privacy.journal_erased")
         self._requests.clear(request.number)
 
-    def _clear(self, request: DeletionRequest) -> None:
+    async def _clear(self, request: DeletionRequest) -> None:
         connection = self._deliver.open()
         row = None
         if connection is not None:
@@ -141,8 +146,18 @@ class DeletionWatch:
                 ' WHERE request = ? AND asked_at = ? AND "round" = ? AND done_at IS NOT NULL',
                 (request.number, request.at_ms, request.round),
             ).fetchone()
-        if row is not None:
-            self._requests.wait(request, Erased(0, *row))
+        profiles = self._profiles.answer(request)
+        if row is None or profiles is None:
+            return
+        retries, dead_letters, attempts = row
+        erased = Erased(0, retries, dead_letters, attempts, *profiles)
+        # A sync may have told something about them between the look-up and the end of their profile.
+        ids = frozenset(id for person in self._requests.people(request.number) for id in person.identities or ())
+        told = await asyncio.to_thread(synced, self._data_path, ids) if ids and self._profiles.exist else {}
+        if told:
+            self._requests.clear_again(request, erased, told)
+        else:
+            self._requests.wait(request, erased)
 
     async def _follow_up(self, request: DeletionRequest) -> None:
         await self._messages.send(request)

@@ -165,3 +165,14 @@ touched = Table(
     Column("person", BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("request", BigInteger, primary_key=True, autoincrement=False),
+    Column("asked_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("people", BigInteger, nullable=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("done_at", BigInteger),
+)

@@ -127,4 +127,13 @@ CREATE TABLE touched (
 	PRIMARY KEY (batch, person)
 )
  WITHOUT ROWID;
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0002');
+CREATE TABLE erasures (
+	request BIGINT NOT NULL, 
+	asked_at BIGINT NOT NULL, 
+	round INTEGER NOT NULL, 
+	people BIGINT NOT NULL, 
+	entries BIGINT NOT NULL, 
+	done_at BIGINT, 
+	PRIMARY KEY (request, asked_at, round)
+);
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0003');

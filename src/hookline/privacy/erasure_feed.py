@@ -1,9 +1,14 @@
-"""The erasures as deliver follows them: read again only when control changed one. Never writes ``privacy.db``."""
+"""The erasures as deliver and profiles follow them: read again only when control changed one.
+
+Never writes ``privacy.db``.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
@@ -13,9 +18,11 @@ from hookline.replays.places import Places, decode_places
 CHANGES = "erasures"
 """Their name in ``privacy_changes``."""
 
+_decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
 
 class Erasure(NamedTuple):
-    """One round of a request: what deliver keeps about these places is to go. The journal's bytes are gone already."""
+    """One round of a request: what a role keeps about these places is to go. The journal's bytes are gone already."""
 
     request: int
     asked_ms: int
@@ -24,12 +31,12 @@ class Erasure(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """What deliver answers by; the time tells requests of a lost database from those of the next one."""
+        """What a role answers by; the time tells requests of a lost database from those of the next one."""
         return self.request, self.asked_ms, self.round
 
 
 class ErasureFeed:
-    """A view of the erasures that wait for deliver; for one thread."""
+    """A view of the erasures that wait for the roles; for one thread."""
 
     def __init__(self, data_path: Path) -> None:
         self._database = ReadOnly(data_path / "privacy.db")
@@ -53,6 +60,14 @@ class ErasureFeed:
             "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
         ).fetchall()
         return [Erasure(id, at, round, decode_places(places) if places else {}) for id, at, round, places in rows]
+
+    def ids(self, request: int) -> list[str]:
+        """Everybody's ids in a request; none once they are forgotten, or where there is no such database."""
+        connection = self._open()
+        if connection is None:
+            return []
+        query = "SELECT identities FROM deletion_people WHERE request = ? AND identities IS NOT NULL"
+        return [id for (text,) in connection.execute(query, (request,)) for id in _decode(text)]
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -84,12 +84,15 @@ class Receipt(NamedTuple):
 
 
 class Erased(msgspec.Struct, frozen=True, rename="camel"):
-    """What was erased: events in the journal, and what was kept about them beside it."""
+    """What was erased: events in the journal, what was kept about them beside it, and profiles with the entries of
+    their history."""
 
     events: int = 0
     retries: int = 0
     dead_letters: int = 0
     attempts: int = 0
+    profiles: int = 0
+    profile_entries: int = 0
 
 
 def request_id(number: int) -> str:

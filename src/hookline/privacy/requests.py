@@ -172,10 +172,7 @@ class Requests:
 
     def wait(self, request: DeletionRequest, cleared: Erased) -> None:
         """Nothing is left but the delete messages: forget every id that they do not need."""
-        before = self.erased(request.number)
-        events = sum(each.count for each in self.places(request.number).values()) if request.round == 1 else 0
-        added = zip(msgspec.structs.astuple(before), msgspec.structs.astuple(cleared), strict=True)
-        erased = msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
+        erased = self._erased_with(request, cleared)
         with self._store.change(ERASURES) as execute:
             execute(
                 "UPDATE deletion_requests SET places = NULL, erased = ? WHERE id = ?", (_json(erased), request.number)
@@ -183,6 +180,21 @@ class Requests:
             execute("UPDATE deletion_people SET identities = NULL WHERE request = ?", (request.number,))
             self._set(execute, request.number, "waiting")
         self._store.empty_log()
+
+    def clear_again(self, request: DeletionRequest, cleared: Erased, places: dict[int, Places]) -> None:
+        """More about the people was found meanwhile: erase these places too, before any id is forgotten."""
+        erased = self._erased_with(request, cleared)
+        with self._store.database.transaction() as execute:
+            execute("UPDATE deletion_requests SET erased = ? WHERE id = ?", (_json(erased), request.number))
+            self._begin_round(execute, request, places)
+
+    def _erased_with(self, request: DeletionRequest, cleared: Erased) -> Erased:
+        """What was erased with this round; events are the people's own, not the delete messages."""
+        before = self.erased(request.number)
+        is_theirs = any(person.identities is not None for person in self.people(request.number))
+        events = sum(each.count for each in self.places(request.number).values()) if is_theirs else 0
+        added = zip(msgspec.structs.astuple(before), msgspec.structs.astuple(cleared), strict=True)
+        return msgspec.structs.replace(Erased(*(old + new for old, new in added)), events=before.events + events)
 
     def finish(self, number: int) -> None:
         """Everything is done: forget whom it was about."""

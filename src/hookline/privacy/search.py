@@ -27,6 +27,8 @@ IDENTITIES_MAX = 1_000
 """Ids of one person; more are taken for a mistake of a client that gives many people one id."""
 
 NO_USER = ""
+SYNCED = ("audience", "trait")
+"""Origins of what syncs tell."""
 
 
 class Found:
@@ -79,6 +81,25 @@ def search(
         for partition in journal.partitions():
             end = journal.end(partition) if ends is None else ends.get(partition, 0)
             _unread(found, journal, data_path / "index", partition, end)
+    finally:
+        journal.close()
+    return found
+
+
+def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
+    """The places of what syncs of audiences and computed traits have told about these ids."""
+    journal = LocalReader(data_path / "journal")
+    hashes = frozenset(map(user_hash, ids))
+    found: dict[int, Places] = {}
+    try:
+        for partition in journal.partitions():
+            offsets = []
+            for offset in find_users(journal, data_path / "index", partition, hashes, journal.end(partition)):
+                record = _kept(journal, partition, offset)
+                if record and not record.erased and record.user_key in ids and record.origin in SYNCED:
+                    offsets.append(offset)
+            if offsets:
+                found[partition] = Places(sorted(offsets))
     finally:
         journal.close()
     return found

@@ -53,6 +53,10 @@ class Identities:
                 for id in list(known)[: len(known) - KNOWN_MAX // 2]:
                     del known[id]
 
+    def forget(self) -> None:
+        """Hold no id in memory any more; between batches only."""
+        self._users, self._anonymous = {}, {}
+
     def load(self, user_ids: Iterable[str], anonymous_ids: Iterable[str]) -> None:
         """Make everything known of these ids; what is not known after it is new."""
         missing = {id for id in user_ids if id not in self._users}

@@ -68,6 +68,11 @@ class Ingest:
         self.person_count += len(batch.persons) - len(batch.merged)
         return True
 
+    def forget(self) -> None:
+        """People were taken out of the store, between batches: hold nothing of anybody in memory."""
+        self.person_count = self._store.person_count()
+        self._identities.forget()
+
     def _read(self, partition: int, batch: Batch) -> None:
         place, read = self.place(partition), 0
         try:

@@ -20,9 +20,11 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
+from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.profiles.backfill import Backfill
 from hookline.profiles.definition import Key, in_order
 from hookline.profiles.definitions.features import windows_of
+from hookline.profiles.erasures import Erasures
 from hookline.profiles.feature import Feature
 from hookline.profiles.ingest import BATCH_RECORDS, Ingest
 from hookline.profiles.matching import Matcher
@@ -59,6 +61,8 @@ class ProfilesRole:
         self.trim = Trim(self.store, self.registry)
         self.sync = Sync(self.store)
         self.feed = Feed(data / "control.db", kinds=("audience", "computedTrait"))
+        self.erasure_feed = ErasureFeed(data)
+        self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._snapshot: Snapshot | None = None
         self.appender = RemoteAppender(settings.socket_path("collect.sock"))
         self._batches = [0] * (len(metrics.DURATION_BUCKETS_MS) + 1)
@@ -101,6 +105,7 @@ class ProfilesRole:
         try:
             self.follow_definitions()
             worked = self._read()
+            worked = self.erasures.follow(int(time.time() * 1000)) or worked  # no batch is left unwritten here
             if self.ingest.lag() <= BATCH_RECORDS:  # what is said of people should not be long out of date
                 worked = self.sync.evaluate(int(time.time() * 1000), self._unready()) or worked
             worked = self.store.chunks.put_together() or worked
@@ -155,6 +160,7 @@ class ProfilesRole:
         self.store.close()
         self.journal.close()
         self.feed.close()
+        self.erasure_feed.close()
 
     def _read(self) -> bool:
         began = time.monotonic()

@@ -37,6 +37,8 @@ class ProfileStore:
         self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         self.connection.execute("PRAGMA temp_store = MEMORY")
+        # Whether what goes is about somebody who later asks to be forgotten is not known when it goes.
+        self.connection.execute("PRAGMA secure_delete = ON")
         self.chunks = Chunks(self)
         query = (
             "SELECT max(coalesce(max(evaluated), 0), coalesce(max(sending_batch), 0),"
@@ -210,13 +212,25 @@ class ProfileStore:
                 row += (key >> PERSON_BITS, chunk, key & PERSON_MASK, entries[key], values.get(key))
             execute(_insert_history(len(some)), row)
 
-    def many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query that ends with ``IN``, for any number of keys; few different statements are prepared."""
+    def has_erased(self, key: tuple[int, int, int]) -> bool:
+        """Whether an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
+        row = self.connection.execute(query, key).fetchone()
+        return row is not None and row[0] is not None
+
+    def empty_log(self) -> bool:
+        """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+        busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    def many(self, query: str, keys: Iterable[Any], behind: str = "") -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few different
+        statements are prepared."""
         left = iter(keys)
         while some := list(islice(left, IDS_PER_QUERY)):
             marks = len(some) if len(some) < 8 else IDS_PER_QUERY
             some += [None] * (marks - len(some))
-            yield from self.connection.execute(f"{query}({','.join('?' * marks)})", some)
+            yield from self.connection.execute(f"{query}({','.join('?' * marks)}){behind}", some)
 
 
 def _touched(batch: Batch) -> set[int]:

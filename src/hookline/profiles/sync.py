@@ -79,6 +79,10 @@ class Sync:
         self._ready = {ready.key: ready for ready in definitions}
         self._store.tracks = bool(self._numbers)
 
+    def begin_again(self) -> None:
+        """People were taken out of the store: begin anew with the looking at people that is under way."""
+        self._running = None
+
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
         not complete: what asks for them waits."""

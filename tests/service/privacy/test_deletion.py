@@ -106,6 +106,50 @@ def test_affected_sources_are_told_and_the_person_is_gone(
         assert {"erased"} <= {event["fate"] for event in events}
 
 
+def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Member of an audience, with traits and values: no file holds anything of it, under any id, and no sync tells
+    anything about the person afterwards, also after a restart; others are still told."""
+    spend = {"id": "notes", "name": "Notes", "event": "Order", "aggregate": "last", "property": "properties.note"}
+    definitions = {
+        "audiences": [
+            {"id": "buyers", "name": "Buyers", "destinations": ["crm"], "syncEvery": 1, "condition": {"event": "Order"}}
+        ],
+        "computedTraits": [{**spend, "destinations": ["crm"], "syncEvery": 1}],
+    }
+    with new_hookline(webhook("crm", receiver.url()), sources=[SITE], definitions=definitions) as hookline:
+        hookline.track("Order", userId=None, anonymousId=ANONYMOUS, properties={"note": SECRET})
+        identify = {"userId": "earlier-id", "anonymousId": ANONYMOUS, "traits": {"mail": SECRET}}
+        assert hookline.post("/v1/identify", identify).status == 200
+        assert hookline.post("/v1/alias", {"userId": USER, "previousId": "earlier-id"}).status == 200
+        wait_until(lambda: "notes" in told_traits(receiver, USER), what="the sync told the value")
+        wait_until(lambda: "buyers" in told_traits(receiver, USER), what="the sync told the audience")
+        assert "profiles.db" in left_in(hookline) or "profiles.db-wal" in left_in(hookline)
+        id = ask(hookline, user="earlier-id")
+        wait_done(hookline, id)
+        evidence = hookline.api("GET", f"deletion-requests/{id}/evidence").json
+        assert evidence["erased"]["profiles"] == 1
+        assert evidence["erased"]["profileEntries"] >= 2
+        assert evidence["people"][0]["identities"] == 3
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+        seen = len(receiver.requests)
+        hookline.restart()
+        hookline.track("Order", userId="somebody-else", properties={"note": "x"})
+        wait_until(lambda: "buyers" in told_traits(receiver, "somebody-else"), what="others are told")
+        wait_until(lambda: "notes" in told_traits(receiver, "somebody-else"), what="others are told")
+        assert not any(request.json.get("userId") in (USER, "earlier-id") for request in receiver.requests[seen:])
+        assert left_in(hookline) == {}
+
+
+def told_traits(receiver: Receiver, user: str) -> set[str]:
+    """The names of the traits that identify calls told about a user."""
+    return {
+        name
+        for request in receiver.requests
+        if request.json["type"] == "identify" and request.json.get("userId") == user
+        for name in request.json["traits"]
+    }
+
+
 def test_what_a_dead_receiver_left_behind_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
     """Dead letters and retries with answers that name the person, and events still queued, are erased and never sent;
     only the delete message waits, and is delivered when the receiver is back."""

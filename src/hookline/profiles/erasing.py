@@ -1,0 +1,155 @@
+"""Takes people out of ``profiles.db``: everything under all numbers of a person, and what their events told of others.
+
+Somebody else may hold an anonymous id of theirs (a shared device), or belong to a group to which they gave traits.
+These people stay, without the id and without what came from the erased places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.profiles import traits
+from hookline.profiles.batch import USER
+from hookline.profiles.entries import ENTRY_BYTES, unpack, write
+from hookline.profiles.store import ProfileStore
+from hookline.replays.places import Places
+
+EVERYTHING = (
+    ("identities", "person"),
+    ("repointed", "person"),
+    ("memberships", "person"),
+    ("members", "person"),
+    ("touched", "person"),
+    ("merged", "person"),
+    ("persons", "id"),
+)
+"""The tables that have rows of a person, beside the history, and where in them the number stands."""
+
+Execute = Callable[..., Any]
+
+
+class Erased(NamedTuple):
+    """How many people, and entries of their history, were taken out."""
+
+    people: int
+    entries: int
+
+
+class Erasing:
+    """Works within one transaction; may be done twice."""
+
+    def __init__(self, store: ProfileStore, execute: Execute, places: Mapping[int, Places]) -> None:
+        self._store = store
+        self._execute = execute
+        self._places = places
+
+    def erase(self, ids: Iterable[str]) -> Erased:
+        """Take out everybody who is known by one of the ids."""
+        wanted = list(ids)
+        people, sharing = self._who(wanted)
+        numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
+        groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
+        entries = self._history(numbers)
+        for table, column in EVERYTHING:
+            self._delete(table, column, numbers)
+        self._delete("identities", "kind = 0 AND id", wanted)
+        self._delete("identities", "kind = 1 AND id", wanted)
+        self._delete("repointed", "id", wanted)
+        entries += self._others(sharing - people, groups)
+        self._groups(groups)
+        return Erased(len(people), entries)
+
+    def _who(self, ids: list[str]) -> tuple[set[int], set[int]]:
+        """Who goes, and who has, or had, one of the anonymous ids and is somebody else."""
+        people: set[int] = set()
+        sharing: set[int] = set()
+        for kind, person, user_id in self._store.many(_WHO, ids):
+            (people if kind == USER or user_id is None else sharing).add(person)
+        sharing.update(person for (person,) in self._store.many(_BEFORE, ids))
+        return people, sharing
+
+    def _history(self, numbers: list[int]) -> int:
+        """Delete these numbers' rows of every chunk."""
+        erased = 0
+        for query in self._chunks("DELETE"):
+            for length in self._store.many(query, numbers, " RETURNING length(entries)"):
+                erased += length[0] // ENTRY_BYTES
+        return erased
+
+    def _others(self, people: set[int], groups: set[str]) -> int:
+        """Take what came from the erased places out of people who stay; their groups are added to ``groups``."""
+        numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
+        erased = 0
+        for query in self._chunks("SELECT feature, chunk, person, entries, entry_values"):
+            for *key, entries, values in list(self._store.many(query, numbers)):
+                known = unpack(entries, values)
+                kept = [entry for entry in known if not self._is_erased(entry.place)]
+                if len(kept) == len(known):
+                    continue
+                erased += len(known) - len(kept)
+                where = "feature = ? AND chunk = ? AND person = ?"
+                if kept:
+                    written = write(kept, values is not None)
+                    self._execute(f"UPDATE history SET entries = ?, entry_values = ? WHERE {where}", (*written, *key))
+                else:
+                    self._execute(f"DELETE FROM history WHERE {where}", key)
+        for person, stored in list(self._store.many("SELECT id, traits FROM persons WHERE id IN ", numbers)):
+            self._traits("persons", person, stored)
+        for group, person, place in list(self._store.many(_GROUPS, numbers)):
+            groups.add(group)
+            if self._is_erased(place):
+                self._execute("DELETE FROM memberships WHERE group_id = ? AND person = ?", (group, person))
+        self._store.touch(people)
+        return erased
+
+    def _groups(self, groups: set[str]) -> None:
+        """Delete those without members; of the others the traits that came from the erased places."""
+        left = {group for (group,) in self._store.many(_WITH_MEMBERS, groups)}
+        self._delete("groups", "id", groups - left)
+        changed = [
+            group
+            for group, stored in list(self._store.many("SELECT id, traits FROM groups WHERE id IN ", left))
+            if self._traits("groups", group, stored)
+        ]
+        members = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
+        self._store.touch({person for (person,) in self._store.many(members, changed)})
+
+    def _traits(self, table: str, id: int | str, stored: bytes | None) -> bool:
+        known = traits.unpacked(stored)
+        kept = {name: trait for name, trait in known.items() if not self._is_erased(trait.place)}
+        if len(kept) == len(known):
+            return False
+        self._execute(f"UPDATE {table} SET traits = ? WHERE id = ?", (traits.packed(kept), id))
+        return True
+
+    def _chunks(self, what: str) -> list[str]:
+        """The query for each feature and chunk, without the numbers: how the history is found by its key."""
+        features = [feature for (feature,) in self._execute("SELECT id FROM features")]
+        chunks = [chunk for (chunk,) in self._execute("SELECT chunk FROM chunks")]
+        return [
+            f"{what} FROM history WHERE feature = {feature:d} AND chunk = {chunk:d} AND person IN "
+            for feature in features
+            for chunk in chunks
+        ]
+
+    def _delete(self, table: str, condition: str, keys: Iterable[Any]) -> None:
+        for _ in self._store.many(f"DELETE FROM {table} WHERE {condition} IN ", keys):
+            pass
+
+    def _is_erased(self, place: int) -> bool:
+        places = self._places.get(place >> PLACE_SHIFT)
+        return places is not None and place & OFFSET_MASK in places
+
+
+_WHO = (
+    "SELECT i.kind, p.id, p.user_id FROM identities i LEFT JOIN merged m ON m.person = i.person"
+    " JOIN persons p ON p.id = coalesce(m.into_person, i.person) WHERE i.id IN "
+)
+_BEFORE = (
+    "SELECT coalesce(m.into_person, r.person) FROM repointed r LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
+)
+_MERGED_INTO = "SELECT person, into_person FROM merged WHERE into_person IN "
+_GROUPS = "SELECT group_id, person, place FROM memberships WHERE person IN "
+_WITH_MEMBERS = "SELECT DISTINCT group_id FROM memberships WHERE group_id IN "

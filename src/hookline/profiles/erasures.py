@@ -1,0 +1,55 @@
+"""Follows control's erasures, as deliver does: takes the people of each out of ``profiles.db`` and answers there.
+
+Control has overwritten their events in the journal before, so nothing that is read later brings them back.
+"""
+
+from __future__ import annotations
+
+from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.profiles.erasing import Erasing
+from hookline.profiles.ingest import Ingest
+from hookline.profiles.store import ProfileStore
+from hookline.profiles.sync import Sync
+from hookline.telemetry.crashpoints import crash_point
+from hookline.telemetry.log import logger
+
+
+class Erasures:
+    """Used from the thread of the one writer, while no batch waits to be written."""
+
+    def __init__(self, store: ProfileStore, ingest: Ingest, sync: Sync, feed: ErasureFeed) -> None:
+        self._store = store
+        self._ingest = ingest
+        self._sync = sync
+        self._feed = feed
+        self._waiting: list[Erasure] = []
+
+    def follow(self, now_ms: int) -> bool:
+        """Look what is wanted and carry the oldest out; return whether there was one. One that fails, or whose bytes
+        are still in the log because somebody reads there, is carried out again at the next look."""
+        wanted = self._feed.poll()
+        if wanted is not None:
+            self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]
+        if not self._waiting:
+            return False
+        erasure = self._waiting[0]
+        self._erase(erasure)
+        if self._store.empty_log():
+            crash_point("profiles.erased_before_answer")
+            query = 'UPDATE erasures SET done_at = ? WHERE request = ? AND asked_at = ? AND "round" = ?'
+            self._store.connection.execute(query, (now_ms, *erasure.key))
+            self._waiting.pop(0)
+            logger().info("erased", request=erasure.request, round=erasure.round)
+        return True
+
+    def _erase(self, erasure: Erasure) -> None:
+        ids = self._feed.ids(erasure.request)
+        with self._store.transaction() as execute:
+            erased = Erasing(self._store, execute, erasure.places).erase(ids)
+            execute(
+                "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET"
+                " people = people + excluded.people, entries = entries + excluded.entries",
+                (*erasure.key, *erased),
+            )
+        self._ingest.forget()
+        self._sync.begin_again()

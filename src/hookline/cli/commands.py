@@ -11,6 +11,7 @@ import sys
 from cyclopts import CycloptsError
 
 from hookline.cli import (
+    audience_commands,
     connection_commands,
     delivery_commands,
     event_commands,
@@ -36,6 +37,7 @@ from hookline.cli.privacy_commands import deletions_app, suppressions_app
 from hookline.cli.replay_commands import replay_app
 
 GROUPS = (
+    audience_commands,
     connection_commands,
     delivery_commands,
     event_commands,

@@ -13,6 +13,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler
 from hookline.control.access import SignInNeeded, check_needs, require_need, to_login
 from hookline.control.apply import Connections
 from hookline.control.attempts import Attempts
+from hookline.control.audience_members import AudienceMembers
 from hookline.control.audit.trail import AuditTrail
 from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
@@ -41,6 +42,7 @@ from hookline.control.series import Metrics
 from hookline.control.services import Services
 from hookline.control.source_schema import get_schema
 from hookline.control.suppressions import SuppressionsApi
+from hookline.control.syncs import AudienceSyncs, ComputedTraitSyncs
 from hookline.control.tester.destination_tests import DestinationTests
 from hookline.control.tokens import TokensApi
 from hookline.control.usage import Usage
@@ -86,6 +88,9 @@ def api() -> Router:
             Destinations,
             Audiences,
             ComputedTraits,
+            AudienceMembers,
+            AudienceSyncs,
+            ComputedTraitSyncs,
             Pausing,
             SecretRotation,
             FilterTests,

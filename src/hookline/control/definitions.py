@@ -45,7 +45,7 @@ class Audiences(Controller):
     @get("/{object_id:str}", needs="viewer")
     async def get_audience(self, services: FromServices, object_id: FromPath[str]) -> Response[Audience]:
         """Return one audience."""
-        stored = _audience(services, object_id)
+        stored = stored_audience(services, object_id)
         return tagged(stored.object, object_tag(stored.since))
 
     @put("/{object_id:str}", needs="editor")
@@ -62,7 +62,7 @@ class Audiences(Controller):
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> Response[Audience]:
         """Change some fields of an audience."""
-        patched = patch_object(services, _audience(services, object_id), decode_body(body, dict[str, Any]))
+        patched = patch_object(services, stored_audience(services, object_id), decode_body(body, dict[str, Any]))
         return tagged(patched.object, object_tag(patched.since))
 
     @delete("/{object_id:str}", needs="editor")
@@ -93,7 +93,7 @@ class ComputedTraits(Controller):
     @get("/{object_id:str}", needs="viewer")
     async def get_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> Response[ComputedTrait]:
         """Return one computed trait."""
-        stored = _computed_trait(services, object_id)
+        stored = stored_computed_trait(services, object_id)
         return tagged(stored.object, object_tag(stored.since))
 
     @put("/{object_id:str}", needs="editor")
@@ -112,7 +112,7 @@ class ComputedTraits(Controller):
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> Response[ComputedTrait]:
         """Change some fields of a computed trait."""
-        patched = patch_object(services, _computed_trait(services, object_id), decode_body(body, dict[str, Any]))
+        patched = patch_object(services, stored_computed_trait(services, object_id), decode_body(body, dict[str, Any]))
         return tagged(patched.object, object_tag(patched.since))
 
     @delete("/{object_id:str}", needs="editor")
@@ -121,14 +121,16 @@ class ComputedTraits(Controller):
         delete_object(services, "computedTrait", services.store.computed_trait(object_id), object_id)
 
 
-def _audience(services: Services, object_id: str) -> Stored[Audience]:
+def stored_audience(services: Services, object_id: str) -> Stored[Audience]:
+    """The audience with this id; raise Problem when there is none."""
     stored = services.store.audience(object_id)
     if stored is None:
         raise not_found("audience", object_id)
     return stored
 
 
-def _computed_trait(services: Services, object_id: str) -> Stored[ComputedTrait]:
+def stored_computed_trait(services: Services, object_id: str) -> Stored[ComputedTrait]:
+    """The computed trait with this id; raise Problem when there is none."""
     stored = services.store.computed_trait(object_id)
     if stored is None:
         raise not_found("computed trait", object_id)

@@ -41,6 +41,7 @@ from hookline.control.people.accounts import Accounts
 from hookline.control.people.passwords import Passwords
 from hookline.control.people.sessions import Sessions
 from hookline.control.people.tokens import Tokens
+from hookline.control.profile_log import ProfileLog
 from hookline.control.replay_planner import Planner
 from hookline.control.replay_progress import ReplayProgress
 from hookline.control.replay_watch import ReplayWatch
@@ -62,6 +63,7 @@ from hookline.privacy.messages import Messages
 from hookline.privacy.requests import Requests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
+from hookline.profiles.sync_wishes import SyncWishes
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
@@ -88,6 +90,8 @@ class Services:
         self.link = OneTimeLink(settings.data_path)
         self.events = EventLog(settings.data_path)
         self.live = LiveEvents(self.events)
+        self.profiles = ProfileLog(settings.data_path)
+        self.sync_wishes = SyncWishes(settings.data_path / "run")
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
         self.destination_past = DestinationPast(settings.data_path)
@@ -154,6 +158,7 @@ class Services:
         self.stop_streams()
         self.link.discard()
         self.events.close()
+        self.profiles.close()
         self.dead_letters.close()
         self.health.close()
         self.destination_past.close()

@@ -83,6 +83,10 @@ class Person:
         query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id"
         return [Identity("user" if kind == USER else "anonymous", id) for kind, id in self._connection.execute(query)]
 
+    def anonymous_id(self) -> str | None:
+        """One of the anonymous ids that lead here, None when there is none."""
+        return next((each.id for each in self.identities() if each.kind == "anonymous"), None)
+
     def traits(self) -> Traits:
         """The traits with where they come from, the ones that were taken back included."""
         found: Traits = {}

@@ -31,6 +31,7 @@ from hookline.profiles.matching import Matcher
 from hookline.profiles.registry import Registry, Span
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
+from hookline.profiles.sync_wishes import SyncWishes
 from hookline.profiles.trim import Trim
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -60,6 +61,7 @@ class ProfilesRole:
         self.backfill = Backfill(self.journal, self.store, self.registry)
         self.trim = Trim(self.store, self.registry)
         self.sync = Sync(self.store)
+        self.wishes = SyncWishes(self._run_folder)
         self.feed = Feed(data / "control.db", kinds=("audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(data)
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
@@ -104,6 +106,7 @@ class ProfilesRole:
         """Take one step of everything there is to do; return whether there was anything."""
         try:
             self.follow_definitions()
+            self._take_wishes()
             worked = self._read()
             worked = self.erasures.follow(int(time.time() * 1000)) or worked  # no batch is left unwritten here
             if self.ingest.lag() <= BATCH_RECORDS:  # what is said of people should not be long out of date
@@ -129,6 +132,11 @@ class ProfilesRole:
         enabled += [each for each in traits if each.enabled]
         self.sync.follow(in_order(audiences, traits), keys)
         self.keep(windows_of(enabled))
+
+    def _take_wishes(self) -> None:
+        for key in self.wishes.asked():
+            if self.sync.bring_forward(key):
+                self.wishes.done(key)
 
     def _unready(self) -> frozenset[Feature]:
         unready = self.registry.unready()

@@ -83,6 +83,16 @@ class Sync:
         """People were taken out of the store: begin anew with the looking at people that is under way."""
         self._running = None
 
+    def bring_forward(self, key: Key) -> bool:
+        """Make the next sync of a definition due now; False while one is under way."""
+        definition = self._numbers.get(key)
+        if definition is None or key not in self._ready:
+            return True  # it was deleted or disabled since
+        if self._running is not None and self._running.definition == definition:
+            return False
+        query = "UPDATE definitions SET next_at = 0 WHERE id = ? AND sending_at IS NULL"
+        return bool(self._store.connection.execute(query, (definition,)).rowcount)
+
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
         not complete: what asks for them waits."""

@@ -15,6 +15,7 @@ import http.client
 import itertools
 import json
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -23,6 +24,8 @@ import time
 WRITE_KEY = "wk_site"
 THREADS = 8
 BATCH_EVENTS = 10
+RUN = secrets.token_hex(4)
+"""In every messageId; a process number would come again in a long run."""
 PAUSE_SECONDS = 0.02
 """Before what was refused or cut off is sent again."""
 
@@ -36,7 +39,7 @@ def events(thread: int, count: int, start: int, padding: str) -> list[dict[str, 
             "type": "track",
             "userId": f"user-{thread}",
             "event": "Load",
-            "messageId": f"{os.getpid()}-{thread}-{n}",
+            "messageId": f"{RUN}-{thread}-{n}",
             "properties": {"n": n, "padding": padding},
         }
         for n in range(start, start + count)

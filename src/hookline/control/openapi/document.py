@@ -13,6 +13,7 @@ import msgspec
 from litestar import Response, get
 
 import hookline
+from hookline.control.openapi.audience_operations import AUDIENCE_OPERATIONS
 from hookline.control.openapi.connection_operations import CONNECTION_OPERATIONS
 from hookline.control.openapi.delivery_operations import DELIVERY_OPERATIONS
 from hookline.control.openapi.event_operations import EVENT_OPERATIONS
@@ -27,6 +28,7 @@ from hookline.control.problem import MEDIA_TYPE, ProblemBody
 PATH = "/api/openapi.json"
 OPERATIONS = (
     *CONNECTION_OPERATIONS,
+    *AUDIENCE_OPERATIONS,
     *DELIVERY_OPERATIONS,
     *EVENT_OPERATIONS,
     *INSIGHT_OPERATIONS,

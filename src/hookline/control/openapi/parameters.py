@@ -30,6 +30,8 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
     "requestedUserId": ("Only requests that were made for this user id.", {"type": "string"}),
+    "explainedUserId": ("The person with this user id.", {"type": "string"}),
+    "anonymousId": ("The person this anonymous id belongs to, instead of `userId`.", {"type": "string"}),
     "messageId": ("Only this message id.", {"type": "string"}),
     "text": ("Only events that hold this text anywhere, in capital or small letters.", {"type": "string"}),
     "by": ("Sum up by day or by month (UTC).", {"type": "string", "enum": ["day", "month"], "default": "month"}),
@@ -58,6 +60,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
 NAMES = {
     "letterFate": "fate",
     "requestedUserId": "userId",
+    "explainedUserId": "userId",
     "givenUpFrom": "from",
     "givenUpTo": "to",
     "happenedFrom": "from",

@@ -1,0 +1,117 @@
+"""Why somebody is in an audience or not, as the API shows it: each clause, and the events that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.control.profile_log import ProfileReader
+from hookline.events.timestamps import iso
+from hookline.profiles.definitions.explain import explain
+from hookline.profiles.definitions.features import features_of
+from hookline.profiles.definitions.reason import Deciding, Reason
+
+
+class DecidingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An event that decided: when it happened. What it was is null once the journal has it no more."""
+
+    at: str
+    source: str | None
+    message_id: str | None
+
+
+class Clause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One clause of the condition: what it says, whether it holds, and until when if nothing new happens.
+
+    Clauses about events have ``found``, how many count, and up to ten of them, newest first; an ``if`` has the values
+    it asked for, by path, those of groups as a list; ``all``, ``any`` and ``not`` have ``terms``.
+    """
+
+    path: str
+    text: str
+    held: bool
+    until: str | None
+    found: int | None
+    events: tuple[DecidingEvent, ...]
+    values: dict[str, Any]
+    terms: tuple[Clause, ...]
+
+
+class SyncedMember(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the last sync left: since when a member, and whether destinations were told so."""
+
+    since: str
+    told: bool
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether a person belongs to an audience at ``at``, until when that holds if nothing new happens, and why.
+
+    ``synced`` is the membership as the last sync left it, null for none. ``historyComplete`` is false while the
+    journal is still read up for a condition, and for a disabled audience, for which nothing is kept.
+    """
+
+    audience: str
+    user_id: str | None
+    at: str
+    member: bool
+    until: str | None
+    synced: SyncedMember | None
+    history_complete: bool
+    reason: Clause
+
+
+def explanation_of(
+    reader: ProfileReader,
+    audience: Audience,
+    traits: Mapping[str, ComputedTrait],
+    user_id: str | None,
+    anonymous_id: str | None,
+    now_ms: int,
+) -> Explanation | None:
+    """Explain a checked audience for the person of one of the ids; None when nobody has it."""
+    people, standing = reader.people, reader.standing
+    person = people.by_user_id(user_id) if user_id is not None else people.by_anonymous_id(anonymous_id or "")
+    if person is None:
+        return None
+    verdict = explain(audience, standing.facts(person), now_ms, traits)
+    member = standing.member(audience.id, person)
+    return Explanation(
+        audience=audience.id,
+        user_id=person.user_id,
+        at=iso(now_ms),
+        member=verdict.member,
+        until=_instant(verdict.until_ms),
+        synced=None if member is None else SyncedMember(since=iso(member.since_ms), told=member.told),
+        history_complete=standing.is_complete(features_of(audience)),
+        reason=_clause(reader, verdict.reason),
+    )
+
+
+def _clause(reader: ProfileReader, reason: Reason) -> Clause:
+    return Clause(
+        path=reason.path,
+        text=reason.text,
+        held=reason.held,
+        until=_instant(reason.until_ms),
+        found=reason.found,
+        events=tuple(_event(reader, each) for each in reason.entries),
+        values=reason.values,
+        terms=tuple(_clause(reader, each) for each in reason.terms),
+    )
+
+
+def _event(reader: ProfileReader, deciding: Deciding) -> DecidingEvent:
+    record = reader.record(deciding.place)
+    return DecidingEvent(
+        at=iso(deciding.at_ms),
+        source=None if record is None else record.source,
+        message_id=None if record is None else record.message_id,
+    )
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)

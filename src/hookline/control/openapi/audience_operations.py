@@ -1,0 +1,58 @@
+"""Operations on who is in an audience, and on syncs."""
+
+from __future__ import annotations
+
+from hookline.control.audience_explanation import Explanation
+from hookline.control.audience_members import MemberView
+from hookline.control.listing import Listing
+from hookline.control.openapi.operation import PAGE, Operation
+from hookline.control.syncs import SyncAsked, SyncView
+
+
+def _syncs(path: str, noun: str) -> tuple[Operation, ...]:
+    title = noun.title().replace(" ", "")
+    return (
+        Operation(
+            "post",
+            f"{path}/{{id}}/sync",
+            f"sync{title}",
+            f"Sync one {noun} now; after the sync that is under way, if one is.",
+            SyncAsked,
+            202,
+            problems=(404, 409),
+        ),
+        Operation(
+            "get",
+            f"{path}/{{id}}/syncs",
+            f"list{title}Syncs",
+            f"List the syncs of one {noun}, newest first: when, and how many came and went.",
+            Listing[SyncView],
+            query=PAGE,
+            problems=(404,),
+        ),
+    )
+
+
+AUDIENCE_OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "get",
+        "/api/v1/audiences/{id}/members",
+        "listMembers",
+        "List the members of an audience as its last sync left them, in the order in which they were first seen.",
+        Listing[MemberView],
+        query=PAGE,
+        problems=(404,),
+    ),
+    Operation(
+        "get",
+        "/api/v1/audiences/{id}/explain",
+        "explainMembership",
+        "Say whether a person belongs to an audience right now, and what decides each clause: give `userId` or "
+        "`anonymousId`.",
+        Explanation,
+        query=("explainedUserId", "anonymousId"),
+        problems=(400, 404),
+    ),
+    *_syncs("/api/v1/audiences", "audience"),
+    *_syncs("/api/v1/computed-traits", "computed trait"),
+)

@@ -1,0 +1,62 @@
+"""What profiles know, for those who ask control: reads ``profiles.db`` and the journal on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from hookline.database.read_only import ReadOnly
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.record import Record
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.profiles.people import People
+from hookline.profiles.standing import Standing
+
+T = TypeVar("T")
+
+
+class ProfileReader:
+    """Used on the log's thread only, within ``ProfileLog.read``."""
+
+    def __init__(self, people: People, standing: Standing, journal: LocalReader) -> None:
+        self.people = people
+        self.standing = standing
+        self._journal = journal
+
+    def record(self, place: int) -> Record | None:
+        """The record at a place, None when the journal has it no more."""
+        found = self._journal.get(place >> PLACE_SHIFT, place & OFFSET_MASK)
+        return None if found is None or found.erased else found
+
+
+class ProfileLog:
+    """Before the first audience or computed trait there is nothing to read."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._data_path = data_path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="profile-log")
+        self._database = ReadOnly(data_path / "profiles.db")
+        self._journal: LocalReader | None = None
+
+    async def read(self, work: Callable[[ProfileReader], T]) -> T | None:
+        """What some work comes to, None while there are no profiles."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._database.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _read(self, work: Callable[[ProfileReader], T]) -> T | None:
+        connection = self._database.open()
+        if connection is None:
+            return None
+        if self._journal is None:
+            self._journal = LocalReader(self._data_path / "journal")
+        return work(ProfileReader(People(connection), Standing(connection), self._journal))

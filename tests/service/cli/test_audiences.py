@@ -1,0 +1,46 @@
+"""`hookline audiences members`, `explain`, `sync` and `syncs` against a running service."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+from tests.service.cli.conftest import Run
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.profiles.test_audience import audience, told
+
+BUYERS = {"all": [{"event": "Order"}, {"if": 'traits.plan = "pro"'}]}
+
+
+def test_an_audience_is_looked_into_from_the_command_line(
+    receiver: Receiver, new_hookline: Callable[..., Hookline], run: Run
+) -> None:
+    """Who is in, why somebody is out, and a sync at once; as lines and as JSON."""
+    definitions = {"audiences": [audience("buyers", BUYERS, syncEvery="1h")]}
+    with new_hookline(webhook("crm", receiver.url()), definitions=definitions) as hookline:
+        wait_until(lambda: hookline.api("GET", "audiences/buyers/syncs").json["items"], what="the first sync")
+        assert run(hookline, "audiences", "members", "buyers").stdout == "nobody\n"
+        order = hookline.track("Order", userId="u1")
+        hookline.post("/v1/identify", {"userId": "u2", "traits": {"plan": "pro"}})
+        hookline.post("/v1/identify", {"userId": "u1", "traits": {"plan": "pro"}})
+
+        def explain(*who: str) -> subprocess.CompletedProcess[str]:
+            return run(hookline, "audiences", "explain", "buyers", *who)
+
+        wait_until(lambda: explain("--user-id", "u1").stdout.startswith("u1 is in buyers"), what="u1 in")
+        why = explain("--user-id", "u1").stdout
+        assert "after the last sync: not in" in why
+        assert '✓ did "Order" at least once: 1' in why
+        assert order in why
+        assert 'traits.plan is "pro"' in why
+        out = json.loads(explain("--user-id", "u2", "--json").stdout)
+        assert (out["member"], [each["held"] for each in out["reason"]["terms"]]) == (False, [False, True])
+        assert run(hookline, "audiences", "sync", "buyers").stdout.startswith("asked at ")
+        wait_until(lambda: {"buyers": True} in told(receiver).get("u1", []), what="told at once")
+        wait_until(lambda: "1 came, 0 went" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
+        (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)
+        assert (member["userId"], member["told"]) == ("u1", True)
+        assert explain().returncode == 2
+        assert explain("--user-id", "nobody").returncode == 1
+        assert run(hookline, "computed-traits", "sync", "nope").returncode == 1

@@ -41,6 +41,7 @@ CRASH_POINTS: dict[str, str] = {
     "profiles.told": "messages of a sync are in the journal and marked so, others are not yet",
     "profiles.appended": "messages of a sync are in the journal, nothing of ours knows it yet",
     "profiles.chunk_moved": "of chunks that are put together, some features have moved",
+    "profiles.erased_before_answer": "people are taken out of profiles and the log is emptied, control does not know",
 }
 """Every name with its meaning."""
 

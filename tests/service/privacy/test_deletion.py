@@ -140,6 +140,22 @@ def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: R
         assert left_in(hookline) == {}
 
 
+def test_profiles_die_before_they_answer(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """The person is taken out once more by the next process, and the request is done with one profile counted."""
+    audience = {"id": "buyers", "name": "Buyers", "destinations": ["crm"], "syncEvery": 1}
+    definitions = {"audiences": [{**audience, "condition": {"event": "Order"}}]}
+    with new_hookline(webhook("crm", receiver.url()), sources=[SITE], definitions=definitions) as hookline:
+        hookline.track("Order", userId=USER, properties={"note": SECRET})
+        wait_until(lambda: "buyers" in told_traits(receiver, USER), what="the sync told the audience")
+    hookline.environment["HOOKLINE_CRASH_POINT"] = "profiles.erased_before_answer"
+    with hookline:
+        id = ask(hookline)
+        wait_until(lambda: "profiles ended by SIGKILL" in hookline.log, what="the armed point")
+        wait_done(hookline, id)
+        assert hookline.api("GET", f"deletion-requests/{id}/evidence").json["erased"]["profiles"] == 1
+        wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+
+
 def told_traits(receiver: Receiver, user: str) -> set[str]:
     """The names of the traits that identify calls told about a user."""
     return {

@@ -23,6 +23,7 @@ notices_app = App(name="notices", group=OBJECTS, help="What Hookline says about 
 def _verbs(of: App, noun: str, example: str) -> None:
     """The five verbs of one kind of object; ``example`` is a change of one."""
     (collection,) = of.name
+    one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
     def list_them(*, as_json: Json = False, server: Target = HERE) -> int:
         from hookline.cli.objects import print_objects
@@ -51,9 +52,9 @@ def _verbs(of: App, noun: str, example: str) -> None:
 
     of.command(list_them, name="list", help=f"List the {noun}s, a line each.")
     of.command(show, help=f"Show one {noun} as JSON; secrets masked.")
-    of.command(put, help=f"Create or replace a {noun} from a file of JSON or YAML; - reads standard input.")
-    of.command(change, help=f"Change fields of a {noun}, such as name=New or {example}.")
-    of.command(delete, help=f"Delete a {noun}.")
+    of.command(put, help=f"Create or replace {one} from a file of JSON or YAML; - reads standard input.")
+    of.command(change, help=f"Change fields of {one}, such as name=New or {example}.")
+    of.command(delete, help=f"Delete {one}.")
 
 
 _verbs(sources_app, "source", "enabled=false")

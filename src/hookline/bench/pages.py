@@ -41,6 +41,7 @@ NAMES = {
     "/settings/audit-log": "1",
     "/dead-letters": "1",
     "/replays": "r1",
+    "/deletion-requests": "dr1",
 }
 """What stands for the parameter of a page, by what stands before it; those of a measured service are its own."""
 
@@ -138,6 +139,7 @@ def _furnish(bench: Rig) -> dict[str, str]:
     person = service.api("POST", "users", {"name": "somebody@example.com"})["user"]["id"]
     token = service.api("POST", "tokens", {"name": "somebody's program", "scope": "read"})["token"]["id"]
     replay = service.api("POST", "replays", {"destination": "receiver", "messageIds": [NAMES["/events"]]})["id"]
+    service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
     call = {"userId": "u1", "event": "For a blocked address"}
     key = base64.b64encode(f"{BLOCKED_KEY}:".encode()).decode()
     connection = http.client.HTTPConnection("127.0.0.1", service.collect_port, timeout=REQUEST_SECONDS)

@@ -19,7 +19,7 @@ from hookline.control.objects import (
     delete_object,
     object_tag,
     patch_object,
-    replace_object,
+    put_object,
 )
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices, Services
@@ -51,11 +51,8 @@ class Audiences(Controller):
     @put("/{object_id:str}", needs="editor")
     async def put_audience(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Audience]:
         """Create or replace an audience; who comes and goes by a new condition is told with the next sync."""
-        existed = services.store.audience(object_id)
-        audience = replace_object(services, object_id, decode_body(body, Audience), existed)
-        if existed is None:
-            return created(audience.object, audience.since, "audiences")
-        return tagged(audience.object, object_tag(audience.since))
+        stored = services.store.audience(object_id)
+        return put_object(services, object_id, decode_body(body, Audience), stored, "audiences")
 
     @patch("/{object_id:str}", needs="editor")
     async def patch_audience(
@@ -101,11 +98,8 @@ class ComputedTraits(Controller):
         self, services: FromServices, object_id: FromPath[str], body: RawBody
     ) -> Response[ComputedTrait]:
         """Create or replace a computed trait; values that differ then are told with the next sync."""
-        existed = services.store.computed_trait(object_id)
-        trait = replace_object(services, object_id, decode_body(body, ComputedTrait), existed)
-        if existed is None:
-            return created(trait.object, trait.since, "computed-traits")
-        return tagged(trait.object, object_tag(trait.since))
+        stored = services.store.computed_trait(object_id)
+        return put_object(services, object_id, decode_body(body, ComputedTrait), stored, "computed-traits")
 
     @patch("/{object_id:str}", needs="editor")
     async def patch_computed_trait(

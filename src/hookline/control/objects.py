@@ -74,11 +74,7 @@ class Sources(Controller):
     @put("/{object_id:str}", needs="editor")
     async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
         """Create or replace a source."""
-        existed = services.store.source(object_id)
-        source = replace_object(services, object_id, decode_body(body, Source), existed)
-        if existed is None:
-            return created(source.object, source.since, "sources")
-        return tagged(source.object, object_tag(source.since))
+        return put_object(services, object_id, decode_body(body, Source), services.store.source(object_id), "sources")
 
     @patch("/{object_id:str}", needs="editor")
     async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
@@ -214,6 +210,16 @@ def replace_object(
         raise Problem(422, "id_mismatch", detail, [FieldError("/id", f"must be {object_id!r}")])
     change(services, [Put(wanted, since=_wanted_since(stored))])
     return _stored(services, wanted)
+
+
+def put_object(
+    services: Services, object_id: str, wanted: ObjectT, stored: Stored[ObjectT] | None, collection: str
+) -> Response[ObjectT]:
+    """Put the object in place of the stored one, or create it, and answer with it."""
+    replaced = replace_object(services, object_id, wanted, stored)
+    if stored is None:
+        return created(replaced.object, replaced.since, collection)
+    return tagged(replaced.object, object_tag(replaced.since))
 
 
 def patch_object(services: Services, stored: Stored[ObjectT], patch: dict[str, Any]) -> Stored[ObjectT]:

@@ -1,0 +1,55 @@
+"""Dead letters in the deliver role: settled by a replay, or discarded."""
+
+from __future__ import annotations
+
+from hookline.replays.letters import LetterFilter
+from tests.unit.deliver.rig import Rig
+from tests.unit.deliver.test_replays import begin
+
+
+def test_a_dead_letter_is_settled_by_a_replay(rig: Rig) -> None:
+    """Delivered by a replay it is no dead letter any more; given up again it is one, once."""
+    begin(rig)
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    replay = rig.replay(places={0: [0, 1]}, deadLetteredSince="2020-01-01T00:00:00Z")
+    rig.follow()
+    rig.answer(rig.network.waiting[0], 400)
+    rig.come_to_rest()
+    rig.pass_time(0.1)
+    rig.checkpoint()
+    assert rig.replay_row(replay) == ("done", 1, 1)
+    assert rig.letters() == [("m0", replay.lane, "failed")]
+
+
+def test_discarded_while_it_was_down(rig: Rig) -> None:
+    """A discard that was asked for meanwhile is carried out at the start."""
+    begin(rig)
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    rig.kill()
+    rig.replays.discard(LetterFilter(destination="crm"), "test")
+    rig.start()
+    rig.checkpoint()
+    assert [fate for _, _, fate in rig.letters()] == ["discarded"]
+
+
+def test_discarding(rig: Rig) -> None:
+    """Dead letters that are discarded keep their row with that fate, and it is done once."""
+    begin(rig)
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all(400)
+    rig.checkpoint()
+    rig.replays.discard(LetterFilter(destination="crm", ids=(1,)), "test")
+    rig.follow()
+    rig.checkpoint()
+    rig.restart()
+    rig.follow()
+    rig.checkpoint()
+    assert [(name, fate) for name, _, fate in rig.letters()] == [("m0", "discarded"), ("m1", "failed")]
+    assert rig.fate_at("m0", "crm") == "discarded"

@@ -181,7 +181,7 @@ def test_a_few_events_do_not_wait_for_ever(consumer: str, service: Receiver, new
 @queueing
 def test_large_events_are_spread_over_requests(consumer: str, service: Receiver, new_client: NewClient) -> None:
     """No request is larger than 512,000 bytes."""
-    client = new_client(service.port, consumer)
+    client = new_client(service.port, consumer, flush_after=3600.0)
     for _ in range(40):
         client.track("u1", "Test", {"text": "x" * 30_000})
     assert client.flush().handed_over == 40

@@ -22,7 +22,7 @@ NewClient = Callable[..., Client]
 
 def test_batches_of_one_hundred_over_one_connection(service: Receiver, new_client: NewClient) -> None:
     """250 calls are three requests, the last one with the flush, and libcurl keeps its connection."""
-    client = new_client(service.port, "lib_curl")
+    client = new_client(service.port, "lib_curl", flush_after=3600.0)
     for _ in range(250):
         client.track("u1", "Test")
     assert client.flush().handed_over == 250

@@ -8,7 +8,7 @@ epoch. Read by migrations and their tests; the roles write plain SQL and never i
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
 
 metadata = MetaData()
 
@@ -76,8 +76,9 @@ features = Table(
     Column("condition", Text, nullable=False),
     Column("value", Text, nullable=False),
     Column("window_ms", BigInteger),
+    Column("purpose", Integer, nullable=False, server_default="0"),
 )
-Index("features_what", features.c.type, features.c.name, features.c.condition, features.c.value, unique=True)
+Index("features_what", features.c.type, features.c.name, features.c.condition, features.c.value)
 
 backfills = Table(
     "backfills",
@@ -175,4 +176,27 @@ erasures = Table(
     Column("people", BigInteger, nullable=False),
     Column("entries", BigInteger, nullable=False),
     Column("done_at", BigInteger),
+)
+
+previews = Table(
+    "previews",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("definition", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("progress", Float, nullable=False),
+    Column("people", BigInteger),
+    Column("members", BigInteger),
+    Column("detail", Text),
+    sqlite_with_rowid=False,
+)
+
+preview_sample = Table(
+    "preview_sample",
+    metadata,
+    Column("preview", Text, primary_key=True),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.definitions.times import sync_ms
 from hookline.connections.definitions.trait_name import trait_name
 from hookline.connections.definitions.walk import conditions_of
@@ -62,6 +62,11 @@ def in_order(audiences: Iterable[Audience], traits: Iterable[ComputedTrait]) -> 
             if ready.key not in disabled:
                 found.append(ready)
     return found
+
+
+def ready_of(definition: Definition, traits: Mapping[str, ComputedTrait]) -> Ready:
+    """One checked definition; ``traits`` are all computed traits by id."""
+    return _trait(definition) if isinstance(definition, ComputedTrait) else _audience(definition, traits)
 
 
 def _audience(audience: Audience, traits: Mapping[str, ComputedTrait]) -> Ready:

@@ -22,6 +22,7 @@ EVERYTHING = (
     ("memberships", "person"),
     ("members", "person"),
     ("touched", "person"),
+    ("preview_sample", "person"),
     ("merged", "person"),
     ("persons", "id"),
 )

@@ -10,6 +10,7 @@ from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, USER, Kind
 from hookline.profiles.entries import ordered, unpack
 from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.purpose import Purpose
 from hookline.profiles.traits import Traits
 
 
@@ -109,7 +110,8 @@ class Person:
         query = (
             "SELECT h.entries, h.entry_values FROM features f CROSS JOIN chunks c CROSS JOIN history h"
             " ON h.feature = f.id AND h.chunk = c.chunk"
-            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND h.person IN {self._in}"
+            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
+            f" AND h.person IN {self._in}"
         )
         rows = self._connection.execute(query, feature).fetchall()
         return ordered(entry for entries, values in rows for entry in unpack(entries, values))

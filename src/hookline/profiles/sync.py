@@ -16,7 +16,7 @@ from hookline.profiles.definition import Key, Ready, as_json
 from hookline.profiles.definitions.stretch import NEVER
 from hookline.profiles.feature import Feature
 from hookline.profiles.message import message
-from hookline.profiles.slice import Slice
+from hookline.profiles.slice import Slice, everybody
 from hookline.profiles.store import ProfileStore
 from hookline.telemetry.crashpoints import crash_point
 
@@ -52,7 +52,8 @@ class Sync:
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
         self._ready: dict[Key, Ready] = {}
-        self._numbers: dict[Key, int] = {}
+        self.numbers: dict[Key, int] = {}
+        """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
         self.told = 0
         """Messages since the start."""
@@ -75,9 +76,9 @@ class Sync:
                 # Changed, or disabled: everybody is looked at anew, in a sync of another number.
                 if key in kept and judged.get(key) != before:
                     execute(_BEGIN_ANEW, (judged.get(key, ""), id))
-            self._numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
+            self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
         self._ready = {ready.key: ready for ready in definitions}
-        self._store.tracks = bool(self._numbers)
+        self._store.tracks = bool(self.numbers)
 
     def begin_again(self) -> None:
         """People were taken out of the store: begin anew with the looking at people that is under way."""
@@ -85,13 +86,19 @@ class Sync:
 
     def bring_forward(self, key: Key) -> bool:
         """Make the next sync of a definition due now; False while one is under way."""
-        definition = self._numbers.get(key)
+        definition = self.numbers.get(key)
         if definition is None or key not in self._ready:
             return True  # it was deleted or disabled since
         if self._running is not None and self._running.definition == definition:
             return False
         query = "UPDATE definitions SET next_at = 0 WHERE id = ? AND sending_at IS NULL"
         return bool(self._store.connection.execute(query, (definition,)).rowcount)
+
+    def have_values(self, keys: Iterable[Key]) -> bool:
+        """Whether each of these definitions, as far as it is enabled, was judged for everybody."""
+        query = "SELECT 1 FROM definitions WHERE id = ? AND evaluated IS NULL AND sending_at IS NULL"
+        execute = self._store.connection.execute
+        return not any(execute(query, (self.numbers[key],)).fetchone() for key in keys if key in self._ready)
 
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
@@ -155,25 +162,21 @@ class Sync:
     def _slices(self, definition: int, evaluated: int | None, now_ms: int) -> Iterator[tuple[list[int], bool]]:
         execute = self._store.connection.execute
         if evaluated is None:
-            query = "SELECT id FROM persons WHERE id > ? AND id NOT IN (SELECT person FROM merged) ORDER BY id LIMIT ?"
-            last = 0
-            while people := [person for (person,) in execute(query, (last, PEOPLE_PER_STEP))]:
-                last = people[-1]
-                yield people, True
+            yield from ((people, True) for people in everybody(self._store, PEOPLE_PER_STEP))
             return
         query = (
             "SELECT DISTINCT coalesce(m.into_person, t.person) FROM touched t LEFT JOIN merged m ON m.person = t.person"
             " WHERE t.batch > ? UNION SELECT person FROM members WHERE definition = ? AND until <= ?"
         )
-        everybody = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
-        for first in range(0, len(everybody), PEOPLE_PER_STEP):
-            people = everybody[first : first + PEOPLE_PER_STEP]
+        due = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
+        for first in range(0, len(due), PEOPLE_PER_STEP):
+            people = due[first : first + PEOPLE_PER_STEP]
             gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
             yield [person for person in people if person not in gone], False
 
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms
-        here = Slice(self._store, people, ready, self._numbers, in_a_row)
+        here = Slice(self._store, people, ready, self.numbers, in_a_row)
         query = f"SELECT person, value, since, sent FROM members WHERE definition = {definition:d} AND person IN "
         before = {person: row for person, *row in self._store.many(query, people)}
         rows: list[tuple[Any, ...]] = []

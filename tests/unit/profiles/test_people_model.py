@@ -68,7 +68,7 @@ aliases = st.builds(
 records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
-    st.sampled_from(["ingest", "restart", "fail", "keep", "backfill", "together"]),
+    st.sampled_from(["ingest", "restart", "fail", "keep", "preview", "let go", "backfill", "together"]),
 )
 
 
@@ -78,6 +78,7 @@ class Kept:
     def __init__(self, path: Path, journal: MemoryJournal) -> None:
         self.path, self.journal = path, journal
         self.wanted: list[Feature] = [next(iter(FEATURES))]
+        self.previewed: list[Feature] = []
         self.open()
         self.keep(1)
 
@@ -98,8 +99,13 @@ class Kept:
         """Want so many of the features."""
         self.wanted = list(FEATURES)[:count]
         spans = {0: Span(0, self.ingest.place(0).next_offset)}
-        self.registry.keep(dict.fromkeys(self.wanted), spans)
+        self.registry.keep(dict.fromkeys(self.wanted), spans, dict.fromkeys(self.previewed))
         self.ingest.matcher = Matcher(self.registry.features())
+
+    def preview(self) -> None:
+        """Want the features for a preview that are not wanted yet, or no preview any more."""
+        self.previewed = [] if self.previewed else list(FEATURES)
+        self.keep(len(self.wanted))
 
     def fail(self) -> None:
         """A transaction that the disk refuses at its end; what is in memory is tried again."""
@@ -116,7 +122,7 @@ class Kept:
 
     def finish(self) -> None:
         """Everything there is to do."""
-        while self.ingest.step() or self.backfill.step() or self.store.chunks.put_together():
+        while self.ingest.step() or self.backfill.step() or self.registry.let_go() or self.store.chunks.put_together():
             pass
 
 
@@ -156,6 +162,11 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
         case "keep":
             kept.ingest.step()
             kept.keep(len(kept.wanted) % len(FEATURES) + 1)
+        case "preview":
+            kept.ingest.step()
+            kept.preview()
+        case "let go":
+            kept.registry.let_go()
         case "backfill":
             kept.backfill.step()
         case "together":

@@ -2,8 +2,9 @@
 
 A person is one or more rows of ``persons``: merging writes one row of ``merged`` and moves nothing, so every other
 table keeps the number under which it was written. ``history`` is an append-only tree: new entries go to the open
-chunk, and chunks of a level are put together into one of the next (decision 0019). Times are milliseconds since the
-epoch. Read by migrations and their tests; the roles write plain SQL and never import this module.
+chunk, and chunks of a level are put together into one of the next (decision 0019). New traits stand in chunks too,
+until they are folded into ``persons``. Times are milliseconds since the epoch. Read by migrations and their tests; the
+roles write plain SQL and never import this module.
 """
 
 from __future__ import annotations
@@ -66,6 +67,22 @@ memberships = Table(
     sqlite_with_rowid=False,
 )
 Index("memberships_person", memberships.c.person)
+
+new_traits = Table(
+    "new_traits",
+    metadata,
+    Column("chunk", Integer, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("traits", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+trait_chunks = Table(
+    "trait_chunks",
+    metadata,
+    Column("chunk", Integer, primary_key=True, autoincrement=False),
+    Column("people", Integer, nullable=False),
+)
 
 features = Table(
     "features",

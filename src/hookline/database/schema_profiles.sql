@@ -155,4 +155,16 @@ CREATE TABLE preview_sample (
 	PRIMARY KEY (preview, person)
 )
  WITHOUT ROWID;
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0004');
+CREATE TABLE new_traits (
+	chunk INTEGER NOT NULL, 
+	person BIGINT NOT NULL, 
+	traits BLOB NOT NULL, 
+	PRIMARY KEY (chunk, person)
+)
+ WITHOUT ROWID;
+CREATE TABLE trait_chunks (
+	chunk INTEGER NOT NULL, 
+	people INTEGER NOT NULL, 
+	PRIMARY KEY (chunk)
+);
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0006');

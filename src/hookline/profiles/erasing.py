@@ -14,6 +14,7 @@ from hookline.profiles import traits
 from hookline.profiles.batch import USER
 from hookline.profiles.entries import ENTRY_BYTES, unpack, write
 from hookline.profiles.store import ProfileStore
+from hookline.profiles.trait_chunks import chunks_of
 from hookline.replays.places import Places
 
 EVERYTHING = (
@@ -55,6 +56,8 @@ class Erasing:
         entries = self._history(numbers)
         for table, column in EVERYTHING:
             self._delete(table, column, numbers)
+        for chunk in chunks_of(self._store.connection):
+            self._delete("new_traits", f"chunk = {chunk:d} AND person", numbers)
         self._delete("identities", "kind = 0 AND id", wanted)
         self._delete("identities", "kind = 1 AND id", wanted)
         self._delete("repointed", "id", wanted)
@@ -97,7 +100,13 @@ class Erasing:
                 else:
                     self._execute(f"DELETE FROM history WHERE {where}", key)
         for person, stored in list(self._store.many("SELECT id, traits FROM persons WHERE id IN ", numbers)):
-            self._traits("persons", person, stored)
+            self._traits("persons", "id", person, stored)
+        for chunk in chunks_of(self._store.connection):
+            where = f"chunk = {chunk:d} AND person"
+            for person, stored in list(
+                self._store.many(f"SELECT person, traits FROM new_traits WHERE {where} IN ", numbers)
+            ):
+                self._traits("new_traits", where, person, stored)
         for group, person, place in list(self._store.many(_GROUPS, numbers)):
             groups.add(group)
             if self._is_erased(place):
@@ -112,17 +121,17 @@ class Erasing:
         changed = [
             group
             for group, stored in list(self._store.many("SELECT id, traits FROM groups WHERE id IN ", left))
-            if self._traits("groups", group, stored)
+            if self._traits("groups", "id", group, stored)
         ]
         members = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
         self._store.touch({person for (person,) in self._store.many(members, changed)})
 
-    def _traits(self, table: str, id: int | str, stored: bytes | None) -> bool:
+    def _traits(self, table: str, where: str, id: int | str, stored: bytes | None) -> bool:
         known = traits.unpacked(stored)
         kept = {name: trait for name, trait in known.items() if not self._is_erased(trait.place)}
         if len(kept) == len(known):
             return False
-        self._execute(f"UPDATE {table} SET traits = ? WHERE id = ?", (traits.packed(kept), id))
+        self._execute(f"UPDATE {table} SET traits = ? WHERE {where} = ?", (traits.packed(kept), id))
         return True
 
     def _chunks(self, what: str) -> list[str]:

@@ -11,6 +11,7 @@ from hookline.profiles.batch import ANONYMOUS, USER, Kind
 from hookline.profiles.entries import ordered, unpack
 from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.purpose import Purpose
+from hookline.profiles.trait_chunks import stored_traits
 from hookline.profiles.traits import Traits
 
 
@@ -91,7 +92,7 @@ class Person:
     def traits(self) -> Traits:
         """The traits with where they come from, the ones that were taken back included."""
         found: Traits = {}
-        for (stored,) in self._connection.execute(f"SELECT traits FROM persons WHERE id IN {self._in} ORDER BY id"):
+        for stored in stored_traits(self._connection, self.numbers):
             traits.add(found, traits.unpacked(stored))
         return found
 

@@ -121,6 +121,7 @@ class ProfilesRole:
                 worked = True
             worked = self._look_at_people() or worked
             worked = self.store.chunks.put_together() or worked
+            worked = self.store.trait_chunks.fold() or worked
             worked = self.backfill.step() or worked
             worked = self.registry.let_go() or worked
             worked = worked or self.trim.step(int(time.time() * 1000))

@@ -14,6 +14,7 @@ from hookline.profiles.entries import ordered, unpack
 from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
+from hookline.profiles.trait_chunks import chunks_of
 from hookline.profiles.traits import Traits
 
 _NOTHING: tuple[Entry, ...] = ()
@@ -113,12 +114,16 @@ class Slice:
 
     def _traits(self) -> dict[int, Traits]:
         found: dict[int, Traits] = {}
-        for person, stored in self._rows("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id"):
-            given = traits.unpacked(stored)
-            if person in found:
-                traits.add(found[person], given)
-            else:
-                found[person] = given
+        queries = [("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id")]
+        for chunk in chunks_of(self._store.connection):
+            queries.append((f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND", "person"))
+        for query in queries:
+            for person, stored in self._rows(*query):
+                given = traits.unpacked(stored)
+                if person in found:
+                    traits.add(found[person], given)
+                else:
+                    found[person] = given
         return found
 
     def _groups(self) -> dict[int, dict[str, Traits]]:

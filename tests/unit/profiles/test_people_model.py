@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.journal.record import Record
-from hookline.profiles import chunks
+from hookline.profiles import chunks, trait_chunks
 from hookline.profiles.backfill import Backfill
 from hookline.profiles.batch import Batch
 from hookline.profiles.feature import Feature
@@ -68,7 +68,7 @@ aliases = st.builds(
 records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
-    st.sampled_from(["ingest", "restart", "fail", "keep", "preview", "let go", "backfill", "together"]),
+    st.sampled_from(["ingest", "restart", "fail", "keep", "preview", "let go", "backfill", "together", "fold"]),
 )
 
 
@@ -122,16 +122,22 @@ class Kept:
 
     def finish(self) -> None:
         """Everything there is to do."""
-        while self.ingest.step() or self.backfill.step() or self.registry.let_go() or self.store.chunks.put_together():
+        while self.ingest.step() or self.backfill.step() or self.registry.let_go():
+            pass
+        while self.store.chunks.put_together() or self.store.trait_chunks.fold():
             pass
 
 
 @pytest.fixture(autouse=True)
 def small_chunks() -> Iterator[None]:
-    """Chunks of a few entries, so that they are put together all the time."""
+    """Chunks of a few entries, so that they are put together and folded all the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_ENTRIES", 3)
         patch.setattr(chunks, "FAN_IN", 2)
+        patch.setattr(chunks, "ROWS_PER_STEP", 2)
+        patch.setattr(trait_chunks, "CHUNK_ROWS", 1)
+        patch.setattr(trait_chunks, "FAN_IN", 2)
+        patch.setattr(trait_chunks, "PERSONS_PER_STEP", 2)
         yield
 
 
@@ -171,6 +177,8 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
             kept.backfill.step()
         case "together":
             kept.store.chunks.put_together()
+        case "fold":
+            kept.store.trait_chunks.fold()
         case list():
             kept.journal.append(*move)
 

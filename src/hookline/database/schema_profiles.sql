@@ -114,7 +114,7 @@ CREATE TABLE members (
 	since BIGINT NOT NULL, 
 	until BIGINT, 
 	sent TEXT, 
-	sync INTEGER, 
+	sync INTEGER, since_sync INTEGER, 
 	PRIMARY KEY (definition, person)
 )
  WITHOUT ROWID;
@@ -155,4 +155,13 @@ CREATE TABLE preview_sample (
 	PRIMARY KEY (preview, person)
 )
  WITHOUT ROWID;
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0004');
+CREATE TABLE membership_changes (
+	definition INTEGER NOT NULL, 
+	person BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	member INTEGER NOT NULL, 
+	sync INTEGER, 
+	PRIMARY KEY (definition, person, at)
+)
+ WITHOUT ROWID;
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0005');

@@ -35,7 +35,8 @@ class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 class SampledPerson(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody who was found. Who has no user id has ``anonymousId`` instead; ``value`` is a computed trait's."""
+    """Somebody who was found. Who has no user id has ``anonymousId`` instead; ``value`` is a computed trait's, or true
+    for a member."""
 
     user_id: str | None
     anonymous_id: str | None

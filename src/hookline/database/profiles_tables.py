@@ -159,10 +159,22 @@ members = Table(
     Column("until", BigInteger),
     Column("sent", Text),
     Column("sync", Integer),
+    Column("since_sync", Integer),
     sqlite_with_rowid=False,
 )
 Index("members_due", members.c.definition, members.c.until, sqlite_where=members.c.until.isnot(None))
 Index("members_sync", members.c.definition, members.c.sync, sqlite_where=members.c.sync.isnot(None))
+
+membership_changes = Table(
+    "membership_changes",
+    metadata,
+    Column("definition", Integer, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("member", Integer, nullable=False),
+    Column("sync", Integer),
+    sqlite_with_rowid=False,
+)
 
 syncs = Table(
     "syncs",

@@ -114,7 +114,7 @@ CREATE TABLE members (
 	since BIGINT NOT NULL, 
 	until BIGINT, 
 	sent TEXT, 
-	sync INTEGER, 
+	sync INTEGER, since_sync INTEGER, 
 	PRIMARY KEY (definition, person)
 )
  WITHOUT ROWID;
@@ -153,6 +153,15 @@ CREATE TABLE preview_sample (
 	person BIGINT NOT NULL, 
 	value TEXT NOT NULL, 
 	PRIMARY KEY (preview, person)
+)
+ WITHOUT ROWID;
+CREATE TABLE membership_changes (
+	definition INTEGER NOT NULL, 
+	person BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	member INTEGER NOT NULL, 
+	sync INTEGER, 
+	PRIMARY KEY (definition, person, at)
 )
  WITHOUT ROWID;
 CREATE TABLE new_traits (

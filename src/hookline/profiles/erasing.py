@@ -21,13 +21,14 @@ EVERYTHING = (
     ("identities", "person"),
     ("repointed", "person"),
     ("memberships", "person"),
-    ("members", "person"),
     ("touched", "person"),
     ("preview_sample", "person"),
     ("merged", "person"),
     ("persons", "id"),
 )
-"""The tables that have rows of a person, beside the history, and where in them the number stands."""
+"""The tables that have rows of a person, and where in them the number stands; beside the history, and what follows."""
+BY_DEFINITION = ("members", "membership_changes")
+"""Those whose rows are found by the definition's number and the person's."""
 
 Execute = Callable[..., Any]
 
@@ -58,6 +59,9 @@ class Erasing:
             self._delete(table, column, numbers)
         for chunk in chunks_of(self._store.connection):
             self._delete("new_traits", f"chunk = {chunk:d} AND person", numbers)
+        for (definition,) in list(self._execute("SELECT id FROM definitions")):
+            for table in BY_DEFINITION:
+                self._delete(table, f"definition = {definition:d} AND person", numbers)
         self._delete("identities", "kind = 0 AND id", wanted)
         self._delete("identities", "kind = 1 AND id", wanted)
         self._delete("repointed", "id", wanted)

@@ -9,11 +9,10 @@ import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.sqlite import engine as sqlite
@@ -66,7 +65,7 @@ class ProfilesRole:
         self.wishes = SyncWishes(self._run_folder)
         previews = PreviewWishes(self._run_folder)
         self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
-        self.feed = Feed(data / "control.db", kinds=("audience", "computedTrait"))
+        self.feed = Feed(data / "control.db", kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(data)
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._snapshot: Snapshot | None = None
@@ -135,17 +134,19 @@ class ProfilesRole:
         self._snapshot = self.feed.poll() or self._snapshot
         self._asks_anew = self.previews.follow(int(time.time() * 1000)) or self._asks_anew
         if self._snapshot is not None:
-            self._take(self._snapshot.audiences, self._snapshot.computed_traits)
+            self._take(self._snapshot)
             self._snapshot = None
         if self._asks_anew:
             self.keep(self._wanted)
             self._asks_anew = False
 
-    def _take(self, audiences: Sequence[Audience], traits: Sequence[ComputedTrait]) -> None:
+    def _take(self, snapshot: Snapshot) -> None:
+        audiences, traits = snapshot.audiences, snapshot.computed_traits
+        kinds = {each.id: each.kind for each in snapshot.destinations}
         keys: list[Key] = [*(("audience", each.id) for each in audiences), *(("trait", each.id) for each in traits)]
         enabled: list[Definition] = [each for each in audiences if each.enabled]
         enabled += [each for each in traits if each.enabled]
-        self.sync.follow(in_order(audiences, traits), keys)
+        self.sync.follow(in_order(audiences, traits, kinds), keys)
         self.previews.traits = {each.id: each for each in traits}
         self._wanted = windows_of(enabled)
         self._asks_anew = True

@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hookline.journal.record import Record
+from hookline.profiles import membership_log
 from hookline.profiles.definition import Key, Ready, as_json
 from hookline.profiles.definitions.stretch import NEVER
 from hookline.profiles.feature import Feature
+from hookline.profiles.membership_log import Held
 from hookline.profiles.message import message
 from hookline.profiles.slice import Slice, everybody
+from hookline.profiles.standing import TRUE
 from hookline.profiles.store import ProfileStore
 from hookline.telemetry.crashpoints import crash_point
 
@@ -24,6 +27,13 @@ PEOPLE_PER_STEP = 5_000
 MESSAGES_PER_STEP = 500
 SYNCS_KEPT = 1_000
 """Of each definition."""
+OF_A_DEFINITION = (
+    ("definitions", "id"),
+    ("members", "definition"),
+    ("membership_changes", "definition"),
+    ("syncs", "definition"),
+)
+"""The tables that have rows of a definition, and where in them its number stands."""
 
 
 class Running(NamedTuple):
@@ -65,7 +75,7 @@ class Sync:
             known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
             kept = set(all_keys)
             for key in known.keys() - kept:
-                for table, column in (("definitions", "id"), ("members", "definition"), ("syncs", "definition")):
+                for table, column in OF_A_DEFINITION:
                     execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
             judged = {ready.key: ready.judged for ready in definitions}
             for key, text in judged.items():
@@ -177,27 +187,29 @@ class Sync:
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms
         here = Slice(self._store, people, ready, self.numbers, in_a_row)
-        query = f"SELECT person, value, since, sent FROM members WHERE definition = {definition:d} AND person IN "
-        before = {person: row for person, *row in self._store.many(query, people)}
+        before = self._before(definition, people)
         rows: list[tuple[Any, ...]] = []
         changed: list[int] = []
         for person, facts in here.facts():
             value, until = ready.judge(facts, at_ms)
             text = ready.empty if value is None else as_json(value)
-            was, since, sent = before.get(person, (ready.empty, at_ms, None))
+            was, since, sent, since_sync = before.get(person, (ready.empty, at_ms, None, None))
             if text != was:
-                since = at_ms
+                since, since_sync = at_ms, running.number
                 changed.append(person)
             if text != ready.empty or until != NEVER or person in before:
                 is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
                 number = running.number if is_news and ready.destinations else None
-                rows.append((definition, person, text, since, None if until == NEVER else until, sent, number))
+                leaves = None if until == NEVER else until
+                rows.append((definition, person, text, since, leaves, sent, number, since_sync))
         with self._store.transaction():
             self._store.connection.executemany(
-                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync, since_sync)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
+            if ready.key[0] == "audience":
+                self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
             self._store.connection.executemany(
                 "DELETE FROM members WHERE definition = ? AND person = ?",
                 [(definition, person) for person in here.merged],
@@ -205,6 +217,24 @@ class Sync:
             if changed and any(ready.key in each.needs for each in self._ready.values()):
                 self._store.touch(changed)
         crash_point("profiles.judged")
+
+    def _before(self, definition: int, people: Iterable[int]) -> dict[int, _Row]:
+        query = (
+            f"SELECT person, value, since, sent, since_sync FROM members WHERE definition = {definition:d}"
+            " AND person IN "
+        )
+        return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
+
+    def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
+        """What held until now of those who changed, and of numbers that were merged: these end being anything."""
+        definition, merged = running.definition, self._before(running.definition, here.merged)
+        ended = [
+            Held(definition, person, since, value == TRUE, sync)
+            for person, (value, since, _, sync) in (changed | merged).items()
+        ]
+        ended += [Held(definition, person, running.at_ms, False, running.number) for person in merged]
+        if ended:
+            membership_log.keep(self._store.connection, ended)
 
     # telling
 
@@ -242,6 +272,8 @@ class Sync:
         execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
 
 
+_Row = tuple[str, int, str | None, int | None]
+"""Of a person before a sync: value, since when (ms), what was told, and the sync since which the value holds."""
 _BEGIN_ANEW = (
     "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
     " sending_batch = NULL WHERE id = ?"

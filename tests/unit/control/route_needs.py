@@ -90,6 +90,7 @@ NEEDS = {
     "PATCH /api/v1/audiences/{object_id:str}": "editor",
     "DELETE /api/v1/audiences/{object_id:str}": "editor",
     "GET /api/v1/audiences/{object_id:str}/members": "viewer",
+    "GET /api/v1/audiences/{object_id:str}/history": "viewer",
     "POST /api/v1/audience-previews": "editor",
     "GET /api/v1/audience-previews/{preview_id:str}": "viewer",
     "GET /api/v1/audiences/{object_id:str}/explain": "viewer",

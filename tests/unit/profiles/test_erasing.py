@@ -23,6 +23,7 @@ TABLES = (
     "memberships",
     "history",
     "members",
+    "membership_changes",
     "touched",
     "groups",
     "new_traits",

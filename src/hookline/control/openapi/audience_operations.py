@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookline.control.audience_explanation import Explanation
-from hookline.control.audience_members import MemberView
+from hookline.control.audience_members import MembershipChange, MemberView
 from hookline.control.audience_previews import PreviewRequest, PreviewView
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, Operation
@@ -51,6 +51,15 @@ AUDIENCE_OPERATIONS: tuple[Operation, ...] = (
         "Say whether a person belongs to an audience right now, and what decides each clause: give `userId` or "
         "`anonymousId`.",
         Explanation,
+        query=("explainedUserId", "anonymousId"),
+        problems=(400, 404),
+    ),
+    Operation(
+        "get",
+        "/api/v1/audiences/{id}/history",
+        "listMembershipChanges",
+        "List when a person came to an audience and went from it, newest first: give `userId` or `anonymousId`.",
+        Listing[MembershipChange],
         query=("explainedUserId", "anonymousId"),
         problems=(400, 404),
     ),

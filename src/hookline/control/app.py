@@ -32,6 +32,7 @@ from hookline.control.objects import Destinations, Sources
 from hookline.control.openapi.document import get_openapi
 from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
+from hookline.control.persons import Persons
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
 from hookline.control.rate_limits import RateLimits
@@ -91,6 +92,7 @@ def api() -> Router:
             AudienceMembers,
             AudienceSyncs,
             ComputedTraitSyncs,
+            Persons,
             Pausing,
             SecretRotation,
             FilterTests,

@@ -16,17 +16,23 @@ from hookline.index.run import SUFFIX, Run, RunDamaged
 from hookline.index.user_hash import user_hash
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.record import Record
 
 STRETCH_MIN = 256
 STRETCH_MAX = 32_768
 """Offsets searched at once where no run helps: few first, for who was here lately is found in the newest ones."""
 
 
+KEYS_SEARCHED_FOR = 8
+"""With more of them at once, every record is looked at instead."""
+
+
 class Stretch(NamedTuple):
-    """What was looked through: ``offsets`` at or above ``first_offset``, newest first, may be of the users."""
+    """What was looked through: ``found`` at or above ``first_offset`` may be of the users: offsets, newest first, each
+    with its record where that was read anyway."""
 
     first_offset: int
-    offsets: Sequence[int]
+    found: Sequence[tuple[int, Record | None]]
 
 
 class _Range(NamedTuple):
@@ -44,22 +50,22 @@ def newest_of(
     partitions.
     """
     before = min(before, journal.end(partition))
-    hashes = {user_hash(key) for key in user_keys}
-    texts = [msgspec.msgpack.encode(key) for key in user_keys]
+    keys = frozenset(user_keys)
+    hashes = set(map(user_hash, keys))
     for run in _runs(index_dir / str(partition)):
         if run.first_offset >= before:
             continue
         if run.next_offset < before:
-            yield from _unindexed(journal, partition, texts, run.next_offset, before)
+            yield from _unindexed(journal, partition, keys, run.next_offset, before)
             before = run.next_offset
         found = _in_run(run.path, hashes, before)
         start = max(run.first_offset, journal.start(partition))
         if found is None:  # dropped at this moment, or not usable
-            yield from _unindexed(journal, partition, texts, start, before)
+            yield from _unindexed(journal, partition, keys, start, before)
         else:
-            yield Stretch(start, [offset for offset in found if offset >= start])
+            yield Stretch(start, [(offset, None) for offset in found if offset >= start])
         before = start
-    yield from _unindexed(journal, partition, texts, journal.start(partition), before)
+    yield from _unindexed(journal, partition, keys, journal.start(partition), before)
 
 
 def _runs(folder: Path) -> list[_Range]:
@@ -78,33 +84,38 @@ def _in_run(path: Path, hashes: Collection[bytes], before: int) -> list[int] | N
     except (OSError, RunDamaged):
         return None
     try:
-        offsets = {offset for each in hashes for offset in run.offsets_of_user(each)}
+        offsets = run.offsets_of_users(hashes)
     except OSError:
         return None
     finally:
         run.close()
-    return sorted((offset for offset in offsets if offset < before), reverse=True)
+    return [offset for offset in reversed(offsets) if offset < before]
 
 
 def _unindexed(
-    journal: LocalReader, partition: int, texts: Sequence[bytes], start: int, before: int
+    journal: LocalReader, partition: int, keys: frozenset[str], start: int, before: int
 ) -> Iterator[Stretch]:
     length = STRETCH_MIN
     while before > start:
         first = max(start, before - length)
-        yield Stretch(first, _search(journal, partition, texts, first, before))
+        yield Stretch(first, _search(journal, partition, keys, first, before))
         before, length = first, min(2 * length, STRETCH_MAX)
 
 
-def _search(journal: LocalReader, partition: int, texts: Sequence[bytes], first: int, last: int) -> list[int]:
-    keys = {msgspec.msgpack.decode(text) for text in texts}
-    found: list[int] = []
+def _search(
+    journal: LocalReader, partition: int, keys: frozenset[str], first: int, last: int
+) -> list[tuple[int, Record | None]]:
+    texts = [msgspec.msgpack.encode(key) for key in keys]
+    found: list[tuple[int, Record | None]] = []
     while first < last:
         try:
-            for group in journal.holding(partition, texts, first, last):
+            groups = journal.holding(partition, texts, first, last)
+            for group in groups if len(texts) <= KEYS_SEARCHED_FOR else journal.read(partition, first):
                 offsets = enumerate(group.records, group.first_offset)
-                found += [offset for offset, record in offsets if record.user_key in keys]
+                found += [each for each in offsets if each[0] < last and each[1].user_key in keys]
                 first = group.next_offset
+                if first >= last:
+                    break
             break
         except OffsetExpired as expired:
             first = max(expired.start, first + 1)

@@ -74,7 +74,7 @@ class _Search:
         self._journal = journal
         self._owned = owned
         self._stretches = newest_of(journal, index_path, partition, owned.ids, before)
-        self._offsets: Iterator[int] = iter(())
+        self._candidates: Iterator[tuple[int, Record | None]] = iter(())
         self._stretch: Stretch | None = None
         self._ended = False
 
@@ -90,10 +90,11 @@ class _Search:
 
     def step(self) -> None:
         """Look at one record, or begin the next stretch."""
-        offset = next(self._offsets, None)
-        if offset is not None:
+        candidate = next(self._candidates, None)
+        if candidate is not None:
+            offset, record = candidate
             self.before = offset
-            record = self._theirs(offset)
+            record = self._theirs(offset, record)
             if record is not None:
                 self.before = offset + 1
                 self.newest = Stored(self.partition, offset, record)
@@ -101,7 +102,7 @@ class _Search:
         if self._stretch is not None:
             self.before = self._stretch.first_offset
         self._stretch = next(self._stretches, None)
-        self._offsets = iter(self._stretch.offsets if self._stretch is not None else ())
+        self._candidates = iter(self._stretch.found if self._stretch is not None else ())
         self._ended = self._stretch is None
 
     def take(self) -> None:
@@ -110,14 +111,11 @@ class _Search:
         self.before = self.newest.offset
         self.newest = None
 
-    def _theirs(self, offset: int) -> Record | None:
+    def _theirs(self, offset: int, record: Record | None) -> Record | None:
         try:
-            record = self._journal.get(self.partition, offset)
+            record = record or self._journal.get(self.partition, offset)
         except JournalCorrupt:  # the disk lost it: it cannot be told to be anybody's
             return None
         if record is None or record.erased or record.origin == "deletion":
             return None
-        is_theirs = record.user_key in self._owned.ids and self._owned.has(
-            self.partition << PLACE_SHIFT | offset, record
-        )
-        return record if is_theirs else None
+        return record if self._owned.has(self.partition << PLACE_SHIFT | offset, record) else None

@@ -20,6 +20,9 @@ from tests.unit.index.journal_in_memory import record
 EVENTS = 60
 RUN_EVENTS = 16
 
+MANY = (*(f"u{n}" for n in range(0, EVENTS, 2)), "often")
+"""So many that each record is looked at instead of searching for each of them."""
+
 Look = Callable[..., list[int]]
 
 
@@ -60,7 +63,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
         starts = [each.first_offset for each in stretches]
         assert starts == sorted(starts, reverse=True), "backwards"
         assert not stretches or starts[-1] == 0, "to the start"
-        offsets = [offset for each in stretches for offset in each.offsets]
+        offsets = [offset for each in stretches for offset, _ in each.found]
         assert len(set(offsets)) == len(offsets), "each once"
         return offsets
 
@@ -72,7 +75,7 @@ def expected(*keys: str, before: int = EVENTS) -> Sequence[int]:
     return [n for n, user in reversed(list(enumerate(users()))) if user in keys and n < before]
 
 
-@pytest.mark.parametrize("keys", [("rare",), ("often",), ("often", "rare", "u7"), ("nobody",)])
+@pytest.mark.parametrize("keys", [("rare",), ("often",), ("often", "rare", "u7"), ("nobody",), MANY])
 @pytest.mark.parametrize("before", [EVENTS, 59, 48, 33, 20, 1, 0, EVENTS + 100])
 def test_exactly_the_records_of_the_users_newest_first(look: Look, keys: tuple[str, ...], before: int) -> None:
     """From the unsealed end through the runs to the start, from wherever one begins."""
@@ -93,5 +96,5 @@ def test_who_has_enough_has_not_looked_further(look: Look, tmp_path: Path) -> No
     reader = LocalReader(tmp_path / "journal")
     first = next(newest_of(reader, tmp_path / "index", 0, ["rare"], EVENTS))
     assert first.first_offset == EVENTS - 3
-    assert list(first.offsets) == [58]
+    assert [(offset, record.user_key) for offset, record in first.found if record] == [(58, "rare")]
     reader.close()

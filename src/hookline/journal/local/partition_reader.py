@@ -85,16 +85,10 @@ class PartitionReader:
         end = self.end()
         if not 0 <= offset < end or offset < self.start():
             return None
-        window = self._take_window()
         try:
-            view, place = self._find(offset, end)
-            window.begin(view.fd)
-            data = bytes(self._load(view, place, window))
+            return self._found(*self._find(offset, end))
         except OffsetExpired:
             return None
-        finally:
-            self._give_window(window)
-        return FoundGroup(view.first_offset, place.position, place.header, data)
 
     def find(self, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` with this fingerprint, searching the raw bytes of the segments."""
@@ -181,6 +175,15 @@ class PartitionReader:
             self._refresh()
         raise JournalCorrupt(view.name, last, last + 1)
 
+    def _found(self, view: SegmentView, place: Place) -> FoundGroup:
+        window = self._take_window()
+        try:
+            window.begin(view.fd)
+            data = bytes(self._load(view, place, window))
+        finally:
+            self._give_window(window)
+        return FoundGroup(view.first_offset, place.position, place.header, data)
+
     def _load(self, view: SegmentView, place: Place, window: Window) -> memoryview:
         loaded = view.load(place.position, place.header.first_offset, window)
         if loaded is None:
@@ -210,10 +213,9 @@ class PartitionReader:
             done = 0
             while done < len(data) and (at := _first_of(texts, data, done)) >= 0:
                 place = view.place_at(position + at, end)
-                group = None if place is None else self.get_group(place.header.first_offset)
-                if place is None or group is None:
+                if place is None:
                     return
-                yield group
+                yield self._found(view, place)
                 done = place.position + place.header.size_bytes - position
             if position + len(data) >= stop:
                 return

@@ -56,7 +56,7 @@ def tell(hookline: Hookline, user: str) -> None:
     traits = {"plan": "pro", "email": f"{user}@example.com", "address": {"city": "Bonn", "street": "Am Hof 1"}}
     hookline.post("/v1/identify", {"userId": user, "traits": traits, "messageId": f"identify-{user}"})
     company = {"employees": 120, "industry": "Bakery"}
-    hookline.post("/v1/group", {"userId": user, "groupId": "acme", "traits": company})
+    hookline.post("/v1/group", {"userId": user, "groupId": f"acme-{user}", "traits": company})
     for number, total in enumerate((25, 40, 12)):
         hookline.track("Order Completed", f"order-{user}-{number}", userId=user, properties={"total": total})
 
@@ -103,7 +103,8 @@ def test_everything_known_is_there_with_where_it_comes_from(page: Page, hookline
     expect(page.locator("[data-part=audiences] li").first).to_contain_text("in Big buyers")
     expect(page.locator("[data-part=audiences] li").nth(1)).to_contain_text("out Refunded")
     expect(page.locator("[data-part=computed]")).to_contain_text("77")
-    expect(page.locator("[data-part=groups]")).to_contain_text("acme")
+    expect(page.locator("[data-part=groups]")).to_contain_text("acme-ann")
+    expect(page.locator("[data-part=groups]")).to_contain_text('"Bakery"')
     page.locator("[data-part=traits] a").first.click()
     expect(page.locator("#message-id")).to_have_text("identify-ann")
     page.get_by_role("link", name="ann", exact=True).click()

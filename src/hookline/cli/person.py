@@ -79,7 +79,8 @@ def _from(found: Json) -> str:
 
 
 def _event(event: Json) -> str:
-    name = f" {printable(event['name'])}" if event["name"] else ""
+    about = event["name"] or event["summary"]
+    name = f" {printable(about)}" if about else ""
     told = "" if event["origin"] == "sdk" else f"  told by a sync ({event['origin']})"
     refused = "" if event["rejected"] is None else f"  refused: {event['rejected']}"
     what = f"{event['type']}{name}  {event['source']} {printable(event['messageId'])}"

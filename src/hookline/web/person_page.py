@@ -31,6 +31,7 @@ class Moment(NamedTuple):
     href: str
     type: str
     name: str
+    summary: str
     source: str
     under: str
     received_at: str
@@ -140,6 +141,7 @@ def _moment(event: PersonEvent, asked: str) -> Moment:
         href=event_href(event.message_id, event.source),
         type=event.type,
         name=event.name,
+        summary=event.summary,
         source=event.source,
         under="" if under == asked else under,
         received_at=event.received_at,

@@ -100,6 +100,9 @@ def test_events_of_all_ids_come_newest_first(people: People) -> None:
     first = people.control.api("GET", "/people/events?userId=ann&limit=1").json["items"][0]
     assert (first["type"], first["name"], first["origin"], first["rejected"]) == ("track", "Order", "sdk", None)
     assert (first["userId"], first["anonymousId"], first["source"]) == ("ann", "phone", "site")
+    items = people.control.api("GET", "/people/events?userId=ann").json["items"]
+    about = {each["messageId"]: each["summary"] for each in items}
+    assert about == {"j5": "", "j4": "acme", "j3": "plan, gone, address", "j2": "visitor", "j1": "", "j0": ""}
 
 
 def test_events_come_in_pages(people: People) -> None:

@@ -11,7 +11,7 @@ from litestar.params import FromPath
 from hookline.control.events import id_in_path
 from hookline.control.person_log import PersonReader
 from hookline.control.person_privacy import withheld
-from hookline.control.person_view import defined
+from hookline.control.person_view import Defined, defined
 from hookline.control.services import FromServices, Services
 from hookline.profiles.people import Identity, Met
 from hookline.web.address import person_href
@@ -50,7 +50,7 @@ class PersonScreens(Controller):
             "people",
             asked=id,
             met=None if met is None else [each for each in met if not _is_suppressed(services, each)],
-            is_defined=bool(known.audiences or known.traits),
+            is_defined=_is_defined(known),
         )
 
     @get("/user/{id:path}", needs="viewer")
@@ -78,7 +78,14 @@ async def _show(request: Asked, services: Services, asked: Identity) -> Response
         hint = "No event that is stored has this id. Ids are as the events have them, capitals included."
         return unknown(request, "people", "Person", "Nobody is known by this id", asked.id, hint)
     return screen(
-        request, "person.html", "people", view=view, actions=ACTIONS, ids_shown=IDS_SHOWN, traits_shown=TRAITS_SHOWN
+        request,
+        "person.html",
+        "people",
+        view=view,
+        is_defined=_is_defined(known),
+        actions=ACTIONS,
+        ids_shown=IDS_SHOWN,
+        traits_shown=TRAITS_SHOWN,
     )
 
 
@@ -99,6 +106,11 @@ def _looked_up(reader: PersonReader, id: str) -> Identity | None:
         if reader.timeline.page(found.owned, 1, SEARCH_SECONDS_MAX).found:
             return asked
     return None
+
+
+def _is_defined(known: Defined) -> bool:
+    """Whether there is anything that people are kept for."""
+    return bool(known.audiences or known.traits)
 
 
 def _met_last(reader: PersonReader) -> list[Met] | None:

@@ -97,6 +97,7 @@ def test_before_there_are_profiles_a_person_has_events(defined: Running) -> None
     text = page(defined, "/people/user/ann").text
     assert "/events/j5?source=site" in text
     assert "/events/j0" not in text
+    assert "have not been read yet" in text
     answer = page(defined, "/people?id=visitor")
     assert answer.headers["location"] == "/people/anonymous/visitor"
 

@@ -52,7 +52,7 @@ def people(seconds: float, events: int = EVENTS) -> Figures:
         ingest.matcher = Matcher(registry.features())
         began, processor = time.perf_counter(), time.process_time()
         while ingest.step():
-            while store.chunks.put_together():
+            while store.chunks.put_together() or store.trait_chunks.fold():
                 pass
         took, used = time.perf_counter() - began, time.process_time() - processor
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that the file's size tells

@@ -1,6 +1,9 @@
-"""``hookline audiences members``, ``sync``, ``syncs`` and ``explain``, and what of them computed traits have too."""
+"""``hookline audiences members``, ``explain``, ``history``, ``preview``, ``sync`` and ``syncs``, and what of them
+computed traits have too."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from cyclopts import App
 
@@ -53,6 +56,47 @@ def explain(
     from hookline.cli.audiences import print_explanation
 
     return print_explanation(server.admin(), id, user_id, anonymous_id, as_json)
+
+
+@audiences_app.command
+def history(
+    id: str,
+    /,
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
+    """List when a person came to an audience and went from it, newest first.
+
+    Parameters
+    ----------
+    id
+        Id of the audience.
+    user_id
+        The person with this user id.
+    anonymous_id
+        The person this anonymous id belongs to.
+    as_json
+        Print them as JSON.
+    """
+    from hookline.cli.audiences import print_history
+
+    return print_history(server.admin(), id, user_id, anonymous_id, as_json)
+
+
+def _preview(of: App, noun: str) -> None:
+    def preview(file: Path, /, *, as_json: Json = False, server: Target = HERE) -> int:
+        from hookline.cli.previewing import print_preview
+
+        return print_preview(server.admin(), noun, file, as_json)
+
+    of.command(preview, help=f"Look how many people {noun} of a file finds, and some of them, without saving it.")
+
+
+_preview(audiences_app, "an audience")
+_preview(computed_traits_app, "a computed trait")
 
 
 def _syncs(of: App, noun: str) -> None:

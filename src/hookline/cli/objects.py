@@ -43,7 +43,7 @@ def print_answer(admin: AdminApi, method: str, path: Sequence[str], body: Any, a
 
 def put_object(admin: AdminApi, collection: str, file: Path, as_json: bool) -> int:
     """Create or replace what a file describes; its id is in it."""
-    wanted = _read(file)
+    wanted = read_object(file)
     if not isinstance(wanted, dict) or not isinstance(wanted.get("id"), str):
         raise CommandFailed(f"{file} must hold one object with an id")
     return print_answer(admin, "PUT", [collection, wanted["id"]], wanted, as_json)
@@ -134,7 +134,8 @@ def _pretty(answer: Any) -> str:
     return printable(text, keep="\n")
 
 
-def _read(file: Path) -> Any:
+def read_object(file: Path) -> Any:
+    """What a file of JSON or YAML holds, or standard input."""
     import yaml  # JSON is YAML
 
     try:

@@ -14,6 +14,7 @@ from hookline.control.access import SignInNeeded, check_needs, require_need, to_
 from hookline.control.apply import Connections
 from hookline.control.attempts import Attempts
 from hookline.control.audience_members import AudienceMembers
+from hookline.control.audience_previews import AudiencePreviews
 from hookline.control.audit.trail import AuditTrail
 from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
@@ -90,6 +91,7 @@ def api() -> Router:
             Audiences,
             ComputedTraits,
             AudienceMembers,
+            AudiencePreviews,
             AudienceSyncs,
             ComputedTraitSyncs,
             Persons,

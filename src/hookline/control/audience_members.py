@@ -1,4 +1,4 @@
-"""``/api/v1/audiences/{id}/members`` and ``explain``: who is in an audience, and why somebody is or is not."""
+"""``/api/v1/audiences/{id}/members``, ``explain`` and ``history``: who is in an audience, why, and since when."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from hookline.control.services import FromServices
 from hookline.events.timestamps import iso
 
 ID_CHARACTERS_MAX = 1_000
+CHANGES_SHOWN_MAX = 200
+"""The newest; more there are only of a person who was several."""
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -30,6 +32,19 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     since: str
     until: str | None
     told: bool
+
+
+class MembershipChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A person became a member, or ceased to be one, at ``at``, as the sync of this number found; null where that came
+    before it was written down."""
+
+    at: str
+    member: bool
+    sync: int | None
+
+
+UserId = Annotated[str | None, QueryParameter(name="userId", max_length=ID_CHARACTERS_MAX)]
+AnonymousId = Annotated[str | None, QueryParameter(name="anonymousId", max_length=ID_CHARACTERS_MAX)]
 
 
 class AudienceMembers(Controller):
@@ -52,14 +67,12 @@ class AudienceMembers(Controller):
         self,
         services: FromServices,
         object_id: FromPath[str],
-        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=ID_CHARACTERS_MAX)] = None,
-        anonymous_id: Annotated[str | None, QueryParameter(name="anonymousId", max_length=ID_CHARACTERS_MAX)] = None,
+        user_id: UserId = None,
+        anonymous_id: AnonymousId = None,
     ) -> Explanation:
         """Return whether a person belongs to the audience right now, and what of the person decides each clause."""
         audience = stored_audience(services, object_id).object
-        if (user_id is None) == (anonymous_id is None):
-            errors = [FieldError("?userId", "give either userId or anonymousId")]
-            raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
+        _require_one(user_id, anonymous_id)
         traits: dict[str, ComputedTrait] = {
             each.object.id: each.object for each in services.store.in_force("computedTrait")
         }
@@ -68,8 +81,45 @@ class AudienceMembers(Controller):
             lambda reader: explanation_of(reader, audience, traits, user_id, anonymous_id, now_ms)
         )
         if found is None:
-            raise Problem(404, "not_found", "Nothing is known of a person with this id.")
+            raise _nobody()
         return found
+
+    @get("/history", needs="viewer")
+    async def list_membership_changes(
+        self,
+        services: FromServices,
+        object_id: FromPath[str],
+        user_id: UserId = None,
+        anonymous_id: AnonymousId = None,
+    ) -> Listing[MembershipChange]:
+        """Return when a person came to the audience and went from it, newest first."""
+        stored_audience(services, object_id)
+        _require_one(user_id, anonymous_id)
+        found = await services.profiles.read(lambda reader: _history(reader, object_id, user_id, anonymous_id))
+        if found is None:
+            raise _nobody()
+        return found
+
+
+def _nobody() -> Problem:
+    return Problem(404, "not_found", "Nothing is known of a person with this id.")
+
+
+def _require_one(user_id: str | None, anonymous_id: str | None) -> None:
+    if (user_id is None) == (anonymous_id is None):
+        errors = [FieldError("?userId", "give either userId or anonymousId")]
+        raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)
+
+
+def _history(
+    reader: ProfileReader, audience: str, user_id: str | None, anonymous_id: str | None
+) -> Listing[MembershipChange] | None:
+    people = reader.people
+    person = people.by_user_id(user_id) if user_id is not None else people.by_anonymous_id(anonymous_id or "")
+    if person is None:
+        return None
+    changes = reader.membership_changes(person, audience)[:CHANGES_SHOWN_MAX]
+    return Listing([MembershipChange(at=iso(each.at_ms), member=each.member, sync=each.sync) for each in changes], None)
 
 
 def _members(reader: ProfileReader, audience: str, limit: int, after: int) -> Listing[MemberView]:

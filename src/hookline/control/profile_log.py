@@ -13,7 +13,9 @@ from hookline.database.sqlite import Connection
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
-from hookline.profiles.people import People
+from hookline.profiles.membership_log import Change, changes_of
+from hookline.profiles.people import People, Person
+from hookline.profiles.preview_log import PreviewLog
 from hookline.profiles.standing import Standing
 
 T = TypeVar("T")
@@ -25,7 +27,13 @@ class ProfileReader:
     def __init__(self, connection: Connection, journal: LocalReader) -> None:
         self.people = People(connection)
         self.standing = Standing(connection)
+        self.previews = PreviewLog(connection)
+        self._connection = connection
         self._journal = journal
+
+    def membership_changes(self, person: Person, audience: str | None = None) -> list[Change]:
+        """When the person came to and went from an audience, or all of them; newest first."""
+        return changes_of(self._connection, person, audience)
 
     def record(self, place: int) -> Record | None:
         """The record at a place, None when the journal has it no more."""

@@ -64,6 +64,7 @@ from hookline.privacy.messages import Messages
 from hookline.privacy.requests import Requests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
+from hookline.profiles.preview_wishes import PreviewWishes
 from hookline.profiles.sync_wishes import SyncWishes
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
@@ -93,6 +94,7 @@ class Services:
         self.live = LiveEvents(self.events)
         self.profiles = ProfileLog(settings.data_path)
         self.person_log = PersonLog(settings.data_path)
+        self.preview_wishes = PreviewWishes(settings.data_path / "run")
         self.sync_wishes = SyncWishes(settings.data_path / "run")
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)

@@ -2,13 +2,14 @@
 
 A person is one or more rows of ``persons``: merging writes one row of ``merged`` and moves nothing, so every other
 table keeps the number under which it was written. ``history`` is an append-only tree: new entries go to the open
-chunk, and chunks of a level are put together into one of the next (decision 0019). Times are milliseconds since the
-epoch. Read by migrations and their tests; the roles write plain SQL and never import this module.
+chunk, and chunks of a level are put together into one of the next (decision 0019). New traits stand in chunks too,
+until they are folded into ``persons``. Times are milliseconds since the epoch. Read by migrations and their tests; the
+roles write plain SQL and never import this module.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
 
 metadata = MetaData()
 
@@ -67,6 +68,22 @@ memberships = Table(
 )
 Index("memberships_person", memberships.c.person)
 
+new_traits = Table(
+    "new_traits",
+    metadata,
+    Column("chunk", Integer, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("traits", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+trait_chunks = Table(
+    "trait_chunks",
+    metadata,
+    Column("chunk", Integer, primary_key=True, autoincrement=False),
+    Column("people", Integer, nullable=False),
+)
+
 features = Table(
     "features",
     metadata,
@@ -76,8 +93,9 @@ features = Table(
     Column("condition", Text, nullable=False),
     Column("value", Text, nullable=False),
     Column("window_ms", BigInteger),
+    Column("purpose", Integer, nullable=False, server_default="0"),
 )
-Index("features_what", features.c.type, features.c.name, features.c.condition, features.c.value, unique=True)
+Index("features_what", features.c.type, features.c.name, features.c.condition, features.c.value)
 
 backfills = Table(
     "backfills",
@@ -141,10 +159,22 @@ members = Table(
     Column("until", BigInteger),
     Column("sent", Text),
     Column("sync", Integer),
+    Column("since_sync", Integer),
     sqlite_with_rowid=False,
 )
 Index("members_due", members.c.definition, members.c.until, sqlite_where=members.c.until.isnot(None))
 Index("members_sync", members.c.definition, members.c.sync, sqlite_where=members.c.sync.isnot(None))
+
+membership_changes = Table(
+    "membership_changes",
+    metadata,
+    Column("definition", Integer, primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("member", Integer, nullable=False),
+    Column("sync", Integer),
+    sqlite_with_rowid=False,
+)
 
 syncs = Table(
     "syncs",
@@ -175,4 +205,27 @@ erasures = Table(
     Column("people", BigInteger, nullable=False),
     Column("entries", BigInteger, nullable=False),
     Column("done_at", BigInteger),
+)
+
+previews = Table(
+    "previews",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("definition", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("progress", Float, nullable=False),
+    Column("people", BigInteger),
+    Column("members", BigInteger),
+    Column("detail", Text),
+    sqlite_with_rowid=False,
+)
+
+preview_sample = Table(
+    "preview_sample",
+    metadata,
+    Column("preview", Text, primary_key=True),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -52,10 +52,9 @@ CREATE TABLE features (
 	name TEXT NOT NULL, 
 	condition TEXT NOT NULL, 
 	value TEXT NOT NULL, 
-	window_ms BIGINT, 
+	window_ms BIGINT, purpose INTEGER DEFAULT '0' NOT NULL, 
 	PRIMARY KEY (id)
 );
-CREATE UNIQUE INDEX features_what ON features (type, name, condition, value);
 CREATE TABLE backfills (
 	feature INTEGER NOT NULL, 
 	partition INTEGER NOT NULL, 
@@ -115,7 +114,7 @@ CREATE TABLE members (
 	since BIGINT NOT NULL, 
 	until BIGINT, 
 	sent TEXT, 
-	sync INTEGER, 
+	sync INTEGER, since_sync INTEGER, 
 	PRIMARY KEY (definition, person)
 )
  WITHOUT ROWID;
@@ -136,4 +135,45 @@ CREATE TABLE erasures (
 	done_at BIGINT, 
 	PRIMARY KEY (request, asked_at, round)
 );
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0003');
+CREATE INDEX features_what ON features (type, name, condition, value);
+CREATE TABLE previews (
+	id TEXT NOT NULL, 
+	asked_at BIGINT NOT NULL, 
+	definition BLOB NOT NULL, 
+	state TEXT NOT NULL, 
+	progress FLOAT NOT NULL, 
+	people BIGINT, 
+	members BIGINT, 
+	detail TEXT, 
+	PRIMARY KEY (id)
+)
+ WITHOUT ROWID;
+CREATE TABLE preview_sample (
+	preview TEXT NOT NULL, 
+	person BIGINT NOT NULL, 
+	value TEXT NOT NULL, 
+	PRIMARY KEY (preview, person)
+)
+ WITHOUT ROWID;
+CREATE TABLE membership_changes (
+	definition INTEGER NOT NULL, 
+	person BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	member INTEGER NOT NULL, 
+	sync INTEGER, 
+	PRIMARY KEY (definition, person, at)
+)
+ WITHOUT ROWID;
+CREATE TABLE new_traits (
+	chunk INTEGER NOT NULL, 
+	person BIGINT NOT NULL, 
+	traits BLOB NOT NULL, 
+	PRIMARY KEY (chunk, person)
+)
+ WITHOUT ROWID;
+CREATE TABLE trait_chunks (
+	chunk INTEGER NOT NULL, 
+	people INTEGER NOT NULL, 
+	PRIMARY KEY (chunk)
+);
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0006');

@@ -6,6 +6,8 @@ that place. History is a set, so what is read twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.profiles.batch import Batch
 from hookline.profiles.doing import text
@@ -26,14 +28,19 @@ class Backfill:
         self._store = store
         self._registry = registry
 
-    def left(self) -> int:
-        """Records that are still to be read, once for all features that share a pass."""
-        query = "SELECT DISTINCT partition, next_offset, end_offset FROM backfills"
-        return sum(end - next for _, next, end in self._store.connection.execute(query))
+    def left(self, features: Container[int] | None = None) -> int:
+        """Records that are still to be read, once for all features that share a pass; for these features or all."""
+        rows = self._store.connection.execute("SELECT feature, partition, next_offset, end_offset FROM backfills")
+        passes = {tuple(span) for feature, *span in rows if features is None or feature in features}
+        return sum(end - next for _, next, end in passes)
 
     def step(self) -> bool:
-        """Read on for the features that stand at the same place; return whether there was anything to read."""
-        query = "SELECT partition, next_offset, end_offset FROM backfills ORDER BY partition, next_offset LIMIT 1"
+        """Read on for the features that stand at the same place; return whether there was anything to read. What
+        definitions wait for comes before what previews wait for."""
+        query = (
+            "SELECT b.partition, b.next_offset, b.end_offset FROM backfills b JOIN features f ON f.id = b.feature"
+            " ORDER BY f.purpose, b.partition, b.next_offset LIMIT 1"
+        )
         row = self._store.connection.execute(query).fetchone()
         if row is None:
             return False

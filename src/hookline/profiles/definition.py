@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.connections.catalog.kinds import OWN, published_name
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
 from hookline.connections.definitions.times import sync_ms
 from hookline.connections.definitions.trait_name import trait_name
 from hookline.connections.definitions.walk import conditions_of
@@ -23,18 +25,21 @@ from hookline.profiles.feature import Facts, Feature
 KindName = Literal["audience", "trait"]
 Key = tuple[KindName, str]
 """A definition's kind and id."""
+_NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Ready(NamedTuple):
     """One definition, compiled.
 
-    ``judge`` gives a person's value at a time (ms), and until when; ``empty`` is the value, as JSON, of whom nothing is
-    known. ``needs`` are definitions whose values it asks for, ``judged`` stands for everything its value depends on.
+    ``published`` is what ``integrations`` calls the destinations (SPEC 2.4). ``judge`` gives a person's value at a time
+    (ms), and until when; ``empty`` is the value, as JSON, of whom nothing is known. ``needs`` are definitions whose
+    values it asks for, ``judged`` stands for everything its value depends on.
     """
 
     key: Key
     trait: str
     destinations: tuple[str, ...]
+    published: tuple[str, ...]
     sync_ms: int
     judge: Callable[[Facts, int], tuple[object, int]]
     empty: str
@@ -45,11 +50,13 @@ class Ready(NamedTuple):
     judged: str
 
 
-def in_order(audiences: Iterable[Audience], traits: Iterable[ComputedTrait]) -> list[Ready]:
-    """Every enabled definition, each after those it needs."""
+def in_order(
+    audiences: Iterable[Audience], traits: Iterable[ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
+) -> list[Ready]:
+    """Every enabled definition, each after those it needs; ``kinds`` are the kinds of destinations by id."""
     by_id = {trait.id: trait for trait in traits}
-    waiting = {ready.key: ready for ready in map(_trait, by_id.values())}
-    waiting |= {ready.key: ready for ready in (_audience(each, by_id) for each in audiences)}
+    definitions: list[Definition] = [*by_id.values(), *audiences]
+    waiting = {ready.key: ready for ready in (ready_of(each, by_id, kinds) for each in definitions)}
     disabled = {("trait", each.id) for each in by_id.values() if not each.enabled}
     disabled |= {("audience", each.id) for each in audiences if not each.enabled}
     found: list[Ready] = []
@@ -64,7 +71,17 @@ def in_order(audiences: Iterable[Audience], traits: Iterable[ComputedTrait]) -> 
     return found
 
 
-def _audience(audience: Audience, traits: Mapping[str, ComputedTrait]) -> Ready:
+def ready_of(
+    definition: Definition, traits: Mapping[str, ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
+) -> Ready:
+    """One checked definition; ``traits`` are all computed traits by id, ``kinds`` the kinds of destinations by id."""
+    published = tuple(sorted({published_name(kinds.get(id, OWN)) for id in definition.destinations}))
+    if isinstance(definition, ComputedTrait):
+        return _trait(definition, published)
+    return _audience(definition, published, traits)
+
+
+def _audience(audience: Audience, published: tuple[str, ...], traits: Mapping[str, ComputedTrait]) -> Ready:
     needs: set[Key] = set()
     asked: set[str] = set()
     for _, condition in conditions_of(audience):
@@ -80,6 +97,7 @@ def _audience(audience: Audience, traits: Mapping[str, ComputedTrait]) -> Ready:
         key=("audience", audience.id),
         trait=trait_name(audience.name),
         destinations=audience.destinations,
+        published=published,
         sync_ms=sync_ms(audience.sync_every),
         judge=compile_audience(audience, traits),
         empty="false",
@@ -91,12 +109,13 @@ def _audience(audience: Audience, traits: Mapping[str, ComputedTrait]) -> Ready:
     )
 
 
-def _trait(trait: ComputedTrait) -> Ready:
+def _trait(trait: ComputedTrait, published: tuple[str, ...]) -> Ready:
     what = (trait.event, trait.page, trait.screen, trait.aggregate, trait.property)
     return Ready(
         key=("trait", trait.id),
         trait=trait_name(trait.name),
         destinations=trait.destinations,
+        published=published,
         sync_ms=sync_ms(trait.sync_every),
         judge=compile_trait(trait),
         empty=as_json(EMPTY.get(trait.aggregate)),

@@ -14,18 +14,21 @@ from hookline.profiles import traits
 from hookline.profiles.batch import USER
 from hookline.profiles.entries import ENTRY_BYTES, unpack, write
 from hookline.profiles.store import ProfileStore
+from hookline.profiles.trait_chunks import chunks_of
 from hookline.replays.places import Places
 
 EVERYTHING = (
     ("identities", "person"),
     ("repointed", "person"),
     ("memberships", "person"),
-    ("members", "person"),
     ("touched", "person"),
+    ("preview_sample", "person"),
     ("merged", "person"),
     ("persons", "id"),
 )
-"""The tables that have rows of a person, beside the history, and where in them the number stands."""
+"""The tables that have rows of a person, and where in them the number stands; beside the history, and what follows."""
+BY_DEFINITION = ("members", "membership_changes")
+"""Those whose rows are found by the definition's number and the person's."""
 
 Execute = Callable[..., Any]
 
@@ -54,6 +57,11 @@ class Erasing:
         entries = self._history(numbers)
         for table, column in EVERYTHING:
             self._delete(table, column, numbers)
+        for chunk in chunks_of(self._store.connection):
+            self._delete("new_traits", f"chunk = {chunk:d} AND person", numbers)
+        for (definition,) in list(self._execute("SELECT id FROM definitions")):
+            for table in BY_DEFINITION:
+                self._delete(table, f"definition = {definition:d} AND person", numbers)
         self._delete("identities", "kind = 0 AND id", wanted)
         self._delete("identities", "kind = 1 AND id", wanted)
         self._delete("repointed", "id", wanted)
@@ -96,7 +104,13 @@ class Erasing:
                 else:
                     self._execute(f"DELETE FROM history WHERE {where}", key)
         for person, stored in list(self._store.many("SELECT id, traits FROM persons WHERE id IN ", numbers)):
-            self._traits("persons", person, stored)
+            self._traits("persons", "id", person, stored)
+        for chunk in chunks_of(self._store.connection):
+            where = f"chunk = {chunk:d} AND person"
+            for person, stored in list(
+                self._store.many(f"SELECT person, traits FROM new_traits WHERE {where} IN ", numbers)
+            ):
+                self._traits("new_traits", where, person, stored)
         for group, person, place in list(self._store.many(_GROUPS, numbers)):
             groups.add(group)
             if self._is_erased(place):
@@ -111,17 +125,17 @@ class Erasing:
         changed = [
             group
             for group, stored in list(self._store.many("SELECT id, traits FROM groups WHERE id IN ", left))
-            if self._traits("groups", group, stored)
+            if self._traits("groups", "id", group, stored)
         ]
         members = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
         self._store.touch({person for (person,) in self._store.many(members, changed)})
 
-    def _traits(self, table: str, id: int | str, stored: bytes | None) -> bool:
+    def _traits(self, table: str, where: str, id: int | str, stored: bytes | None) -> bool:
         known = traits.unpacked(stored)
         kept = {name: trait for name, trait in known.items() if not self._is_erased(trait.place)}
         if len(kept) == len(known):
             return False
-        self._execute(f"UPDATE {table} SET traits = ? WHERE id = ?", (traits.packed(kept), id))
+        self._execute(f"UPDATE {table} SET traits = ? WHERE {where} = ?", (traits.packed(kept), id))
         return True
 
     def _chunks(self, what: str) -> list[str]:

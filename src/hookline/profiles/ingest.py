@@ -6,7 +6,7 @@ before anything newer is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -47,9 +47,14 @@ class Ingest:
         """How far a partition was read."""
         return self.places.get(partition) or Place(self._journal.start(partition))
 
-    def lag(self) -> int:
-        """Records that were not read yet."""
-        return sum(max(0, self._journal.end(p) - self.place(p).next_offset) for p in self._journal.partitions())
+    def ends(self) -> dict[int, int]:
+        """Where each partition ends right now."""
+        return {partition: self._journal.end(partition) for partition in self._journal.partitions()}
+
+    def lag(self, ends: Mapping[int, int] | None = None) -> int:
+        """Records that were not read yet, those before ``ends`` where that is given."""
+        ends = self.ends() if ends is None else ends
+        return sum(max(0, end - self.place(partition).next_offset) for partition, end in ends.items())
 
     def step(self) -> bool:
         """Read and write one batch; return whether there was anything to read."""

@@ -22,11 +22,11 @@ def message(ready: Ready, number: int, user_id: str, value: str, at_ms: int, now
     kind, id = ready.key
     state = blake2b(f"{kind}\0{id}\0{number}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16)
     message_id = f"{kind}-{state.hexdigest()}"
-    body = b'{"type":"identify","userId":%b,"traits":{%b:%b},"context":%b}' % (
+    body = b'{"type":"identify","userId":%b,"traits":{%b:%b},%b}' % (
         msgspec.json.encode(user_id),
         msgspec.json.encode(ready.trait),
         value.encode(),
-        _context(kind, id, ready.trait),
+        _behind(kind, id, ready.trait, ready.published),
     )
     return Record(
         FORMAT_VERSION,
@@ -45,7 +45,10 @@ def message(ready: Ready, number: int, user_id: str, value: str, at_ms: int, now
 
 
 @lru_cache(maxsize=_KEPT)
-def _context(kind: str, id: str, trait: str) -> bytes:
-    """As Segment names it, so that receivers of Personas need not change."""
+def _behind(kind: str, id: str, trait: str, published: tuple[str, ...]) -> bytes:
+    """The context, as Segment names it so that receivers of Personas need not change, and the destination selection
+    (SPEC 2.4): in the context as well, which receivers are sent."""
+    selection = {"All": False} | dict.fromkeys(published, True)
     personas = {"computation_class": kind, "computation_key": trait, "computation_id": id}
-    return msgspec.json.encode({"personas": personas})
+    context = {"personas": personas, "integrations": selection}
+    return msgspec.json.encode({"context": context, "integrations": selection})[1:-1]

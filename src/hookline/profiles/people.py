@@ -10,6 +10,8 @@ from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, USER, Kind
 from hookline.profiles.entries import ordered, unpack
 from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.purpose import Purpose
+from hookline.profiles.trait_chunks import stored_traits
 from hookline.profiles.traits import Traits
 
 
@@ -112,7 +114,7 @@ class Person:
     def traits(self) -> Traits:
         """The traits with where they come from, the ones that were taken back included."""
         found: Traits = {}
-        for (stored,) in self._connection.execute(f"SELECT traits FROM persons WHERE id IN {self._in} ORDER BY id"):
+        for stored in stored_traits(self._connection, self.numbers):
             traits.add(found, traits.unpacked(stored))
         return found
 
@@ -131,7 +133,8 @@ class Person:
         query = (
             "SELECT h.entries, h.entry_values FROM features f CROSS JOIN chunks c CROSS JOIN history h"
             " ON h.feature = f.id AND h.chunk = c.chunk"
-            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND h.person IN {self._in}"
+            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
+            f" AND h.person IN {self._in}"
         )
         rows = self._connection.execute(query, feature).fetchall()
         return ordered(entry for entries, values in rows for entry in unpack(entries, values))

@@ -1,16 +1,23 @@
 """The features that are kept: numbers for them, how far back each is needed, and which still have to be read up.
 
 A feature that is new, or is needed further back than before, is backfilled: everything the journal still has up to
-where it was read is read again for it. A feature that nobody needs any more goes with its history.
+where it was read is read again for it. What previews need beyond what definitions keep is kept beside it, as features
+of their own, so that no definition waits for a preview. A feature that nobody needs any more goes, and its history with
+it in steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from hookline.profiles.feature import Feature
+from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
+
+ROWS_PER_STEP = 2_000
+"""Of a history that goes."""
 
 
 class Span(NamedTuple):
@@ -20,6 +27,17 @@ class Span(NamedTuple):
     end_offset: int
 
 
+Windows = Mapping[Feature, int | None]
+"""How many milliseconds back each feature is needed; None for as far as there is anything."""
+
+_NOTHING: Windows = MappingProxyType({})
+
+
+class _Kept(NamedTuple):
+    id: int
+    window_ms: int | None
+
+
 class Registry:
     """Used by the one writer."""
 
@@ -27,9 +45,8 @@ class Registry:
         self._store = store
 
     def features(self) -> dict[int, Feature]:
-        """Every feature by its number."""
-        rows = self._store.connection.execute("SELECT id, type, name, condition, value FROM features ORDER BY id")
-        return {id: Feature(*what) for id, *what in rows}
+        """Every feature that is kept, by its number; one may be there for definitions and for previews."""
+        return {id: feature for id, feature, _ in self._all()}
 
     def windows(self) -> dict[int, int | None]:
         """How many milliseconds back each feature is needed; None for as far as there is anything."""
@@ -39,32 +56,95 @@ class Registry:
         """The features whose history is not complete yet."""
         return {feature for (feature,) in self._store.connection.execute("SELECT DISTINCT feature FROM backfills")}
 
-    def keep(self, wanted: Mapping[Feature, int | None], spans: Mapping[int, Span]) -> None:
+    def for_definitions(self) -> dict[Feature, int]:
+        """The numbers of the features that definitions are judged by."""
+        return {feature: id for id, feature, purpose in self._all() if purpose == Purpose.DEFINITIONS}
+
+    def for_previews(self) -> dict[Feature, int]:
+        """The numbers of the features that previews are judged by: their own before the definitions'."""
+        own = {feature: id for id, feature, purpose in self._all() if purpose == Purpose.PREVIEWS}
+        return self.for_definitions() | own
+
+    def wanted(self) -> Windows:
+        """What definitions asked for until now."""
+        return {
+            feature: kept.window_ms
+            for (feature, purpose), kept in self._known().items()
+            if purpose == Purpose.DEFINITIONS
+        }
+
+    def keep(self, wanted: Windows, spans: Mapping[int, Span], previewed: Windows = _NOTHING) -> None:
         """Keep exactly these features, with the window of each in milliseconds (None: no end).
 
-        ``spans`` is what of each partition was read already; new features are read up over it.
+        ``spans`` is what of each partition was read already; new features are read up over it. ``previewed`` are those
+        that previews need.
         """
-        known = {feature: id for id, feature in self.features().items()}
-        windows = self.windows()
+        asked = {(feature, Purpose.DEFINITIONS): window_ms for feature, window_ms in wanted.items()}
+        for feature, window_ms in previewed.items():
+            if feature not in wanted or _reaches_further(window_ms, wanted[feature]):
+                asked[feature, Purpose.PREVIEWS] = window_ms
+        known = self._known()
         with self._store.transaction() as execute:
-            for feature in known.keys() - wanted.keys():
-                for table, column in (("features", "id"), ("backfills", "feature"), ("history", "feature")):
-                    execute(f"DELETE FROM {table} WHERE {column} = ?", (known[feature],))
-            for feature, window_ms in wanted.items():
-                id = known.get(feature)
-                if id is None:
-                    query = "INSERT INTO features (type, name, condition, value, window_ms) VALUES (?, ?, ?, ?, ?)"
-                    id = execute(query, (*feature, window_ms)).lastrowid
-                elif windows[id] == window_ms:
+            for what in known.keys() - asked.keys():
+                self._give_up(what, known, asked)
+            for (feature, purpose), window_ms in asked.items():
+                kept = known.get((feature, purpose))
+                if kept is None:
+                    query = "INSERT INTO features (type, name, condition, value, window_ms, purpose)"
+                    id = execute(f"{query} VALUES (?, ?, ?, ?, ?, ?)", (*feature, window_ms, purpose)).lastrowid
+                elif kept.window_ms == window_ms:
                     continue
                 else:
+                    id = kept.id
                     execute("UPDATE features SET window_ms = ? WHERE id = ?", (window_ms, id))
-                    if not _reaches_further(window_ms, windows[id]):
+                    if not _reaches_further(window_ms, kept.window_ms):
                         continue
                 for partition, span in spans.items():
                     if span.next_offset < span.end_offset:
                         query = "INSERT OR REPLACE INTO backfills (feature, partition, next_offset, end_offset)"
                         execute(f"{query} VALUES (?, ?, ?, ?)", (id, partition, *span))
+
+    def let_go(self) -> bool:
+        """Take one step of deleting the history that nobody needs; return whether there was any."""
+        execute = self._store.connection.execute
+        row = execute("SELECT id FROM features WHERE purpose = ? LIMIT 1", (Purpose.NOBODY,)).fetchone()
+        if row is None:
+            return False
+        query = "SELECT chunk, person FROM history WHERE feature = ? ORDER BY chunk, person LIMIT 1 OFFSET ?"
+        following = execute(query, (row[0], ROWS_PER_STEP)).fetchone()
+        with self._store.transaction():
+            if following is not None:
+                execute("DELETE FROM history WHERE feature = ? AND (chunk, person) < (?, ?)", (row[0], *following))
+            else:
+                execute("DELETE FROM history WHERE feature = ?", row)
+                execute("DELETE FROM features WHERE id = ?", row)
+        return True
+
+    def _give_up(
+        self,
+        what: tuple[Feature, Purpose],
+        known: dict[tuple[Feature, Purpose], _Kept],
+        asked: Mapping[tuple[Feature, Purpose], int | None],
+    ) -> None:
+        """Nobody asks for it under this purpose; what a preview has read up serves a definition that asks for it."""
+        feature, purpose = what
+        execute, kept = self._store.connection.execute, known.pop(what)
+        as_definition = (feature, Purpose.DEFINITIONS)
+        if purpose == Purpose.PREVIEWS and as_definition in asked and as_definition not in known:
+            execute("UPDATE features SET purpose = ? WHERE id = ?", (Purpose.DEFINITIONS, kept.id))
+            known[as_definition] = kept
+            return
+        execute("UPDATE features SET purpose = ? WHERE id = ?", (Purpose.NOBODY, kept.id))
+        execute("DELETE FROM backfills WHERE feature = ?", (kept.id,))
+
+    def _known(self) -> dict[tuple[Feature, Purpose], _Kept]:
+        windows = self.windows()
+        return {(feature, purpose): _Kept(id, windows[id]) for id, feature, purpose in self._all()}
+
+    def _all(self) -> list[tuple[int, Feature, Purpose]]:
+        query = "SELECT id, purpose, type, name, condition, value FROM features WHERE purpose <> ? ORDER BY id"
+        rows = self._store.connection.execute(query, (Purpose.NOBODY,))
+        return [(id, Feature(*what), Purpose(purpose)) for id, purpose, *what in rows]
 
 
 def _reaches_further(window_ms: int | None, before_ms: int | None) -> bool:

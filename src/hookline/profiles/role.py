@@ -9,11 +9,10 @@ import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.sqlite import engine as sqlite
@@ -28,7 +27,9 @@ from hookline.profiles.erasures import Erasures
 from hookline.profiles.feature import Feature
 from hookline.profiles.ingest import BATCH_RECORDS, Ingest
 from hookline.profiles.matching import Matcher
-from hookline.profiles.registry import Registry, Span
+from hookline.profiles.preview_wishes import PreviewWishes
+from hookline.profiles.previews import Previews
+from hookline.profiles.registry import Registry, Span, Windows
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
 from hookline.profiles.sync_wishes import SyncWishes
@@ -62,10 +63,15 @@ class ProfilesRole:
         self.trim = Trim(self.store, self.registry)
         self.sync = Sync(self.store)
         self.wishes = SyncWishes(self._run_folder)
-        self.feed = Feed(data / "control.db", kinds=("audience", "computedTrait"))
+        previews = PreviewWishes(self._run_folder)
+        self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
+        self.feed = Feed(data / "control.db", kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(data)
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._snapshot: Snapshot | None = None
+        self._wanted = self.registry.wanted()
+        """The features that definitions ask for, each with its window in milliseconds (None: no end)."""
+        self._asks_anew = False
         self.appender = RemoteAppender(settings.socket_path("collect.sock"))
         self._batches = [0] * (len(metrics.DURATION_BUCKETS_MS) + 1)
         self._batches_ms = 0
@@ -73,13 +79,14 @@ class ProfilesRole:
         self._failures = 0
         self._log = logger()
 
-    def keep(self, wanted: Mapping[Feature, int | None]) -> None:
-        """Keep the history of exactly these features from now on, each for its window in milliseconds (None: no end).
+    def keep(self, wanted: Windows) -> None:
+        """Keep the history of exactly these features from now on, each for its window in milliseconds (None: no end),
+        and of those that previews ask for.
 
         What the journal still has is read up for new ones; between batches only.
         """
         spans = {p: Span(self.journal.start(p), self.ingest.place(p).next_offset) for p in self.journal.partitions()}
-        self.registry.keep(wanted, spans)
+        self.registry.keep(wanted, spans, self.previews.wanted())
         self.ingest.matcher = Matcher(self.registry.features())
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -108,11 +115,14 @@ class ProfilesRole:
             self.follow_definitions()
             self._take_wishes()
             worked = self._read()
-            worked = self.erasures.follow(int(time.time() * 1000)) or worked  # no batch is left unwritten here
-            if self.ingest.lag() <= BATCH_RECORDS:  # what is said of people should not be long out of date
-                worked = self.sync.evaluate(int(time.time() * 1000), self._unready()) or worked
+            if self.erasures.follow(int(time.time() * 1000)):  # no batch is left unwritten here
+                self.previews.begin_again()
+                worked = True
+            worked = self._look_at_people() or worked
             worked = self.store.chunks.put_together() or worked
+            worked = self.store.trait_chunks.fold() or worked
             worked = self.backfill.step() or worked
+            worked = self.registry.let_go() or worked
             worked = worked or self.trim.step(int(time.time() * 1000))
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)
@@ -120,27 +130,43 @@ class ProfilesRole:
         return worked
 
     def follow_definitions(self) -> None:
-        """Keep what the audiences and computed traits ask for, if those changed."""
+        """Keep what the audiences and computed traits ask for, and previews of some, if those changed."""
         self._snapshot = self.feed.poll() or self._snapshot
+        self._asks_anew = self.previews.follow(int(time.time() * 1000)) or self._asks_anew
         if self._snapshot is not None:
-            self._take(self._snapshot.audiences, self._snapshot.computed_traits)
+            self._take(self._snapshot)
             self._snapshot = None
+        if self._asks_anew:
+            self.keep(self._wanted)
+            self._asks_anew = False
 
-    def _take(self, audiences: Sequence[Audience], traits: Sequence[ComputedTrait]) -> None:
+    def _take(self, snapshot: Snapshot) -> None:
+        audiences, traits = snapshot.audiences, snapshot.computed_traits
+        kinds = {each.id: each.kind for each in snapshot.destinations}
         keys: list[Key] = [*(("audience", each.id) for each in audiences), *(("trait", each.id) for each in traits)]
         enabled: list[Definition] = [each for each in audiences if each.enabled]
         enabled += [each for each in traits if each.enabled]
-        self.sync.follow(in_order(audiences, traits), keys)
-        self.keep(windows_of(enabled))
+        self.sync.follow(in_order(audiences, traits, kinds), keys)
+        self.previews.traits = {each.id: each for each in traits}
+        self._wanted = windows_of(enabled)
+        self._asks_anew = True
 
     def _take_wishes(self) -> None:
         for key in self.wishes.asked():
             if self.sync.bring_forward(key):
                 self.wishes.done(key)
 
+    def _look_at_people(self) -> bool:
+        """Take a step of a sync or, when none is due, of a preview."""
+        now_ms = int(time.time() * 1000)
+        near = self.ingest.lag() <= BATCH_RECORDS  # what is said of people should not be long out of date
+        return (near and self.sync.evaluate(now_ms, self._unready())) or self.previews.step(now_ms)
+
     def _unready(self) -> frozenset[Feature]:
         unready = self.registry.unready()
-        return frozenset(each for id, each in self.registry.features().items() if id in unready) if unready else NOTHING
+        if not unready:
+            return NOTHING
+        return frozenset(feature for feature, id in self.registry.for_definitions().items() if id in unready)
 
     async def _tell(self) -> bool:
         """Bring the next messages of a sync into the journal; return whether there was a sync to go on with."""

@@ -12,11 +12,22 @@ from hookline.profiles import traits
 from hookline.profiles.definition import Key, Ready
 from hookline.profiles.entries import ordered, unpack
 from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
+from hookline.profiles.trait_chunks import chunks_of
 from hookline.profiles.traits import Traits
 
 _NOTHING: tuple[Entry, ...] = ()
 _NO_TRAITS: dict[str, object] = {}
+
+
+def everybody(store: ProfileStore, people_per_slice: int) -> Iterator[list[int]]:
+    """Yield the numbers of everybody there is, those merged into others left out, in a row and in order."""
+    query = "SELECT id FROM persons WHERE id > ? AND id NOT IN (SELECT person FROM merged) ORDER BY id LIMIT ?"
+    last = 0
+    while people := [person for (person,) in store.connection.execute(query, (last, people_per_slice))]:
+        last = people[-1]
+        yield people
 
 
 class PersonInSlice:
@@ -56,13 +67,20 @@ class PersonInSlice:
 class Slice:
     """The people with these numbers, none of which was merged into another; loads what one definition asks for.
 
-    ``in_a_row`` says that they are all there are from the first to the last.
+    ``in_a_row`` says that they are all there are from the first to the last, ``purpose`` whose features are looked at.
     """
 
     def __init__(
-        self, store: ProfileStore, people: Sequence[int], ready: Ready, numbers: Mapping[Key, int], in_a_row: bool
+        self,
+        store: ProfileStore,
+        people: Sequence[int],
+        ready: Ready,
+        numbers: Mapping[Key, int],
+        in_a_row: bool,
+        purpose: Purpose = Purpose.DEFINITIONS,
     ) -> None:
         self.people = people
+        self._purpose = purpose
         self._store = store
         self._in_a_row = in_a_row
         self.merged = dict(store.many("SELECT person, into_person FROM merged WHERE into_person IN ", people))
@@ -80,7 +98,9 @@ class Slice:
 
     def _entries(self, feature: Feature) -> dict[int, Sequence[Entry]]:
         row = self._store.connection.execute(
-            "SELECT id FROM features WHERE (type, name, condition, value) = (?, ?, ?, ?)", feature
+            "SELECT id FROM features WHERE (type, name, condition, value) = (?, ?, ?, ?) AND purpose <= ?"
+            " ORDER BY purpose DESC LIMIT 1",
+            (*feature, self._purpose),
         ).fetchone()
         found: defaultdict[int, list[Entry]] = defaultdict(list)
         for (chunk,) in self._store.connection.execute("SELECT chunk FROM chunks").fetchall() if row else ():
@@ -94,12 +114,16 @@ class Slice:
 
     def _traits(self) -> dict[int, Traits]:
         found: dict[int, Traits] = {}
-        for person, stored in self._rows("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id"):
-            given = traits.unpacked(stored)
-            if person in found:
-                traits.add(found[person], given)
-            else:
-                found[person] = given
+        queries = [("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id")]
+        for chunk in chunks_of(self._store.connection):
+            queries.append((f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND", "person"))
+        for query in queries:
+            for person, stored in self._rows(*query):
+                given = traits.unpacked(stored)
+                if person in found:
+                    traits.add(found[person], given)
+                else:
+                    found[person] = given
         return found
 
     def _groups(self) -> dict[int, dict[str, Traits]]:

@@ -11,6 +11,7 @@ from hookline.database.sqlite import Connection
 from hookline.profiles.definition import Key
 from hookline.profiles.feature import Feature
 from hookline.profiles.people import Person, PersonFacts
+from hookline.profiles.purpose import Purpose
 
 TRUE = "true"
 
@@ -93,7 +94,7 @@ class Standing:
         """Whether the history of all these features is there, as far as the journal goes back."""
         query = (
             "SELECT f.id FROM features f WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?)"
-            " AND f.id NOT IN (SELECT feature FROM backfills)"
+            f" AND f.purpose = {Purpose.DEFINITIONS:d} AND f.id NOT IN (SELECT feature FROM backfills)"
         )
         return all(self._connection.execute(query, feature).fetchone() is not None for feature in features)
 

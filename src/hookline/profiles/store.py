@@ -18,7 +18,7 @@ from hookline.database.open import open_profiles
 from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, PERSON_BITS, PERSON_MASK, USER, Batch, Place
 from hookline.profiles.chunks import Chunks
-from hookline.profiles.traits import Traits
+from hookline.profiles.trait_chunks import TraitChunks
 from hookline.telemetry.crashpoints import crash_point
 
 CACHE_KIB = 32 * 1024
@@ -40,6 +40,7 @@ class ProfileStore:
         # Whether what goes is about somebody who later asks to be forgotten is not known when it goes.
         self.connection.execute("PRAGMA secure_delete = ON")
         self.chunks = Chunks(self)
+        self.trait_chunks = TraitChunks(self)
         query = (
             "SELECT max(coalesce(max(evaluated), 0), coalesce(max(sending_batch), 0),"
             " coalesce((SELECT max(batch) FROM touched), 0)) FROM definitions"
@@ -177,15 +178,11 @@ class ProfileStore:
         self.connection.executemany("INSERT INTO merged (person, into_person) VALUES (?, ?)", merged.items())
 
     def _write_traits(self, batch: Batch) -> None:
-        known = dict(self.many("SELECT id, traits FROM persons WHERE id IN ", batch.traits))
-        self.connection.executemany(
-            "UPDATE persons SET traits = ? WHERE id = ?",
-            [(_added(known.get(person), more), person) for person, more in batch.traits.items()],
-        )
+        self.trait_chunks.add(batch.traits)
         known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", batch.groups))
         self.connection.executemany(
             "INSERT OR REPLACE INTO groups (id, traits) VALUES (?, ?)",
-            [(group, _added(known.get(group), more)) for group, more in batch.groups.items()],
+            [(group, traits.added(known.get(group), more)) for group, more in batch.groups.items()],
         )
         if self.tracks:
             query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
@@ -250,9 +247,3 @@ def _insert_history(rows: int) -> str:
         " entries = CAST(entries || excluded.entries AS BLOB),"
         " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)"
     )
-
-
-def _added(stored: bytes | None, more: Traits) -> bytes:
-    known = traits.unpacked(stored)
-    traits.add(known, more)
-    return traits.packed(known)

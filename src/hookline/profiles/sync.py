@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hookline.journal.record import Record
+from hookline.profiles import membership_log
 from hookline.profiles.definition import Key, Ready, as_json
 from hookline.profiles.definitions.stretch import NEVER
 from hookline.profiles.feature import Feature
+from hookline.profiles.membership_log import Held
 from hookline.profiles.message import message
-from hookline.profiles.slice import Slice
+from hookline.profiles.slice import Slice, everybody
+from hookline.profiles.standing import TRUE
 from hookline.profiles.store import ProfileStore
 from hookline.telemetry.crashpoints import crash_point
 
@@ -24,6 +27,13 @@ PEOPLE_PER_STEP = 5_000
 MESSAGES_PER_STEP = 500
 SYNCS_KEPT = 1_000
 """Of each definition."""
+OF_A_DEFINITION = (
+    ("definitions", "id"),
+    ("members", "definition"),
+    ("membership_changes", "definition"),
+    ("syncs", "definition"),
+)
+"""The tables that have rows of a definition, and where in them its number stands."""
 
 
 class Running(NamedTuple):
@@ -52,7 +62,8 @@ class Sync:
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
         self._ready: dict[Key, Ready] = {}
-        self._numbers: dict[Key, int] = {}
+        self.numbers: dict[Key, int] = {}
+        """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
         self.told = 0
         """Messages since the start."""
@@ -64,7 +75,7 @@ class Sync:
             known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
             kept = set(all_keys)
             for key in known.keys() - kept:
-                for table, column in (("definitions", "id"), ("members", "definition"), ("syncs", "definition")):
+                for table, column in OF_A_DEFINITION:
                     execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
             judged = {ready.key: ready.judged for ready in definitions}
             for key, text in judged.items():
@@ -75,9 +86,9 @@ class Sync:
                 # Changed, or disabled: everybody is looked at anew, in a sync of another number.
                 if key in kept and judged.get(key) != before:
                     execute(_BEGIN_ANEW, (judged.get(key, ""), id))
-            self._numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
+            self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
         self._ready = {ready.key: ready for ready in definitions}
-        self._store.tracks = bool(self._numbers)
+        self._store.tracks = bool(self.numbers)
 
     def begin_again(self) -> None:
         """People were taken out of the store: begin anew with the looking at people that is under way."""
@@ -85,13 +96,19 @@ class Sync:
 
     def bring_forward(self, key: Key) -> bool:
         """Make the next sync of a definition due now; False while one is under way."""
-        definition = self._numbers.get(key)
+        definition = self.numbers.get(key)
         if definition is None or key not in self._ready:
             return True  # it was deleted or disabled since
         if self._running is not None and self._running.definition == definition:
             return False
         query = "UPDATE definitions SET next_at = 0 WHERE id = ? AND sending_at IS NULL"
         return bool(self._store.connection.execute(query, (definition,)).rowcount)
+
+    def have_values(self, keys: Iterable[Key]) -> bool:
+        """Whether each of these definitions, as far as it is enabled, was judged for everybody."""
+        query = "SELECT 1 FROM definitions WHERE id = ? AND evaluated IS NULL AND sending_at IS NULL"
+        execute = self._store.connection.execute
+        return not any(execute(query, (self.numbers[key],)).fetchone() for key in keys if key in self._ready)
 
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
@@ -155,46 +172,44 @@ class Sync:
     def _slices(self, definition: int, evaluated: int | None, now_ms: int) -> Iterator[tuple[list[int], bool]]:
         execute = self._store.connection.execute
         if evaluated is None:
-            query = "SELECT id FROM persons WHERE id > ? AND id NOT IN (SELECT person FROM merged) ORDER BY id LIMIT ?"
-            last = 0
-            while people := [person for (person,) in execute(query, (last, PEOPLE_PER_STEP))]:
-                last = people[-1]
-                yield people, True
+            yield from ((people, True) for people in everybody(self._store, PEOPLE_PER_STEP))
             return
         query = (
             "SELECT DISTINCT coalesce(m.into_person, t.person) FROM touched t LEFT JOIN merged m ON m.person = t.person"
             " WHERE t.batch > ? UNION SELECT person FROM members WHERE definition = ? AND until <= ?"
         )
-        everybody = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
-        for first in range(0, len(everybody), PEOPLE_PER_STEP):
-            people = everybody[first : first + PEOPLE_PER_STEP]
+        due = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
+        for first in range(0, len(due), PEOPLE_PER_STEP):
+            people = due[first : first + PEOPLE_PER_STEP]
             gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
             yield [person for person in people if person not in gone], False
 
     def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
         ready, definition, at_ms = running.ready, running.definition, running.at_ms
-        here = Slice(self._store, people, ready, self._numbers, in_a_row)
-        query = f"SELECT person, value, since, sent FROM members WHERE definition = {definition:d} AND person IN "
-        before = {person: row for person, *row in self._store.many(query, people)}
+        here = Slice(self._store, people, ready, self.numbers, in_a_row)
+        before = self._before(definition, people)
         rows: list[tuple[Any, ...]] = []
         changed: list[int] = []
         for person, facts in here.facts():
             value, until = ready.judge(facts, at_ms)
             text = ready.empty if value is None else as_json(value)
-            was, since, sent = before.get(person, (ready.empty, at_ms, None))
+            was, since, sent, since_sync = before.get(person, (ready.empty, at_ms, None, None))
             if text != was:
-                since = at_ms
+                since, since_sync = at_ms, running.number
                 changed.append(person)
             if text != ready.empty or until != NEVER or person in before:
                 is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
                 number = running.number if is_news and ready.destinations else None
-                rows.append((definition, person, text, since, None if until == NEVER else until, sent, number))
+                leaves = None if until == NEVER else until
+                rows.append((definition, person, text, since, leaves, sent, number, since_sync))
         with self._store.transaction():
             self._store.connection.executemany(
-                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync, since_sync)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
+            if ready.key[0] == "audience":
+                self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
             self._store.connection.executemany(
                 "DELETE FROM members WHERE definition = ? AND person = ?",
                 [(definition, person) for person in here.merged],
@@ -202,6 +217,24 @@ class Sync:
             if changed and any(ready.key in each.needs for each in self._ready.values()):
                 self._store.touch(changed)
         crash_point("profiles.judged")
+
+    def _before(self, definition: int, people: Iterable[int]) -> dict[int, _Row]:
+        query = (
+            f"SELECT person, value, since, sent, since_sync FROM members WHERE definition = {definition:d}"
+            " AND person IN "
+        )
+        return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
+
+    def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
+        """What held until now of those who changed, and of numbers that were merged: these end being anything."""
+        definition, merged = running.definition, self._before(running.definition, here.merged)
+        ended = [
+            Held(definition, person, since, value == TRUE, sync)
+            for person, (value, since, _, sync) in (changed | merged).items()
+        ]
+        ended += [Held(definition, person, running.at_ms, False, running.number) for person in merged]
+        if ended:
+            membership_log.keep(self._store.connection, ended)
 
     # telling
 
@@ -239,6 +272,8 @@ class Sync:
         execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
 
 
+_Row = tuple[str, int, str | None, int | None]
+"""Of a person before a sync: value, since when (ms), what was told, and the sync since which the value holds."""
 _BEGIN_ANEW = (
     "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
     " sending_batch = NULL WHERE id = ?"

@@ -80,6 +80,15 @@ def packed(traits: Traits) -> bytes:
     return _encode(traits)
 
 
+def added(stored: bytes | None, more: Traits) -> bytes:
+    """The bytes to store once more traits are taken in."""
+    if stored is None and len(more) <= TRAITS_MAX:
+        return _encode(more)
+    known = unpacked(stored)
+    add(known, more)
+    return _encode(known)
+
+
 def unpacked(stored: bytes | None) -> Traits:
     """The traits of stored bytes."""
     return _decode(stored) if stored else {}

@@ -40,6 +40,9 @@ CRASH_POINTS: dict[str, str] = {
     "profiles.judged": "some people's values are committed, their sync looks at the others still",
     "profiles.told": "messages of a sync are in the journal and marked so, others are not yet",
     "profiles.appended": "messages of a sync are in the journal, nothing of ours knows it yet",
+    "profiles.preview_taken": "a preview is written down, and still asked for as well",
+    "profiles.preview_step": "some people were looked at for a preview, or it is done",
+    "profiles.traits_folded": "new traits of some persons are in their rows, those of others are still in chunks",
     "profiles.chunk_moved": "of chunks that are put together, some features have moved",
     "profiles.erased_before_answer": "people are taken out of profiles and the log is emptied, control does not know",
 }

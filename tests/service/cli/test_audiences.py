@@ -1,10 +1,11 @@
-"""`hookline audiences members`, `explain`, `sync` and `syncs` against a running service."""
+"""`hookline audiences members`, `explain`, `history`, `preview`, `sync` and `syncs` against a running service."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.service.cli.conftest import Run
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
@@ -41,6 +42,27 @@ def test_an_audience_is_looked_into_from_the_command_line(
         wait_until(lambda: "1 came, 0 went" in run(hookline, "audiences", "syncs", "buyers").stdout, what="the sync")
         (member,) = json.loads(run(hookline, "audiences", "members", "buyers", "--json").stdout)
         assert (member["userId"], member["told"]) == ("u1", True)
+        came = run(hookline, "audiences", "history", "buyers", "--user-id", "u1").stdout
+        assert came.startswith(member["since"])
+        assert "  in, sync " in came
+        assert run(hookline, "audiences", "history", "buyers", "--user-id", "u2").stdout.startswith("never in it")
         assert explain().returncode == 2
         assert explain("--user-id", "nobody").returncode == 1
         assert run(hookline, "computed-traits", "sync", "nope").returncode == 1
+
+
+def test_a_preview_from_the_command_line(new_hookline: Callable[..., Hookline], run: Run, tmp_path: Path) -> None:
+    """Of a file that would be put: how many, and who; what could not be put is said as it would be."""
+    file = tmp_path / "wanted.yaml"
+    with new_hookline() as hookline:
+        for user, total in (("u1", 4), ("u1", 8), ("u2", 1)):
+            hookline.track("Order", userId=user, properties={"total": total})
+        file.write_text("{name: Buyers, condition: {event: Order, count: {gte: 2}}}")
+        assert run(hookline, "audiences", "preview", str(file)).stdout == "1 of 2 people, such as\n  u1\n"
+        file.write_text("{event: Order, aggregate: sum, property: properties.total}")
+        found = json.loads(run(hookline, "computed-traits", "preview", str(file), "--json").stdout)
+        assert {each["userId"]: each["value"] for each in found["sample"]} == {"u1": 12, "u2": 1}
+        refused = run(hookline, "audiences", "preview", str(file))
+        assert (refused.returncode, "with a condition" in refused.stderr) == (1, True)
+        file.write_text("{condition: {event: Order, within: soon}}")
+        assert "/condition/within" in run(hookline, "audiences", "preview", str(file)).stderr

@@ -48,7 +48,10 @@ def test_who_comes_and_who_goes(receiver: Receiver, new_hookline: Callable[..., 
         identifies = [request for request in receiver.requests if request.json["type"] == "identify"]
         assert {request.path for request in identifies} == {"/crm"}
         expected = {"computation_class": "audience", "computation_key": "big_buyers", "computation_id": "buyers"}
-        assert identifies[0].json["context"]["personas"] == expected
+        assert identifies[0].json["context"] == {
+            "personas": expected,
+            "integrations": {"All": False, "Webhooks": True},
+        }
 
 
 def test_a_computed_trait_is_told_when_it_changes(receiver: Receiver, new_hookline: Callable[..., Hookline]) -> None:

@@ -243,3 +243,24 @@ def test_of_many_events_ten_are_named(people: People) -> None:
     people.apply()
     orders = people.get("explain?userId=u2").json["reason"]["terms"][0]
     assert (orders["found"], len(orders["events"])) == (3_001, 10)
+
+
+def test_the_history_of_a_membership_is_listed(people: People) -> None:
+    """Newest first, with the sync that found it; by either kind of id, and 404 for who is not known."""
+    people.control.append(record("r2", "Refund", userId=None, anonymousId="anon"))
+    people.apply()
+    assert people.sync.bring_forward(("audience", "buyers"))
+    people.sync_all()
+    newest, first = people.get("syncs").json["items"]
+    assert people.get("history?anonymousId=anon").json == {
+        "items": [
+            {"at": newest["at"], "member": False, "sync": newest["number"]},
+            {"at": first["at"], "member": True, "sync": first["number"]},
+        ],
+        "after": None,
+    }
+    assert [each["member"] for each in people.get("history?userId=u1").json["items"]] == [True]
+    assert people.get("history?userId=u2").json["items"] == []
+    assert people.get("history?userId=nobody").json["code"] == "not_found"
+    assert people.get("history").json["code"] == "invalid_parameter"
+    assert people.control.api("GET", "/audiences/nope/history?userId=u1").status == 404

@@ -15,7 +15,19 @@ from hookline.replays.places import Places
 from tests.unit.profiles.memory_journal import record
 from tests.unit.profiles.test_sync_model import Profiles
 
-TABLES = ("persons", "merged", "identities", "repointed", "memberships", "history", "members", "touched", "groups")
+TABLES = (
+    "persons",
+    "merged",
+    "identities",
+    "repointed",
+    "memberships",
+    "history",
+    "members",
+    "membership_changes",
+    "touched",
+    "groups",
+    "new_traits",
+)
 
 
 @pytest.fixture

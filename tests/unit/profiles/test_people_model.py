@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.journal.record import Record
-from hookline.profiles import chunks
+from hookline.profiles import chunks, trait_chunks
 from hookline.profiles.backfill import Backfill
 from hookline.profiles.batch import Batch
 from hookline.profiles.feature import Feature
@@ -69,7 +69,7 @@ aliases = st.builds(
 records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
-    st.sampled_from(["ingest", "restart", "fail", "keep", "backfill", "together"]),
+    st.sampled_from(["ingest", "restart", "fail", "keep", "preview", "let go", "backfill", "together", "fold"]),
 )
 
 
@@ -79,6 +79,7 @@ class Kept:
     def __init__(self, path: Path, journal: MemoryJournal) -> None:
         self.path, self.journal = path, journal
         self.wanted: list[Feature] = [next(iter(FEATURES))]
+        self.previewed: list[Feature] = []
         self.open()
         self.keep(1)
 
@@ -99,8 +100,13 @@ class Kept:
         """Want so many of the features."""
         self.wanted = list(FEATURES)[:count]
         spans = {0: Span(0, self.ingest.place(0).next_offset)}
-        self.registry.keep(dict.fromkeys(self.wanted), spans)
+        self.registry.keep(dict.fromkeys(self.wanted), spans, dict.fromkeys(self.previewed))
         self.ingest.matcher = Matcher(self.registry.features())
+
+    def preview(self) -> None:
+        """Want the features for a preview that are not wanted yet, or no preview any more."""
+        self.previewed = [] if self.previewed else list(FEATURES)
+        self.keep(len(self.wanted))
 
     def fail(self) -> None:
         """A transaction that the disk refuses at its end; what is in memory is tried again."""
@@ -117,16 +123,22 @@ class Kept:
 
     def finish(self) -> None:
         """Everything there is to do."""
-        while self.ingest.step() or self.backfill.step() or self.store.chunks.put_together():
+        while self.ingest.step() or self.backfill.step() or self.registry.let_go():
+            pass
+        while self.store.chunks.put_together() or self.store.trait_chunks.fold():
             pass
 
 
 @pytest.fixture(autouse=True)
 def small_chunks() -> Iterator[None]:
-    """Chunks of a few entries, so that they are put together all the time."""
+    """Chunks of a few entries, so that they are put together and folded all the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_ENTRIES", 3)
         patch.setattr(chunks, "FAN_IN", 2)
+        patch.setattr(chunks, "ROWS_PER_STEP", 2)
+        patch.setattr(trait_chunks, "CHUNK_ROWS", 1)
+        patch.setattr(trait_chunks, "FAN_IN", 2)
+        patch.setattr(trait_chunks, "PERSONS_PER_STEP", 2)
         yield
 
 
@@ -157,10 +169,17 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
         case "keep":
             kept.ingest.step()
             kept.keep(len(kept.wanted) % len(FEATURES) + 1)
+        case "preview":
+            kept.ingest.step()
+            kept.preview()
+        case "let go":
+            kept.registry.let_go()
         case "backfill":
             kept.backfill.step()
         case "together":
             kept.store.chunks.put_together()
+        case "fold":
+            kept.store.trait_chunks.fold()
         case list():
             kept.journal.append(*move)
 

@@ -19,7 +19,8 @@ from hookline.profiles.definition import as_json, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.ingest import Ingest
 from hookline.profiles.matching import Matcher
-from hookline.profiles.people import People, PersonFacts
+from hookline.profiles.membership_log import changes_of
+from hookline.profiles.people import People, Person, PersonFacts
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
@@ -193,3 +194,14 @@ def _compare(profiles: Profiles) -> None:
             values[ready.key[1]] = value
             told = profiles.told.get((ready.trait, person.user_id or ""), ready.empty)
             assert told == as_json(value), (ready.key, person.user_id)
+            if ready.key[0] == "audience":
+                _compare_history(profiles, person, ready.key[1], is_member=value is True)
+
+
+def _compare_history(profiles: Profiles, person: Person, audience: str, is_member: bool) -> None:
+    """It ends with what holds, begins with coming, and alternates in between."""
+    changes = changes_of(profiles.store.connection, person, audience)
+    assert [each.member for each in changes] == [bool(n % 2) == is_member for n in range(1, len(changes) + 1)]
+    assert not is_member or changes
+    assert not changes or changes[-1].member
+    assert [each.at_ms for each in changes] == sorted((each.at_ms for each in changes), reverse=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hookline.control.audience_explanation import Explanation
-from hookline.control.audience_members import MemberView
+from hookline.control.audience_members import MembershipChange, MemberView
+from hookline.control.audience_previews import PreviewRequest, PreviewView
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, Operation
 from hookline.control.syncs import SyncAsked, SyncView
@@ -52,6 +53,34 @@ AUDIENCE_OPERATIONS: tuple[Operation, ...] = (
         Explanation,
         query=("explainedUserId", "anonymousId"),
         problems=(400, 404),
+    ),
+    Operation(
+        "get",
+        "/api/v1/audiences/{id}/history",
+        "listMembershipChanges",
+        "List when a person came to an audience and went from it, newest first: give `userId` or `anonymousId`.",
+        Listing[MembershipChange],
+        query=("explainedUserId", "anonymousId"),
+        problems=(400, 404),
+    ),
+    Operation(
+        "post",
+        "/api/v1/audience-previews",
+        "createAudiencePreview",
+        "Look how many people a condition, or a computed trait, finds before it is saved; nobody is told. At most 10 "
+        "at a time, kept for an hour at most.",
+        PreviewView,
+        202,
+        body=PreviewRequest,
+        problems=(400, 409, 422),
+    ),
+    Operation(
+        "get",
+        "/api/v1/audience-previews/{id}",
+        "getAudiencePreview",
+        "Return how far a preview is, how many people it found, and up to ten of them.",
+        PreviewView,
+        problems=(404,),
     ),
     *_syncs("/api/v1/audiences", "audience"),
     *_syncs("/api/v1/computed-traits", "computed trait"),

@@ -1,0 +1,77 @@
+"""Previews that somebody asked for: a file each in the run folder, so that profiles need not run, nor be there, for it.
+
+Control writes them, profiles take them into ``profiles.db`` and away from here. One that nobody takes is dropped when a
+preview would be.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NewType
+
+import msgspec
+
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+
+FOLDER = "previews"
+PREVIEWS_MAX = 10
+"""At a time, finished ones included."""
+KEPT_MS = 3_600_000
+"""From when a preview is asked for until it is gone."""
+
+PreviewId = NewType("PreviewId", str)
+
+
+class PreviewWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is asked for and when (ms): either an audience or a computed trait, of which the id means nothing."""
+
+    asked_ms: int
+    audience: Audience | None = None
+    computed_trait: ComputedTrait | None = None
+
+    @property
+    def definition(self) -> Definition:
+        """What it is a preview of; raise ValueError when it is of nothing."""
+        found = self.audience or self.computed_trait
+        if found is None:
+            raise ValueError("neither an audience nor a computed trait")
+        return found
+
+
+class PreviewWishes:
+    """At most ``PREVIEWS_MAX`` are taken; who asks looks first."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self._folder = run_folder / FOLDER
+
+    def ask(self, id: PreviewId, wish: PreviewWish) -> None:
+        """Ask for a preview."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        building = self._folder / f".{id}"
+        descriptor = os.open(building, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(wish))
+        building.rename(self._folder / id)
+
+    def asked(self, now_ms: int) -> list[tuple[PreviewId, bytes]]:
+        """What nobody has taken yet, as it was written, by id; what has waited too long is dropped."""
+        found: list[tuple[PreviewId, bytes]] = []
+        try:
+            paths = sorted(self._folder.glob("[!.]*"))
+            for path in paths:
+                if path.stat().st_mtime * 1000 < now_ms - KEPT_MS:
+                    path.unlink(missing_ok=True)
+                else:
+                    found.append((PreviewId(path.name), path.read_bytes()))
+        except FileNotFoundError:  # taken meanwhile
+            return found
+        return found
+
+    def has(self, id: PreviewId) -> bool:
+        """Whether a preview waits to be taken."""
+        return "/" not in id and (self._folder / id).is_file()
+
+    def done(self, id: PreviewId) -> None:
+        """It was taken."""
+        (self._folder / id).unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""New traits of people: kept in chunks beside the persons, and folded into them in the order in which these lie.
+
+The traits of one batch are those of some thousand people out of all. To write each into its person's row would cost a
+page of the file per event; a chunk is written in a row. Once there are enough chunks they are folded: a stretch of
+persons at a time, each page once for all chunks (decision 0019). Until then a person's traits are those of the row and
+of each chunk, in any order, for the latest of each name wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from hookline.database.sqlite import Connection
+from hookline.profiles import traits
+from hookline.profiles.traits import Traits
+from hookline.telemetry.crashpoints import crash_point
+
+CHUNK_ROWS = 25_000
+"""The open chunk is closed once it has so many."""
+FAN_IN = 16
+"""So many closed chunks are folded together."""
+PERSONS_PER_STEP = 10_000
+
+
+class Keeps(Protocol):
+    """What is needed of the store."""
+
+    connection: Connection
+
+    def transaction(self) -> AbstractContextManager[Callable[..., Any]]:
+        """A transaction that an exception undoes."""
+
+    def many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends with ``IN``."""
+
+
+class _Fold(NamedTuple):
+    """Chunks that are being folded, and the first person whose traits may still be there."""
+
+    chunks: list[int]
+    person: int
+
+
+class TraitChunks:
+    """Used by the one writer."""
+
+    def __init__(self, store: Keeps) -> None:
+        self._store = store
+        self._connection = store.connection
+        self._fold: _Fold | None = None
+
+    def add(self, given: Mapping[int, Traits]) -> None:
+        """Take in traits of people; within the transaction of a batch."""
+        if not given:
+            return
+        chunk, rows = self._open()
+        query = f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND person IN "
+        known = dict(self._store.many(query, given)) if rows else {}
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO new_traits (chunk, person, traits) VALUES (?, ?, ?)",
+            [(chunk, person, traits.added(known.get(person), given[person])) for person in sorted(given)],
+        )
+        query = "INSERT OR REPLACE INTO trait_chunks (chunk, people) VALUES (?, ?)"
+        self._connection.execute(query, (chunk, rows + len(given) - len(known)))
+
+    def fold(self) -> bool:
+        """Take one step of folding closed chunks; return whether there was one to take.
+
+        A step is a transaction that moves the traits of a stretch of persons; after a crash the rest is found again.
+        """
+        fold = self._fold or self._next_fold()
+        if fold is None:
+            return False
+        starts = [start for chunk in fold.chunks if (start := self._first(chunk, fold.person)) is not None]
+        with self._store.transaction() as execute:
+            if starts:
+                self._move(fold.chunks, min(starts), min(starts) + PERSONS_PER_STEP)
+            else:
+                execute(f"DELETE FROM trait_chunks WHERE chunk IN ({_listed(fold.chunks)})")
+        crash_point("profiles.traits_folded")
+        self._fold = _Fold(fold.chunks, min(starts) + PERSONS_PER_STEP) if starts else None
+        return True
+
+    def _open(self) -> tuple[int, int]:
+        """The chunk that takes what is new, and how many rows it has."""
+        row = self._connection.execute("SELECT chunk, people FROM trait_chunks ORDER BY chunk DESC LIMIT 1").fetchone()
+        if row is None:
+            return 1, 0
+        return (row[0], row[1]) if row[1] < CHUNK_ROWS else (row[0] + 1, 0)
+
+    def _next_fold(self) -> _Fold | None:
+        query = "SELECT chunk FROM trait_chunks WHERE people >= ? ORDER BY chunk"
+        closed = [chunk for (chunk,) in self._connection.execute(query, (CHUNK_ROWS,))]
+        return _Fold(closed, 0) if len(closed) >= FAN_IN else None
+
+    def _first(self, chunk: int, person: int) -> int | None:
+        query = "SELECT min(person) FROM new_traits WHERE chunk = ? AND person >= ?"
+        ((first,),) = self._connection.execute(query, (chunk, person)).fetchall()
+        return None if first is None else int(first)
+
+    def _move(self, chunks: list[int], first: int, end: int) -> None:
+        execute = self._connection.execute
+        query = "SELECT id, traits FROM persons WHERE id >= ? AND id < ? AND traits IS NOT NULL"
+        known = dict(execute(query, (first, end)).fetchall())
+        found: dict[int, Traits] = {}
+        where = f"FROM new_traits WHERE chunk IN ({_listed(chunks)}) AND person >= ? AND person < ?"
+        for person, stored in execute(f"SELECT person, traits {where}", (first, end)):
+            traits.add(found.setdefault(person, {}), traits.unpacked(stored))
+        self._connection.executemany(
+            "UPDATE persons SET traits = ? WHERE id = ?",
+            [(traits.added(known.get(person), found[person]), person) for person in sorted(found)],
+        )
+        execute(f"DELETE {where}", (first, end))
+
+
+def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]:
+    """Everything stored of the traits of persons with these numbers, in no order; few numbers only."""
+    people = _listed(numbers)
+    query = (
+        f"SELECT traits FROM persons WHERE traits IS NOT NULL AND id IN ({people})"
+        " UNION ALL SELECT n.traits FROM trait_chunks c CROSS JOIN new_traits n ON n.chunk = c.chunk"
+        f" WHERE n.person IN ({people})"
+    )
+    return [stored for (stored,) in connection.execute(query)]
+
+
+def chunks_of(connection: Connection) -> list[int]:
+    """The chunks there are."""
+    return [chunk for (chunk,) in connection.execute("SELECT chunk FROM trait_chunks")]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(f"{number:d}" for number in numbers)

@@ -94,7 +94,8 @@ def test_everything_known_is_there_with_where_it_comes_from(page: Page, hookline
     """Events of both ids newest first, traits and groups that lead to their events, the audience and the value."""
     open_person(page, hookline, "ann")
     rows = page.locator("[data-part=timeline] tbody tr")
-    told = rows.filter(has_not=page.locator(".told"))
+    told = rows.filter(has=page.locator(".type"), has_not=page.locator(".told"))
+    expect(rows.filter(has_text="joined Big buyers")).to_have_count(1)
     expect(told).to_have_count(8)
     for number, name in enumerate(("Order Completed", "Order Completed", "Order Completed", "", "", "")):
         expect(told.nth(number)).to_contain_text(name)
@@ -134,6 +135,7 @@ def test_what_is_new_comes_in_by_itself(page: Page, hookline: Hookline) -> None:
     hookline.post("/v1/identify", {"userId": "ben", "traits": {"plan": "free"}})
     expect(page.locator("[data-part=traits]")).to_contain_text('"free"')
     expect(page.locator("#audience-buyers")).to_contain_text("out")
+    expect(page.locator("[data-part=timeline]")).to_contain_text("left Big buyers")
 
 
 def test_a_deletion_request_begins_with_the_person_filled_in(page: Page, hookline: Hookline) -> None:

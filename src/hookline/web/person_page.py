@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
+from hookline.connections.definitions.model import Audience
 from hookline.control.audience_explanation import Explanation, explanation_of
 from hookline.control.person_events import PersonEvent, person_events
 from hookline.control.person_log import PersonReader
 from hookline.control.person_view import Defined, PersonAudience, PersonComputedTrait, PersonView, person_view
 from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
-from hookline.profiles.people import Identity
+from hookline.events.timestamps import iso, parse
+from hookline.profiles.membership_log import Change
+from hookline.profiles.people import Identity, Person
 from hookline.web.address import address, event_href, person_href
 
 ROWS_ON_A_PAGE = 50
@@ -19,14 +23,16 @@ SEARCH_SECONDS_MAX = 0.15
 IDS_SHOWN = 20
 TRAITS_SHOWN = 50
 OUT_SHOWN = 20
+NEVER = 1 << 62
 AUDIENCE, TRAIT = "audience/", "trait/"
 """What ``why`` begins with in the address; the id follows."""
 
 
 class Moment(NamedTuple):
-    """A line of the time line. ``happened_at`` is the event's own time where that is another; ``under`` is the id it
-    came with where that is not the page's."""
+    """A line of the time line: an event. ``happened_at`` is the event's own time where that is another; ``under`` is
+    the id it came with where that is not the page's."""
 
+    at_ms: int
     key: str
     href: str
     type: str
@@ -38,6 +44,18 @@ class Moment(NamedTuple):
     happened_at: str
     told: str
     rejected: str
+
+
+class MembershipMoment(NamedTuple):
+    """A line of the time line: a sync found that the person had come to an audience, or gone."""
+
+    at_ms: int
+    key: str
+    href: str
+    name: str
+    member: bool
+    sync: int | None
+    at: str
 
 
 class AudienceLine(NamedTuple):
@@ -66,7 +84,7 @@ class PersonPage(NamedTuple):
     audiences_out: Sequence[AudienceLine]
     audiences_more: int
     computed: Sequence[ComputedLine]
-    moments: Sequence[Moment]
+    moments: Sequence[Moment | MembershipMoment]
     first_href: str
     after_href: str
     is_short: bool
@@ -79,9 +97,19 @@ class PersonPage(NamedTuple):
 
 
 def person_page(
-    reader: PersonReader, asked: Identity, known: Defined, after: str | None, why: str, now_ms: int
+    reader: PersonReader,
+    asked: Identity,
+    known: Defined,
+    *,
+    after: str | None,
+    until_ms: int | None,
+    why: str,
+    now_ms: int,
 ) -> PersonPage:
-    """Read everything of a person; on the reader's thread. Raise Problem for a bad cursor."""
+    """Read everything of a person; on the reader's thread. Raise Problem for a bad cursor.
+
+    ``until_ms`` goes with ``after``: when the last event of the page before was received.
+    """
     found = reader.find(asked)
     listing = person_events(reader, found, ROWS_ON_A_PAGE, after, SEARCH_SECONDS_MAX)
     view = person_view(reader.profiles, found.person, known) if reader.profiles and found.person else None
@@ -89,6 +117,9 @@ def person_page(
     here = person_href(*_ids(asked))
     audiences = [_audience(here, each, explained) for each in view.audiences] if view else []
     out = [each for each in audiences if not each.of.member]
+    moments = [_moment(event, asked.id) for event in listing.items]
+    ended_ms = (moments[-1].at_ms if moments else until_ms or NEVER) if listing.after else 0
+    changes = _changes(reader, found.person, known, ended_ms, NEVER if until_ms is None else until_ms)
     shown = [each for each in out if each.why] + [each for each in out if not each.why][:OUT_SHOWN]
     return PersonPage(
         asked=asked,
@@ -98,9 +129,9 @@ def person_page(
         audiences_out=shown,
         audiences_more=len(out) - len(shown),
         computed=[_computed(here, each, explained) for each in view.computed_traits] if view else [],
-        moments=[_moment(event, asked.id) for event in listing.items],
+        moments=sorted([*moments, *changes], key=lambda each: each.at_ms, reverse=True),
         first_href=address(here, {"why": why}) if after else "",
-        after_href=address(here, {"after": listing.after, "why": why}) if listing.after else "",
+        after_href=address(here, {"after": listing.after, "until": ended_ms, "why": why}) if listing.after else "",
         is_short=listing.after is not None and len(listing.items) < ROWS_ON_A_PAGE,
         events_href=address("/events", {"userId": asked.id}),
     )
@@ -134,9 +165,35 @@ def _computed(here: str, trait: PersonComputedTrait, explained: Explanation | Tr
     return ComputedLine(trait, f"{address(here, {'why': asks})}#trait-{trait.id}", why)
 
 
+def _changes(
+    reader: PersonReader, person: Person | None, known: Defined, above_ms: int, until_ms: int
+) -> list[MembershipMoment]:
+    """The changes that belong between the events of a page."""
+    if reader.profiles is None or person is None:
+        return []
+    return [
+        _change(change, known.audiences.get(change.audience))
+        for change in reader.profiles.membership_changes(person)
+        if above_ms < change.at_ms <= until_ms
+    ]
+
+
+def _change(change: Change, audience: Audience | None) -> MembershipMoment:
+    return MembershipMoment(
+        at_ms=change.at_ms,
+        key=f"{change.audience} {change.at_ms}",
+        href=f"/audiences/{quote(change.audience, safe='')}",
+        name=change.audience if audience is None else audience.name,
+        member=change.member,
+        sync=change.sync,
+        at=iso(change.at_ms),
+    )
+
+
 def _moment(event: PersonEvent, asked: str) -> Moment:
     under = event.user_id or event.anonymous_id or ""
     return Moment(
+        at_ms=parse(event.received_at) or 0,
         key=f"{event.source} {event.message_id} {event.received_at}",
         href=event_href(event.message_id, event.source),
         type=event.type,

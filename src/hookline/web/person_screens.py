@@ -9,6 +9,7 @@ from litestar import Controller, Request, Response, get
 from litestar.params import FromPath
 
 from hookline.control.events import id_in_path
+from hookline.control.listing import id_number
 from hookline.control.person_log import PersonReader
 from hookline.control.person_privacy import withheld
 from hookline.control.person_view import Defined, defined
@@ -68,7 +69,15 @@ async def _show(request: Asked, services: Services, asked: Identity) -> Response
     query = query_of(request)
     known, now_ms = defined(services), int(time.time() * 1000)
     view = await services.person_log.read(
-        lambda reader: person_page(reader, asked, known, query.get("after"), query.get("why", ""), now_ms)
+        lambda reader: person_page(
+            reader,
+            asked,
+            known,
+            after=query.get("after"),
+            until_ms=id_number(query.get("until", "")),
+            why=query.get("why", ""),
+            now_ms=now_ms,
+        )
     )
     is_known = view.person is not None or bool(view.moments) or "after" in query
     hidden = withheld(services, asked.id, view.ids, is_known)

@@ -118,6 +118,23 @@ def test_nothing_is_shown_of_whom_nothing_may_be_shown(people: People) -> None:
     assert page(people.control, "/people?id=long+gone").headers["location"] == "/people/user/long%20gone"
 
 
+def test_changes_of_membership_stand_between_the_events(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the page of the events around them, each once, whatever the size of a page."""
+    people.control.append(of("late", "track", "ann", None, event="After the sync"))
+    people.apply()
+    for rows in (1, 3, 50):
+        monkeypatch.setattr("hookline.web.person_page.ROWS_ON_A_PAGE", rows)
+        text, path = "", "/people/user/ann"
+        while path:
+            found = page(people.control, path).text.partition('data-part="timeline"')[2].partition("</section>")[0]
+            text += found
+            links = [part.partition('"')[0] for part in found.split('href="') if 'rel="next"' in part.partition(">")[0]]
+            path = links[0].replace("&amp;", "&") if links else ""
+        assert text.count("joined") == 1
+        order = [text.index(each) for each in ("/events/late", "joined", *(f"/events/j{n}" for n in range(5, -1, -1)))]
+        assert order == sorted(order)
+
+
 def test_the_time_line_goes_on_from_page_to_page(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older events are behind a link that keeps what is unfolded."""
     monkeypatch.setattr("hookline.web.person_page.ROWS_ON_A_PAGE", 2)

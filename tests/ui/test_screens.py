@@ -44,6 +44,8 @@ NAMES = {
     "/dead-letters": "1",
     "/replays": "1",
     "/deletion-requests": "dr1",
+    "/people/user": WORD,
+    "/people/anonymous": WORD,
 }
 """What stands for the parameter of a page, by what stands before it."""
 
@@ -66,6 +68,7 @@ def fill(hookline: Hookline) -> None:
     hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u"}]})
     hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u"}]}, key="wk_" + "x" * 150)
     hookline.track(WORD, userId=WORD, messageId=WORD, properties={WORD: WORD * 5})
+    hookline.track(WORD, userId="", anonymousId=WORD)
     hookline.track("تم الحذف", userId="gone")
     hookline.api("POST", "deletion-requests", {"userIds": ["gone", "nobody"], "action": "both"})
 

@@ -42,6 +42,8 @@ NAMES = {
     "/dead-letters": "1",
     "/replays": "r1",
     "/deletion-requests": "dr1",
+    "/people/user": "user-83115",
+    "/people/anonymous": "visitor",
 }
 """What stands for the parameter of a page, by what stands before it; those of a measured service are its own."""
 
@@ -140,12 +142,13 @@ def _furnish(bench: Rig) -> dict[str, str]:
     token = service.api("POST", "tokens", {"name": "somebody's program", "scope": "read"})["token"]["id"]
     replay = service.api("POST", "replays", {"destination": "receiver", "messageIds": [NAMES["/events"]]})["id"]
     service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
-    call = {"userId": "u1", "event": "For a blocked address"}
     key = base64.b64encode(f"{BLOCKED_KEY}:".encode()).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", service.collect_port, timeout=REQUEST_SECONDS)
-    connection.request("POST", "/v1/track", json.dumps(call), {"Authorization": f"Basic {key}"})
-    connection.getresponse().read()
-    connection.close()
+    for who in ({"userId": "u1"}, {"anonymousId": NAMES["/people/anonymous"]}):
+        connection = http.client.HTTPConnection("127.0.0.1", service.collect_port, timeout=REQUEST_SECONDS)
+        call = json.dumps({**who, "event": "For a blocked address"})
+        connection.request("POST", "/v1/track", call, {"Authorization": f"Basic {key}"})
+        connection.getresponse().read()
+        connection.close()
     wait_until(lambda: bool(service.api("GET", "dead-letters")["items"]), REQUEST_SECONDS, "a dead letter")
     letter = service.api("GET", "dead-letters")["items"][0]["id"]
     made = {"/settings/people": person, "/settings/tokens": token, "/replays": replay, "/dead-letters": letter}

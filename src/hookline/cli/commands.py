@@ -18,6 +18,7 @@ from hookline.cli import (
     insight_commands,
     object_commands,
     people_commands,
+    person_commands,
     privacy_commands,
     service_commands,
 )
@@ -33,6 +34,7 @@ from hookline.cli.object_commands import (
 )
 from hookline.cli.options import SUMMARIES
 from hookline.cli.people_commands import tokens_app, users_app
+from hookline.cli.person_commands import people_app
 from hookline.cli.privacy_commands import deletions_app, suppressions_app
 from hookline.cli.replay_commands import replay_app
 
@@ -44,6 +46,7 @@ GROUPS = (
     insight_commands,
     object_commands,
     people_commands,
+    person_commands,
     privacy_commands,
     service_commands,
 )
@@ -79,6 +82,7 @@ app.command(destinations_app)
 app.command(audiences_app)
 app.command(computed_traits_app)
 app.command(notices_app)
+app.command(people_app)
 app.command(deletions_app)
 app.command(suppressions_app)
 app.command(users_app)

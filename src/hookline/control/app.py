@@ -33,6 +33,7 @@ from hookline.control.objects import Destinations, Sources
 from hookline.control.openapi.document import get_openapi
 from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
+from hookline.control.persons import Persons
 from hookline.control.probes import get_healthz, get_metrics, get_readyz
 from hookline.control.problem import respond
 from hookline.control.rate_limits import RateLimits
@@ -93,6 +94,7 @@ def api() -> Router:
             AudiencePreviews,
             AudienceSyncs,
             ComputedTraitSyncs,
+            Persons,
             Pausing,
             SecretRotation,
             FilterTests,

@@ -41,6 +41,7 @@ from hookline.control.people.accounts import Accounts
 from hookline.control.people.passwords import Passwords
 from hookline.control.people.sessions import Sessions
 from hookline.control.people.tokens import Tokens
+from hookline.control.person_log import PersonLog
 from hookline.control.profile_log import ProfileLog
 from hookline.control.replay_planner import Planner
 from hookline.control.replay_progress import ReplayProgress
@@ -92,6 +93,7 @@ class Services:
         self.events = EventLog(settings.data_path)
         self.live = LiveEvents(self.events)
         self.profiles = ProfileLog(settings.data_path)
+        self.person_log = PersonLog(settings.data_path)
         self.preview_wishes = PreviewWishes(settings.data_path / "run")
         self.sync_wishes = SyncWishes(settings.data_path / "run")
         self.dead_letters = DeadLetterLog(settings.data_path)
@@ -161,6 +163,7 @@ class Services:
         self.link.discard()
         self.events.close()
         self.profiles.close()
+        self.person_log.close()
         self.dead_letters.close()
         self.health.close()
         self.destination_past.close()

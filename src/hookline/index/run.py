@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from errno import EIO
 from pathlib import Path
+from sys import byteorder
 from typing import NamedTuple
 from weakref import finalize
 from zlib import crc32
@@ -33,6 +34,10 @@ _CHECKSUM = struct.Struct("=I")
 _SPAN_BYTES = 16
 _NUMBER = struct.Struct("=I")
 _ENTRY = struct.Struct("=16sII")
+
+
+USERS_SEARCHED_FOR = 16
+"""With more of them at once, every number is looked at instead."""
 
 
 class RunDamaged(ValueError):
@@ -139,15 +144,17 @@ class Run(Chains):
 
     def offsets_of_user(self, user_hash: bytes) -> list[int]:
         """Return every offset in the run whose record may be of the user, ascending."""
+        return self.offsets_of_users((user_hash,))
+
+    def offsets_of_users(self, user_hashes: Collection[bytes]) -> list[int]:
+        """Return every offset in the run whose record may be of one of the users, ascending."""
         users = self._read(self._users_at, len(self) * USER_HASH_BYTES)
-        found: list[int] = []
-        place = users.find(user_hash)
-        while place >= 0:
-            number, astray = divmod(place, USER_HASH_BYTES)
-            if not astray:
-                found.append(self.first_offset + number)
-            place = users.find(user_hash, place + 1)
-        return found
+        if len(user_hashes) <= USERS_SEARCHED_FOR:
+            numbers = sorted({number for user_hash in user_hashes for number in _numbers_of(user_hash, users)})
+        else:
+            wanted = {int.from_bytes(user_hash, byteorder) for user_hash in user_hashes}
+            numbers = [number for number, user in enumerate(memoryview(users).cast("I")) if user in wanted]
+        return [self.first_offset + number for number in numbers]
 
     def forget_users(self, offsets: Sequence[int]) -> None:
         """Overwrite whose records these are, durably; a user is no longer found by them."""
@@ -172,3 +179,12 @@ class Run(Chains):
         if len(data) < size:
             raise OSError(EIO, "the file of a run was cut", str(self.path))
         return data
+
+
+def _numbers_of(user_hash: bytes, users: bytes) -> Iterator[int]:
+    place = users.find(user_hash)
+    while place >= 0:
+        number, astray = divmod(place, USER_HASH_BYTES)
+        if not astray:
+            yield number
+        place = users.find(user_hash, place + 1)

@@ -31,6 +31,13 @@ class Identity(NamedTuple):
     id: str
 
 
+class Met(NamedTuple):
+    """A person in a list: one of the ids, and when the first record was received."""
+
+    identity: Identity
+    first_seen_ms: int
+
+
 class People:
     """Reads with a connection of the caller's; the profiles role goes on writing meanwhile."""
 
@@ -45,6 +52,18 @@ class People:
         """The person that an anonymous id belongs to now."""
         return self._find(ANONYMOUS, anonymous_id)
 
+    def met_last(self, limit: int) -> list[Met]:
+        """Those who were met last, newest first; those merged into others since are left out."""
+        query = (
+            "SELECT id, user_id, first_seen FROM persons p WHERE NOT EXISTS"
+            " (SELECT 1 FROM merged WHERE person = p.id) ORDER BY id DESC LIMIT ?"
+        )
+        rows = self._connection.execute(query, (limit,)).fetchall()
+        return [
+            Met(Identity("user", user_id) if user_id else self._anonymous(number), first_seen)
+            for number, user_id, first_seen in rows
+        ]
+
     def person(self, number: int) -> Person:
         """The person with a number, or the one it was merged into."""
         execute = self._connection.execute
@@ -52,6 +71,9 @@ class People:
         number = row[0] if row else number
         rows = execute("SELECT person FROM merged WHERE into_person = ? ORDER BY person", (number,)).fetchall()
         return Person(self._connection, number, (number, *(each for (each,) in rows)))
+
+    def _anonymous(self, number: int) -> Identity:
+        return Identity("anonymous", self.person(number).anonymous_id() or "")
 
     def _find(self, kind: Kind, id: str) -> Person | None:
         query = "SELECT person FROM identities WHERE kind = ? AND id = ?"

@@ -36,6 +36,17 @@ class EndedSync(NamedTuple):
     went: int
 
 
+class Stood(NamedTuple):
+    """What the syncs of a definition left of a person: value as JSON, since when, until when, and what was told."""
+
+    kind: str
+    name: str
+    value: str
+    since_ms: int
+    until_ms: int | None
+    sent: str | None
+
+
 class Standing:
     """Reads with a connection of the caller's; the profiles role goes on writing meanwhile."""
 
@@ -59,6 +70,14 @@ class Standing:
             " AND (? IS NULL OR number < ?) ORDER BY number DESC LIMIT ?"
         )
         return [EndedSync(*row) for row in self._connection.execute(query, (*key, before, before, limit))]
+
+    def of_person(self, person: Person) -> list[Stood]:
+        """What the last syncs left of a person, of each definition that has looked at them."""
+        query = (
+            "SELECT d.kind, d.name, m.value, m.since, m.until, m.sent FROM definitions d CROSS JOIN members m"
+            " ON m.definition = d.id AND m.person = ?"
+        )
+        return [Stood(*row) for row in self._connection.execute(query, (person.number,))]
 
     def facts(self, person: Person) -> PersonFacts:
         """What is known of a person, with values and memberships as the last syncs left them."""

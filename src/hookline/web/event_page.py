@@ -15,7 +15,8 @@ from hookline.control.event_filter import name_in
 from hookline.control.services import Services
 from hookline.outcomes.delivery import ReplayFate
 from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
-from hookline.web.address import address, destination_href
+from hookline.web.address import destination_href
+from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.snippets import collect_url
 from hookline.web.verification import Verification, verifications_of
@@ -49,7 +50,7 @@ class EventPage(NamedTuple):
     source: str
     type: str
     name: str
-    user: str
+    user: PersonLink
     received_at: str
     duplicates: int
     fate: str
@@ -58,7 +59,6 @@ class EventPage(NamedTuple):
     destinations: Sequence[DestinationLine]
     payload: str
     curl: str
-    user_href: str
     message_ids: str
     verifications: Sequence[Verification]
 
@@ -67,13 +67,12 @@ def event_page(services: Services, fate: EventFate) -> EventPage:
     """The page of an event with this fate."""
     found = ((each, services.store.destination(each.id)) for each in fate.destinations)
     body = msgspec.json.encode(fate.event)
-    user = fate.user_id or ""
     return EventPage(
         message_id=fate.message_id,
         source=fate.source,
         type=fate.type,
         name=name_in(fate.type, body),
-        user=user,
+        user=person_link(fate),
         received_at=fate.received_at,
         duplicates=fate.duplicates,
         fate=fate.fate or "",
@@ -82,7 +81,6 @@ def event_page(services: Services, fate: EventFate) -> EventPage:
         destinations=[_line(each, stored) for each, stored in found],
         payload=_text(body),
         curl=_curl(services, fate, body),
-        user_href=address("/events", {"userId": user}),
         message_ids=msgspec.json.encode([fate.message_id]).decode(),
         verifications=_verifications(services, fate),
     )

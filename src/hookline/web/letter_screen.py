@@ -13,17 +13,19 @@ from hookline.control.services import FromServices
 from hookline.outcomes.delivery import Attempt
 from hookline.web.address import destination_href, event_href
 from hookline.web.event_page import pretty
+from hookline.web.person_link import PersonLink, person_link
 from hookline.web.screen import screen, unknown
 
 
 class LetterPage(NamedTuple):
-    """The whole page; ``payload`` is empty when the event is no longer kept."""
+    """The whole page; ``payload`` and ``user`` are empty when the event is no longer kept."""
 
     letter: DeadLetter
     event_href: str
     letters_href: str
     attempts: tuple[Attempt, ...]
     payload: str
+    user: PersonLink
 
 
 @get("/dead-letters/{id:str}", needs="viewer")
@@ -41,5 +43,6 @@ async def show_letter(request: Request[Any, Any, Any], services: FromServices, i
         letters_href=destination_href(letter.destination, "dead-letters"),
         attempts=next((each.attempts for each in fates if each.id == letter.destination), ()),
         payload=pretty(msgspec.json.encode(found[0].fate.event)) if found else "",
+        user=person_link(found[0].fate) if found else PersonLink("", ""),
     )
     return screen(request, "letter.html", "destinations", view=view)

@@ -20,6 +20,7 @@ from hookline.web.connection_views import DestinationView, destination_views
 from hookline.web.first_steps import First, first_steps
 from hookline.web.notice_view import NoticeView, notice_view
 from hookline.web.overview_charts import overview_charts
+from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
 from hookline.web.rendering import iso_seconds, number
 from hookline.web.way import Aside, Station, the_way
@@ -62,7 +63,7 @@ class EventView(NamedTuple):
     type: str
     name: str
     message_id: str
-    user: str
+    user: PersonLink
     source: str
     received_at: str
     fate: str
@@ -134,7 +135,7 @@ def event_view(logged: LoggedEvent) -> EventView:
         type=logged.record.type,
         name=event_name(logged.record),
         message_id=fate.message_id,
-        user=logged.record.user_key,
+        user=person_link(fate),
         source=fate.source,
         received_at=fate.received_at,
         fate=fate.fate or ranked[0].fate,

@@ -26,6 +26,7 @@ from hookline.web.letter_screen import show_letter
 from hookline.web.notices_screen import show_notices
 from hookline.web.overview_screen import show_overview
 from hookline.web.people_screens import PeopleScreens
+from hookline.web.person_screens import PersonScreens
 from hookline.web.refused_page import refused_page
 from hookline.web.replay_screens import show_replay, show_replays
 from hookline.web.settings_screens import show_server_settings, show_settings, show_version, show_versions
@@ -50,6 +51,7 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_versions,
         show_version,
         PeopleScreens,
+        PersonScreens,
         DeletionScreens,
         AuditScreens,
         show_server_settings,

@@ -14,7 +14,7 @@ from litestar import Response
 
 from hookline.control.call import current_caller
 from hookline.control.destination_health import COUNTED_MAX
-from hookline.web.address import event_href
+from hookline.web.address import event_href, person_href
 from hookline.web.rail import RAIL
 
 if TYPE_CHECKING:
@@ -146,6 +146,11 @@ def _environment() -> Environment:
         tojson_text=json_text,
     )
     environment.globals.update(
-        event_href=event_href, static=static_url, marks=MARKS, rail=RAIL, header_lines=header_lines
+        event_href=event_href,
+        person_href=person_href,
+        static=static_url,
+        marks=MARKS,
+        rail=RAIL,
+        header_lines=header_lines,
     )
     return environment

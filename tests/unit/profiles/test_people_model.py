@@ -19,6 +19,7 @@ from hookline.profiles.batch import Batch
 from hookline.profiles.feature import Feature
 from hookline.profiles.ingest import Ingest
 from hookline.profiles.matching import Matcher
+from hookline.profiles.ownership import of_person
 from hookline.profiles.people import People
 from hookline.profiles.registry import Registry, Span
 from hookline.profiles.store import ProfileStore
@@ -193,6 +194,11 @@ def _compare(kept: Kept, naive: Naive) -> None:
             assert person is not None
             assert {tuple(each) for each in person.identities()} == naive.identities(someone)
         _compare_one(person, someone, everybody)
+        assert person is not None
+        owned = of_person(kept.store.connection, person)
+        theirs = {place for place, *_ in someone.events}
+        stored = enumerate(each for group in kept.journal.groups for each in group.records)
+        assert {place for place, each in stored if owned.has(place, each)} == theirs
 
 
 def _compare_one(person: Any, someone: Someone, everybody: list[Someone]) -> None:

@@ -22,6 +22,7 @@ from hookline.control.openapi.insight_operations import INSIGHT_OPERATIONS
 from hookline.control.openapi.operation import JSON, Operation
 from hookline.control.openapi.parameters import NAMES, PARAMETERS
 from hookline.control.openapi.people_operations import PEOPLE_OPERATIONS
+from hookline.control.openapi.person_operations import PERSON_OPERATIONS
 from hookline.control.openapi.privacy_operations import PRIVACY_OPERATIONS
 from hookline.control.problem import MEDIA_TYPE, ProblemBody
 
@@ -29,6 +30,7 @@ PATH = "/api/openapi.json"
 OPERATIONS = (
     *CONNECTION_OPERATIONS,
     *AUDIENCE_OPERATIONS,
+    *PERSON_OPERATIONS,
     *DELIVERY_OPERATIONS,
     *EVENT_OPERATIONS,
     *INSIGHT_OPERATIONS,

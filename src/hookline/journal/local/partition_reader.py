@@ -85,36 +85,25 @@ class PartitionReader:
         end = self.end()
         if not 0 <= offset < end or offset < self.start():
             return None
-        window = self._take_window()
         try:
-            view, place = self._find(offset, end)
-            window.begin(view.fd)
-            data = bytes(self._load(view, place, window))
+            return self._found(*self._find(offset, end))
         except OffsetExpired:
             return None
-        finally:
-            self._give_window(window)
-        return FoundGroup(view.first_offset, place.position, place.header, data)
 
     def find(self, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` with this fingerprint, searching the raw bytes of the segments."""
         if len(fingerprint) != _FINGERPRINT_BYTES:
             raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
-        end = min(end, self.end())
-        offset = max(start, self.start())
-        while offset < end:
-            try:
-                view, first = self._find(offset, end)
-                last = self._last_place(view, end)
-            except OffsetExpired as expired:
-                offset = expired.start
-                continue
-            stop = last.position + last.header.size_bytes
-            for group in self._groups_with(view, fingerprint, first.position, stop, end):
-                for found in _offsets_with(group, fingerprint):
-                    if start <= found < end:
-                        yield found
-            offset = last.header.next_offset
+        for group in self._holding((fingerprint,), start, end):
+            for found in _offsets_with(group, fingerprint):
+                if start <= found < end:
+                    yield found
+
+    def holding(self, texts: Sequence[bytes], start: int, end: int) -> Iterator[Group]:
+        """Yield the groups in ``[start, end)`` that hold one of these texts somewhere in their raw bytes, oldest
+        first."""
+        for found in self._holding(texts, start, end):
+            yield _group(found.header, memoryview(found.data), start, end)
 
     def locate(self, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
         """Yield the groups that hold these offsets, with those that each holds; leave out what is not kept."""
@@ -186,29 +175,52 @@ class PartitionReader:
             self._refresh()
         raise JournalCorrupt(view.name, last, last + 1)
 
+    def _found(self, view: SegmentView, place: Place) -> FoundGroup:
+        window = self._take_window()
+        try:
+            window.begin(view.fd)
+            data = bytes(self._load(view, place, window))
+        finally:
+            self._give_window(window)
+        return FoundGroup(view.first_offset, place.position, place.header, data)
+
     def _load(self, view: SegmentView, place: Place, window: Window) -> memoryview:
         loaded = view.load(place.position, place.header.first_offset, window)
         if loaded is None:
             raise JournalCorrupt(view.name, place.header.first_offset, place.header.next_offset)
         return loaded[1]
 
+    def _holding(self, texts: Sequence[bytes], start: int, end: int) -> Iterator[FoundGroup]:
+        end = min(end, self.end())
+        offset = max(start, self.start())
+        while offset < end:
+            try:
+                view, first = self._find(offset, end)
+                last = self._last_place(view, end)
+            except OffsetExpired as expired:
+                offset = expired.start
+                continue
+            yield from self._groups_with(view, texts, first.position, last.position + last.header.size_bytes, end)
+            offset = last.header.next_offset
+
     def _groups_with(
-        self, view: SegmentView, fingerprint: bytes, position: int, stop: int, end: int
+        self, view: SegmentView, texts: Sequence[bytes], position: int, stop: int, end: int
     ) -> Iterator[FoundGroup]:
-        """Yield the groups in a range of the file that contain these bytes somewhere."""
+        """Yield the groups in a range of the file that contain one of these texts somewhere."""
+        longest = max(map(len, texts))
         while position < stop:
             data = os.pread(view.fd, min(_FIND_BYTES, stop - position), position)
-            at = data.find(fingerprint)
-            if at < 0:
-                # Step back by less than a fingerprint: it may lie across the border.
-                position += max(len(data) - _FINGERPRINT_BYTES + 1, 1)
-                continue
-            place = view.place_at(position + at, end)
-            group = None if place is None else self.get_group(place.header.first_offset)
-            if place is None or group is None:
+            done = 0
+            while done < len(data) and (at := _first_of(texts, data, done)) >= 0:
+                place = view.place_at(position + at, end)
+                if place is None:
+                    return
+                yield self._found(view, place)
+                done = place.position + place.header.size_bytes - position
+            if position + len(data) >= stop:
                 return
-            yield group
-            position = place.position + place.header.size_bytes
+            # Step back by less than a text: it may lie across the border.
+            position += max(done, len(data) - longest + 1, 1)
 
     def _remember(self, offset: int, segment: int, position: int) -> None:
         self._places[offset] = (segment, position)
@@ -264,6 +276,11 @@ def _group(header: GroupHeader, data: memoryview, start: int, stop: int) -> Grou
         records = records[first - header.first_offset : stop - header.first_offset]
         return Group(first, records, header.size_bytes * len(records) // header.record_count)
     return Group(first, records, header.size_bytes)
+
+
+def _first_of(texts: Sequence[bytes], data: bytes, start: int) -> int:
+    """Where the first of the texts stands, -1 when there is none."""
+    return min((at for text in texts if (at := data.find(text, start)) >= 0), default=-1)
 
 
 def _offsets_with(group: FoundGroup, fingerprint: bytes) -> Iterator[int]:

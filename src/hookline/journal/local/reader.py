@@ -66,6 +66,11 @@ class LocalReader:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
         return self._partition(partition).find(fingerprint, start, end)
 
+    def holding(self, partition: int, texts: Sequence[bytes], start: int, end: int) -> Iterator[Group]:
+        """Yield the groups in ``[start, end)`` that hold one of these texts in their raw bytes, oldest first: quicker
+        than decoding them all. Of the first and last group it yields the records in the range."""
+        return self._partition(partition).holding(texts, start, end)
+
     def locate(self, partition: int, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
         """Yield the groups on the disk that hold these offsets, with the offsets in each: for erasure."""
         return self._partition(partition).locate(offsets)

@@ -19,6 +19,16 @@
     return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
   };
 
+  // Whose an event is; the same addresses as web/address.py.
+  const person = (userId, anonymousId) => {
+    const id = userId || anonymousId;
+    if (!id) return make("span", { class: "muted" }, "none");
+    const asked = userId ? "userId" : "anonymousId";
+    const dots = id === "." || id === ".."; // steps of an address to browsers
+    const href = dots ? `/people?${asked}=${id}` : `/people/${userId ? "user" : "anonymous"}/${encodeURIComponent(id)}`;
+    return make("a", { href }, make("bdi", { class: "mono" }, id));
+  };
+
   const moment = (iso) => make("time", { datetime: iso, "data-relative": true }, iso);
   // copying.js does it, with the text as it is at the click.
   const copyable = (label, textOf) => {
@@ -39,5 +49,5 @@
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, person, moment, copyable, Exact, parse, number, quoted };
 })();

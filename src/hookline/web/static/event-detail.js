@@ -1,6 +1,6 @@
 // <event-detail>: one event beside the list: its fate at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { make, mark, moment, copyable, parse, quoted } = hookline.elements;
+  const { make, mark, person, moment, copyable, parse, quoted } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
 
   class EventDetail extends HTMLElement {
@@ -23,7 +23,7 @@
         make("ul", { class: "fates" }),
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
-          fact("User", make("bdi", { class: "mono" }, item.user || "none")),
+          fact("User", person(event.userId, item.user)),
           fact("Source", make("a", { href: `/sources/${encodeURIComponent(event.source)}` }, make("bdi", {}, event.source))),
           fact("Accepted", moment(event.receivedAt))),
         this.#tabs(),

@@ -29,7 +29,7 @@
     const rows = answer.sample.map((each) => make("tr", {},
       make("td", {}, make("a", { href: `/events/${encodeURIComponent(each.messageId)}?source=${encodeURIComponent(each.source)}` },
         make("span", { class: "type" }, each.type), " ", make("bdi", {}, each.event || each.messageId))),
-      make("td", {}, make("bdi", { class: "mono" }, each.userId)), make("td", { class: "right" }, moment(each.receivedAt))));
+      make("td", {}, make("a", { href: `/people?id=${encodeURIComponent(each.userId)}` }, make("bdi", { class: "mono" }, each.userId))), make("td", { class: "right" }, moment(each.receivedAt))));
     const start = make("button", { type: "button", class: "primary" }, `Send ${number(answer.total)} events`);
     const problem = make("p", { class: "error", role: "alert" });
     start.addEventListener("click", () => send(start, problem, asked));

@@ -1,0 +1,78 @@
+"""``/api/v1/people``: everything that is known of one person, and what the person did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Controller, get
+from litestar.params import QueryParameter
+
+from hookline.control.listing import After, Limit, Listing
+from hookline.control.person_events import PersonEvent, person_events
+from hookline.control.person_log import PersonReader
+from hookline.control.person_privacy import refuse_withheld
+from hookline.control.person_view import PersonView, defined, person_view
+from hookline.control.problem import FieldError, Problem
+from hookline.control.services import FromServices
+from hookline.profiles.people import Identity
+
+ID_CHARACTERS_MAX = 1_000
+SEARCH_SECONDS_MAX = 1.0
+
+UserId = Annotated[str | None, QueryParameter(name="userId", min_length=1, max_length=ID_CHARACTERS_MAX)]
+AnonymousId = Annotated[str | None, QueryParameter(name="anonymousId", min_length=1, max_length=ID_CHARACTERS_MAX)]
+
+
+class Persons(Controller):
+    """A person is named by any of their ids; accounts of this service are ``/api/v1/users``."""
+
+    path = "/people"
+
+    @get(needs="viewer")
+    async def get_person(
+        self, services: FromServices, user_id: UserId = None, anonymous_id: AnonymousId = None
+    ) -> PersonView:
+        """Return one person: identities, traits, groups, audiences, computed traits, each with where it comes from."""
+        asked = asked_for(user_id, anonymous_id)
+        known = defined(services)
+
+        def look(reader: PersonReader) -> PersonView | None:
+            person = reader.find(asked).person
+            return person_view(reader.profiles, person, known) if reader.profiles and person else None
+
+        found = await services.person_log.read(look)
+        ids = () if found is None else (each.id for each in found.identities)
+        refuse_withheld(services, asked.id, ids, found is not None)
+        if found is None:
+            raise Problem(404, "not_found", "Nothing is known of a person with this id.")
+        return found
+
+    @get("/events", needs="viewer")
+    async def list_person_events(
+        self,
+        services: FromServices,
+        user_id: UserId = None,
+        anonymous_id: AnonymousId = None,
+        limit: Limit = 50,
+        after: After = None,
+    ) -> Listing[PersonEvent]:
+        """Return the person's events of all identities, newest first; a page may be short when looking took long."""
+        asked = asked_for(user_id, anonymous_id)
+
+        def look(reader: PersonReader) -> tuple[Listing[PersonEvent], frozenset[str]]:
+            found = reader.find(asked)
+            return person_events(reader, found, limit, after, SEARCH_SECONDS_MAX), found.owned.ids
+
+        page, ids = await services.person_log.read(look)
+        refuse_withheld(services, asked.id, ids, bool(page.items) or after is not None)
+        return page
+
+
+def asked_for(user_id: str | None, anonymous_id: str | None) -> Identity:
+    """Who is meant; raise Problem unless exactly one id is given."""
+    if user_id is not None and anonymous_id is None:
+        return Identity("user", user_id)
+    if anonymous_id is not None and user_id is None:
+        return Identity("anonymous", anonymous_id)
+    errors = [FieldError("?userId", "give either userId or anonymousId")]
+    raise Problem(400, "invalid_parameter", "Give either `userId` or `anonymousId`.", errors)

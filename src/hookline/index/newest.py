@@ -1,0 +1,124 @@
+"""Where the newest records of some users are, stretch by stretch backwards, so that whoever has enough stops looking.
+
+Sealed runs answer for what they cover; the rest (the newest records, and ranges whose run is gone) is searched for in
+the raw bytes of the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.index.run import SUFFIX, Run, RunDamaged
+from hookline.index.user_hash import user_hash
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.record import Record
+
+STRETCH_MIN = 256
+STRETCH_MAX = 32_768
+"""Offsets searched at once where no run helps: few first, for who was here lately is found in the newest ones."""
+
+
+KEYS_SEARCHED_FOR = 8
+"""With more of them at once, every record is looked at instead."""
+
+
+class Stretch(NamedTuple):
+    """What was looked through: ``found`` at or above ``first_offset`` may be of the users: offsets, newest first, each
+    with its record where that was read anyway."""
+
+    first_offset: int
+    found: Sequence[tuple[int, Record | None]]
+
+
+class _Range(NamedTuple):
+    first_offset: int
+    next_offset: int
+    path: Path
+
+
+def newest_of(
+    journal: LocalReader, index_dir: Path, partition: int, user_keys: Collection[str], before: int
+) -> Iterator[Stretch]:
+    """Yield the stretches below ``before`` backwards, as far as records are kept.
+
+    An offset may be of somebody else (two users of one hash), never is one left out. ``index_dir`` is the folder of all
+    partitions.
+    """
+    before = min(before, journal.end(partition))
+    keys = frozenset(user_keys)
+    hashes = set(map(user_hash, keys))
+    for run in _runs(index_dir / str(partition)):
+        if run.first_offset >= before:
+            continue
+        if run.next_offset < before:
+            yield from _unindexed(journal, partition, keys, run.next_offset, before)
+            before = run.next_offset
+        found = _in_run(run.path, hashes, before)
+        start = max(run.first_offset, journal.start(partition))
+        if found is None:  # dropped at this moment, or not usable
+            yield from _unindexed(journal, partition, keys, start, before)
+        else:
+            yield Stretch(start, [(offset, None) for offset in found if offset >= start])
+        before = start
+    yield from _unindexed(journal, partition, keys, journal.start(partition), before)
+
+
+def _runs(folder: Path) -> list[_Range]:
+    """The runs of a partition by their names, newest first."""
+    found = []
+    for path in folder.glob("*" + SUFFIX):
+        first, _, after = path.name.removesuffix(SUFFIX).partition("-")
+        if first.isdecimal() and after.isdecimal():
+            found.append(_Range(int(first), int(after), path))
+    return sorted(found, reverse=True)
+
+
+def _in_run(path: Path, hashes: Collection[bytes], before: int) -> list[int] | None:
+    try:
+        run = Run(path)
+    except (OSError, RunDamaged):
+        return None
+    try:
+        offsets = run.offsets_of_users(hashes)
+    except OSError:
+        return None
+    finally:
+        run.close()
+    return [offset for offset in reversed(offsets) if offset < before]
+
+
+def _unindexed(
+    journal: LocalReader, partition: int, keys: frozenset[str], start: int, before: int
+) -> Iterator[Stretch]:
+    length = STRETCH_MIN
+    while before > start:
+        first = max(start, before - length)
+        yield Stretch(first, _search(journal, partition, keys, first, before))
+        before, length = first, min(2 * length, STRETCH_MAX)
+
+
+def _search(
+    journal: LocalReader, partition: int, keys: frozenset[str], first: int, last: int
+) -> list[tuple[int, Record | None]]:
+    texts = [msgspec.msgpack.encode(key) for key in keys]
+    found: list[tuple[int, Record | None]] = []
+    while first < last:
+        try:
+            groups = journal.holding(partition, texts, first, last)
+            for group in groups if len(texts) <= KEYS_SEARCHED_FOR else journal.read(partition, first):
+                offsets = enumerate(group.records, group.first_offset)
+                found += [each for each in offsets if each[0] < last and each[1].user_key in keys]
+                first = group.next_offset
+                if first >= last:
+                    break
+            break
+        except OffsetExpired as expired:
+            first = max(expired.start, first + 1)
+        except JournalCorrupt as damaged:
+            first = max(damaged.next_offset, first + 1)
+    return found[::-1]

@@ -1,0 +1,121 @@
+"""What a person did, newest first by when it was received: found by the index of users, never by reading everything.
+
+Looking is bounded by time; what was not looked at by then is where the next page goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.index.newest import Stretch, newest_of
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalCorrupt
+from hookline.journal.record import Record
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.profiles.ownership import Ownership
+
+
+class Stored(NamedTuple):
+    """A record and where it lies."""
+
+    partition: int
+    offset: int
+    record: Record
+
+
+class TimelinePage(NamedTuple):
+    """Some records; ``before`` is where each partition goes on, empty when everything was looked at."""
+
+    found: list[Stored]
+    before: dict[int, int]
+
+
+class Timeline:
+    """Reads with a journal of the caller's; ``index_path`` is the folder of all partitions."""
+
+    def __init__(self, journal: LocalReader, index_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._journal = journal
+        self._index_path = index_path
+        self._clock = clock
+
+    def page(
+        self, owned: Ownership, limit: int, seconds: float, before: Mapping[int, int] | None = None
+    ) -> TimelinePage:
+        """At most ``limit`` records, older than ``before`` (offsets by partition; by default from every end)."""
+        journal, deadline = self._journal, self._clock() + seconds
+        starts = {each: journal.end(each) for each in journal.partitions()} if before is None else before
+        searches = [_Search(journal, self._index_path, owned, *each) for each in starts.items()]
+        found: list[Stored] = []
+        while len(found) < limit:
+            for search in searches:
+                while search.goes_on and self._clock() < deadline:
+                    search.step()
+            if any(search.goes_on for search in searches):  # out of time: who is the newest is not known
+                break
+            ready = [search.newest for search in searches if search.newest is not None]
+            if not ready:
+                break
+            newest = max(ready, key=lambda stored: stored.record.received_at)
+            found.append(newest)
+            next(search for search in searches if search.newest is newest).take()
+        return TimelinePage(found, {each.partition: each.before for each in searches if not each.is_over})
+
+
+class _Search:
+    """One partition from ``before`` backwards. ``newest`` is the record that was found and not taken yet."""
+
+    def __init__(self, journal: LocalReader, index_path: Path, owned: Ownership, partition: int, before: int) -> None:
+        self.partition = partition
+        self.before = before
+        self.newest: Stored | None = None
+        self._journal = journal
+        self._owned = owned
+        self._stretches = newest_of(journal, index_path, partition, owned.ids, before)
+        self._candidates: Iterator[tuple[int, Record | None]] = iter(())
+        self._stretch: Stretch | None = None
+        self._ended = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to look through before more is known."""
+        return self.newest is None and not self._ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything was found and taken."""
+        return self.newest is None and self._ended
+
+    def step(self) -> None:
+        """Look at one record, or begin the next stretch."""
+        candidate = next(self._candidates, None)
+        if candidate is not None:
+            offset, record = candidate
+            self.before = offset
+            record = self._theirs(offset, record)
+            if record is not None:
+                self.before = offset + 1
+                self.newest = Stored(self.partition, offset, record)
+            return
+        if self._stretch is not None:
+            self.before = self._stretch.first_offset
+        self._stretch = next(self._stretches, None)
+        self._candidates = iter(self._stretch.found if self._stretch is not None else ())
+        self._ended = self._stretch is None
+
+    def take(self) -> None:
+        """The newest one was taken."""
+        assert self.newest is not None, "something was found"
+        self.before = self.newest.offset
+        self.newest = None
+
+    def _theirs(self, offset: int, record: Record | None) -> Record | None:
+        try:
+            record = record or self._journal.get(self.partition, offset)
+        except JournalCorrupt:  # the disk lost it: it cannot be told to be anybody's
+            return None
+        if record is None or record.erased or record.origin == "deletion":
+            return None
+        return record if self._owned.has(self.partition << PLACE_SHIFT | offset, record) else None

@@ -98,13 +98,14 @@ def _clause(reader: ProfileReader, reason: Reason) -> Clause:
         held=reason.held,
         until=_instant(reason.until_ms),
         found=reason.found,
-        events=tuple(_event(reader, each) for each in reason.entries),
+        events=tuple(deciding_event(reader, each) for each in reason.entries),
         values=reason.values,
         terms=tuple(_clause(reader, each) for each in reason.terms),
     )
 
 
-def _event(reader: ProfileReader, deciding: Deciding) -> DecidingEvent:
+def deciding_event(reader: ProfileReader, deciding: Deciding) -> DecidingEvent:
+    """The event at a place, as far as the journal still has it."""
     record = reader.record(deciding.place)
     return DecidingEvent(
         at=iso(deciding.at_ms),

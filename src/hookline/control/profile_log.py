@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import Connection
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.profiles.people import People
 from hookline.profiles.standing import Standing
+from hookline.profiles.sync_state import SyncStates
 
 T = TypeVar("T")
 
@@ -21,9 +23,10 @@ T = TypeVar("T")
 class ProfileReader:
     """Used on the log's thread only, within ``ProfileLog.read``."""
 
-    def __init__(self, people: People, standing: Standing, journal: LocalReader) -> None:
-        self.people = people
-        self.standing = standing
+    def __init__(self, connection: Connection, journal: LocalReader) -> None:
+        self.people = People(connection)
+        self.standing = Standing(connection)
+        self.sync_states = SyncStates(connection)
         self._journal = journal
 
     def record(self, place: int) -> Record | None:
@@ -59,4 +62,4 @@ class ProfileLog:
             return None
         if self._journal is None:
             self._journal = LocalReader(self._data_path / "journal")
-        return work(ProfileReader(People(connection), Standing(connection), self._journal))
+        return work(ProfileReader(connection, self._journal))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
+DOTS = (".", "..")
+"""Browsers take these for steps in an address, written in any way."""
+
 
 def address(path: str, query: Mapping[str, object], **changed: object) -> str:
     """The path with a query, some of its values changed."""
@@ -20,3 +23,11 @@ def destination_href(id: str, tab: str = "") -> str:
 def event_href(message_id: str, source: str) -> str:
     """The page of one event."""
     return f"/events/{quote(message_id, safe='')}?source={quote(source, safe='')}"
+
+
+def person_href(user_id: str | None, anonymous_id: str | None = None) -> str:
+    """The page of a person, by user id where there is one."""
+    kind, id = ("user", user_id) if user_id is not None else ("anonymous", anonymous_id or "")
+    if id in DOTS:
+        return address("/people", {"userId" if kind == "user" else "anonymousId": id})
+    return f"/people/{kind}/{quote(id, safe='')}"

@@ -6,16 +6,30 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from hookline.connections.definitions.model import Condition
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import CONTRAST, WAIT_MS, sign_in
 from tests.ui.hostile_payloads import PAYLOADS
 from tests.ui.test_hostile_content import assert_inert
 from tests.ui.test_people import PASSWORD
 from tests.ui.test_screens import sticks_out
+from tests.unit.profiles.definitions.examples import conditions
 
+THROUGH_THE_BUILDER = """written => {
+  const there = document.querySelector("condition-builder");
+  const builder = document.createElement("condition-builder");
+  builder.dataset.choices = there.dataset.choices;
+  builder.dataset.begins = written;
+  there.before(builder);
+  const { value } = builder.querySelector("[name=condition]");
+  builder.remove();
+  return value;
+}"""
 BUYERS = {"event": "Order Completed", "count": {"gte": 2}, "where": "properties.total >= 100"}
 
 
@@ -243,6 +257,33 @@ def test_a_computed_trait_is_built_changed_and_shown(signed_in: Page, hookline: 
     page.get_by_role("button", name="Save").click()
     page.wait_for_url("**/traits/total_spend")
     assert hookline.api("GET", "computed-traits/total_spend").json["property"] is None
+
+
+def test_what_nobody_touches_stays_as_it_was(signed_in: Page) -> None:
+    """Any condition comes out of the builder as it went in; "none of" one clause is "not" that clause."""
+    page = signed_in
+    page.goto("/audiences/new")
+    page.locator(".builder-clause").wait_for()
+
+    @settings(max_examples=200, deadline=None)
+    @given(conditions())
+    def comes_out(condition: Condition) -> None:
+        written = msgspec.json.encode(condition).decode()
+        assert plain(json.loads(page.evaluate(THROUGH_THE_BUILDER, written))) == plain(json.loads(written))
+
+    comes_out()
+
+
+def plain(condition: dict[str, Any]) -> dict[str, Any]:
+    """A condition without the one difference that means nothing."""
+    if "not" in condition:
+        inner = condition["not"]
+        while len(inner.get("any", ())) == 1:
+            (inner,) = inner["any"]
+        return {"not": plain(inner)}
+    return {
+        key: [plain(each) for each in value] if key in ("all", "any") else value for key, value in condition.items()
+    }
 
 
 def test_texts_from_outside_are_texts(signed_in: Page, hookline: Hookline) -> None:

@@ -19,13 +19,15 @@
     audience: (choices) => ({ audience: choices.audiences[0]?.id || "" }),
   };
 
-  // A node is a group {group, terms, explicit} or a clause {clause} as the API has it, or {text} for what is too deep.
+  // A node is a group {group, terms, explicit} or a clause {clause} as the API has it, or {text} for what a row cannot
+  // say: groups that are too deep, and a first and a last time at once.
   let numbers = 0;
   const nodeOf = (condition, depth = 0) => {
     const number = ++numbers;
     const group = ["all", "any"].find((key) => Array.isArray(condition[key]));
-    if (!group && !condition.not) return { number, clause: structuredClone(condition), kept: {} };
-    if (depth >= DEPTH_SHOWN_MAX) return { number, text: JSON.stringify(condition) };
+    const isClause = !group && !condition.not;
+    if (isClause ? condition.first && condition.last : depth >= DEPTH_SHOWN_MAX) return { number, text: JSON.stringify(condition) };
+    if (isClause) return { number, clause: structuredClone(condition), kept: {} };
     const terms = group ? condition[group] : Array.isArray(condition.not.any) ? condition.not.any : [condition.not];
     return { number, group: group || "none", explicit: true, terms: terms.map((term) => nodeOf(term, depth + 1)) };
   };

@@ -20,9 +20,12 @@ from hookline.control.problem import FieldError, Problem, invalid_body, not_foun
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices, Services
 from hookline.profiles.preview_log import Preview, PreviewState
-from hookline.profiles.preview_wishes import PREVIEWS_MAX, PreviewId, PreviewWish
+from hookline.profiles.preview_wishes import ID_PREFIX, PREVIEWS_MAX, PreviewId, PreviewWish
 
 ID_BYTES = 8
+TAKEN_MS = 30_000
+"""Within this the role, if it runs, has taken it up."""
+NOT_TAKEN = "The role profiles has not taken it up yet: see whether it runs, and what its log says."
 UNNAMED = {"id": "preview", "name": "Preview"}
 """What a definition is called that has no id yet."""
 
@@ -47,7 +50,7 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A preview: ``reading`` while the journal is read up for it, then ``counting``; ``done`` or ``failed`` at last.
 
     ``people`` were looked at and ``members`` found so far; of a computed trait these have a value. ``sample`` are up to
-    ten of them. ``detail`` says why it failed, and what to do.
+    ten of them. ``detail`` says why it failed, or waits, and what to do.
     """
 
     id: str
@@ -78,7 +81,7 @@ class AudiencePreviews(Controller):
         if under_way + len(services.preview_wishes.asked(wish.asked_ms)) >= PREVIEWS_MAX:
             detail = f"{PREVIEWS_MAX} previews are under way; ask again once one of them is done."
             raise Problem(409, "too_many_previews", detail)
-        id = PreviewId(f"prv_{secrets.token_hex(ID_BYTES)}")
+        id = PreviewId(f"{ID_PREFIX}{secrets.token_hex(ID_BYTES)}")
         await asyncio.to_thread(services.preview_wishes.ask, id, wish)
         return PreviewView(id=id, state="reading", progress=0.0)
 
@@ -86,13 +89,14 @@ class AudiencePreviews(Controller):
     async def get_audience_preview(self, services: FromServices, preview_id: FromPath[str]) -> PreviewView:
         """Return how far a preview is, and what it came to."""
         id = PreviewId(preview_id)
-        is_asked = services.preview_wishes.has(id)  # looked at first: it is written down before it is taken away there
+        since_ms = services.preview_wishes.since_ms(id)  # first: it is written down before it is taken away there
         found = await services.profiles.read(lambda reader: _view(reader, reader.previews.get(id)))
         if found is not None:
             return found
-        if not is_asked:
+        if since_ms is None:
             raise not_found("preview", preview_id)
-        return PreviewView(id=id, state="reading", progress=0.0)
+        waits = time.time() * 1000 - since_ms > TAKEN_MS
+        return PreviewView(id=id, state="reading", progress=0.0, detail=NOT_TAKEN if waits else None)
 
 
 def _definition(services: Services, body: bytes) -> Definition:

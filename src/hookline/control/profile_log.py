@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import Connection
 from hookline.journal.local.reader import LocalReader
@@ -66,7 +67,7 @@ class ProfileLog:
 
     def _read(self, work: Callable[[ProfileReader], T]) -> T | None:
         connection = self._database.open()
-        if connection is None:
+        if connection is None or not is_current(connection, "profiles"):  # made, or migrated, in a moment
             return None
         if self._journal is None:
             self._journal = LocalReader(self._data_path / "journal")

@@ -20,6 +20,8 @@ PREVIEWS_MAX = 10
 KEPT_MS = 3_600_000
 """From when a preview is asked for until it is gone."""
 
+ID_PREFIX = "prv_"
+
 PreviewId = NewType("PreviewId", str)
 
 
@@ -68,9 +70,14 @@ class PreviewWishes:
             return found
         return found
 
-    def has(self, id: PreviewId) -> bool:
-        """Whether a preview waits to be taken."""
-        return "/" not in id and (self._folder / id).is_file()
+    def since_ms(self, id: PreviewId) -> int | None:
+        """Since when a preview waits to be taken, None for one that does not."""
+        if not id.startswith(ID_PREFIX) or "/" in id:
+            return None
+        try:
+            return int((self._folder / id).stat().st_mtime * 1000)
+        except (OSError, ValueError):
+            return None
 
     def done(self, id: PreviewId) -> None:
         """It was taken."""

@@ -123,6 +123,8 @@ def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: R
         assert hookline.post("/v1/alias", {"userId": USER, "previousId": "earlier-id"}).status == 200
         wait_until(lambda: "notes" in told_traits(receiver, USER), what="the sync told the value")
         wait_until(lambda: "buyers" in told_traits(receiver, USER), what="the sync told the audience")
+        asked = hookline.api("POST", "audience-previews", {"computedTrait": spend}).json["id"]
+        wait_until(lambda: sample(hookline, asked) == [(USER, SECRET)], what="the person in the sample of a preview")
         assert "profiles.db" in left_in(hookline) or "profiles.db-wal" in left_in(hookline)
         id = ask(hookline, user="earlier-id")
         wait_done(hookline, id)
@@ -131,6 +133,7 @@ def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: R
         assert evidence["erased"]["profileEntries"] >= 2
         assert evidence["people"][0]["identities"] == 3
         wait_until(lambda: not left_in(hookline), what=f"nothing left, but {left_in(hookline)}")
+        assert sample(hookline, asked) == []
         seen = len(receiver.requests)
         hookline.restart()
         hookline.track("Order", userId="somebody-else", properties={"note": "x"})
@@ -138,6 +141,12 @@ def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: R
         wait_until(lambda: "notes" in told_traits(receiver, "somebody-else"), what="others are told")
         assert not any(request.json.get("userId") in (USER, "earlier-id") for request in receiver.requests[seen:])
         assert left_in(hookline) == {}
+
+
+def sample(hookline: Hookline, preview: str) -> list[tuple[str, Any]]:
+    """The people that a preview shows, with their values."""
+    found = hookline.api("GET", f"audience-previews/{preview}").json
+    return [(each["userId"], each["value"]) for each in found["sample"]]
 
 
 def test_profiles_die_before_they_answer(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:

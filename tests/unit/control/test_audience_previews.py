@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from hookline.control.definition_watch import DefinitionWatch
+from hookline.database.open import ensure
+from hookline.database.sqlite import connect
 from hookline.profiles.preview_wishes import KEPT_MS, PREVIEWS_MAX
 from hookline.profiles.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source
@@ -135,7 +139,29 @@ def test_one_that_is_gone_is_not_found(sent: Running, role: ProfilesRole) -> Non
     role.previews.follow(int(time.time() * 1000) + KEPT_MS)
     assert get(sent, id).status == 404
     assert get(sent, "prv_nope").json["code"] == "not_found"
-    assert get(sent, "..%2Fadmin-token").status == 404
+    for wrong in ("..%2Fadmin-token", "%2E%2E", "prv_%00", "prv_" + "x" * 300):
+        assert get(sent, wrong).status == 404, wrong
+
+
+def test_one_that_nobody_takes_says_so(sent: Running) -> None:
+    """After half a minute, with what to look at."""
+    id = ask(sent, {"condition": TWICE})
+    file = sent.data_path / "run" / "previews" / id
+    before = time.time() - 60
+    os.utime(file, (before, before))
+    found = get(sent, id).json
+    assert found["state"] == "reading"
+    assert "see whether it runs" in found["detail"]
+
+
+def test_a_file_of_an_older_version_is_no_file_yet(sent: Running) -> None:
+    """The role brings it to this version when it starts; until then nothing is known, and nothing fails."""
+    ensure(sent.data_path / "profiles.db", "profiles")
+    with closing(connect(sent.data_path / "profiles.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'profiles_0003'")
+        connection.execute("DROP TABLE previews")
+    id = ask(sent, {"condition": TWICE})
+    assert get(sent, id).json["state"] == "reading"
 
 
 def test_one_that_nobody_takes_goes(sent: Running) -> None:

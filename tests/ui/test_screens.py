@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Response, expect
 
 from hookline.web.destination.head import TABS
 from hookline.web.rail import RAIL
-from tests.service.harness import Hookline, Receiver, webhook
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 from tests.unit.control.route_needs import NEEDS
 
@@ -46,6 +46,8 @@ NAMES = {
     "/deletion-requests": "dr1",
     "/people/user": WORD,
     "/people/anonymous": WORD,
+    "/audiences": "long",
+    "/traits": "long",
 }
 """What stands for the parameter of a page, by what stands before it."""
 
@@ -70,6 +72,19 @@ def fill(hookline: Hookline) -> None:
     hookline.track(WORD, userId=WORD, messageId=WORD, properties={WORD: WORD * 5})
     hookline.track(WORD, userId="", anonymousId=WORD)
     hookline.track("تم الحذف", userId="gone")
+    long_event = {"event": WORD, "where": f'properties.{WORD} = "{WORD}"'}
+    hookline.api("PUT", "computed-traits/long", {"id": "long", "name": WORD[:180], "aggregate": "count", **long_event})
+    clauses = [
+        {**long_event, "within": "30d"},
+        {"not": {"any": [{"if": f'traits.{WORD} = "{WORD}"'}]}},
+        {"if": "computed.long > 1"},
+    ]
+    hookline.api(
+        "PUT",
+        "audiences/long",
+        {"id": "long", "name": LONG[:200], "destinations": ["long"], "condition": {"all": clauses}},
+    )
+    wait_until(lambda: hookline.api("GET", "audiences/long/syncs").json["items"], what="its first sync")
     hookline.api("POST", "deletion-requests", {"userIds": ["gone", "nobody"], "action": "both"})
 
 

@@ -44,6 +44,7 @@ def main() -> int:
         receiver, sick = stack.enter_context(Receiver()), stack.enter_context(Receiver())
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hookline = stack.enter_context(Hookline(folder / "h", _destinations(receiver, sick), sources=SOURCES))
+        _define(hookline)
         where = _live(hookline, receiver, sick)
         playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
@@ -69,6 +70,22 @@ def _destinations(receiver: Receiver, sick: Receiver) -> list[dict[str, Any]]:
     ]
     names = ("Customer relations", "Data warehouse", "Support desk", "Newsletter")
     return [{**destination, "name": name} for destination, name in zip(made, names, strict=True)]
+
+
+def _define(hookline: Hookline) -> None:
+    """Two audiences and what they ask for."""
+    spend = {"event": "Order Completed", "aggregate": "sum", "property": "properties.total", "within": "90d"}
+    told = {"destinations": ["crm"], "syncEvery": "5s"}
+    hookline.api("PUT", "computed-traits/total_spend", {"id": "total_spend", "name": "Total Spend", **spend, **told})
+    idle = {"event": "", "never": True, "within": "10m"}
+    hookline.api("PUT", "audiences/idle", {"id": "idle", "name": "Idle", "condition": idle, "syncEvery": "5s"})
+    clauses = [
+        {"event": "Order Completed", "count": {"gte": 2}, "within": "30d", "where": "properties.total >= 100"},
+        {"any": [{"if": 'traits.plan = "pro"'}, {"if": "computed.total_spend > 500"}]},
+        {"not": {"audience": "idle"}},
+    ]
+    buyers = {"id": "big_spenders", "name": "Big Spenders", "condition": {"all": clauses}, **told}
+    hookline.api("PUT", "audiences/big_spenders", buyers)
 
 
 def _live(hookline: Hookline, receiver: Receiver, sick: Receiver) -> tuple[str, str, str]:

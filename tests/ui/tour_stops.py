@@ -106,6 +106,19 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             f"/replays/{replay}",
             "Stored events sent again, counted before it begins, at a chosen rate; paused and cancelled at will.",
         ),
+        Stop(
+            "audience",
+            "An audience",
+            "/audiences/big_spenders",
+            "Who belongs to it, who is told, and how many joined and left with each sync. Members, and why somebody is "
+            "in or out, are a tab away.",
+        ),
+        Stop(
+            "audience-edit",
+            "Its condition",
+            "/audiences/big_spenders/edit",
+            "A sentence that offers what sources have sent, with the same as text below it.",
+        ),
         Stop("notices", "Notices", "/notices", "What Hookline tells about itself, with the next step."),
         Stop(
             "usage",

@@ -44,6 +44,8 @@ NAMES = {
     "/deletion-requests": "dr1",
     "/people/user": "user-83115",
     "/people/anonymous": "visitor",
+    "/audiences": "bench_buyers",
+    "/traits": "bench_spend",
 }
 """What stands for the parameter of a page, by what stands before it; those of a measured service are its own."""
 
@@ -142,6 +144,12 @@ def _furnish(bench: Rig) -> dict[str, str]:
     token = service.api("POST", "tokens", {"name": "somebody's program", "scope": "read"})["token"]["id"]
     replay = service.api("POST", "replays", {"destination": "receiver", "messageIds": [NAMES["/events"]]})["id"]
     service.api("POST", "deletion-requests", {"userId": "nobody", "action": "both"})
+    trait = {"aggregate": "sum", "property": "properties.total"}
+    service.api(
+        "POST", "computed-traits", {"id": NAMES["/traits"], "name": "Spend", "event": "Order Completed", **trait}
+    )
+    clause = {"if": f"computed.{NAMES['/traits']} > 100"}
+    service.api("POST", "audiences", {"id": NAMES["/audiences"], "name": "Buyers", "condition": clause})
     key = base64.b64encode(f"{BLOCKED_KEY}:".encode()).decode()
     for who in ({"userId": "u1"}, {"anonymousId": NAMES["/people/anonymous"]}):
         connection = http.client.HTTPConnection("127.0.0.1", service.collect_port, timeout=REQUEST_SECONDS)

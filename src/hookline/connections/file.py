@@ -15,6 +15,7 @@ import yaml
 
 from hookline.connections.changes import Change, compare
 from hookline.connections.check import Problem, check_all
+from hookline.connections.definitions.model import Definition
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
 from hookline.connections.filter_check import PLAN_LEVEL
@@ -126,7 +127,16 @@ def export(snapshot: Snapshot) -> str:
         "audiences": [_document(audience) for audience in snapshot.audiences],
         "computedTraits": [_document(trait) for trait in snapshot.computed_traits],
     }
-    document = {name: objects for name, objects in document.items() if objects or name in ALWAYS_WRITTEN}
+    return _written({name: objects for name, objects in document.items() if objects or name in ALWAYS_WRITTEN})
+
+
+def definition_text(definition: Definition) -> str:
+    """One audience or computed trait as it stands in the file."""
+    section = "audiences" if kind_of(definition) == "audience" else "computedTraits"
+    return _written({section: [_document(definition)]})
+
+
+def _written(document: object) -> str:
     text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
     return text
 

@@ -27,7 +27,8 @@ class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AffectedSource(msgspec.Struct, frozen=True, rename="camel"):
-    """A source that had events of the person. ``tries`` is how often its message was appended."""
+    """A source that had data of the person: so many ``events`` were stored; with none, traits of events that retention
+    had taken. ``tries`` is how often its message was appended."""
 
     source: str
     events: int

@@ -107,8 +107,10 @@ class DeletionWatch:
             await self._journal.refresh()
         people = self._requests.people(request.number)
         given = [person.user_id or "" for person in people]
-        known = self._profiles.ids_of(given)
+        known, sources = self._profiles.ids_of(given), self._profiles.sources_of(given)
         found = await asyncio.to_thread(search, self._data_path, given, None, lambda id: known.get(id, ()))
+        for events, gave_traits in zip(found.events, sources, strict=True):
+            events.update(dict.fromkeys(gave_traits, 0))  # they had data of the person, and are told too
         crash_point("privacy.looked_up")
         if request.action == "suppress":
             self._requests.suppress_found(request.number, request.author, [tuple(ids) for ids in found.ids])

@@ -36,6 +36,14 @@ class ErasedProfiles:
             if person is not None
         }
 
+    def sources_of(self, user_ids: Sequence[str]) -> list[set[str]]:
+        """For each user id the sources that gave the person traits, of events that are gone by now too."""
+        connection = self._database.open()
+        if connection is None:
+            return [set() for _ in user_ids]
+        found = [People(connection).by_user_id(user_id) for user_id in user_ids]
+        return [set() if person is None else {trait.source for trait in person.traits().values()} for person in found]
+
     def answer(self, request: DeletionRequest) -> tuple[int, int] | None:
         """How many people and entries of theirs went in the round under way; None while they are still there."""
         connection = self._database.open()

@@ -17,6 +17,7 @@ from hookline.profiles.membership_log import Change, changes_of
 from hookline.profiles.people import People, Person
 from hookline.profiles.preview_log import PreviewLog
 from hookline.profiles.standing import Standing
+from hookline.profiles.sync_state import SyncStates
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class ProfileReader:
         self.standing = Standing(connection)
         self.previews = PreviewLog(connection)
         self._connection = connection
+        self.sync_states = SyncStates(connection)
         self._journal = journal
 
     def membership_changes(self, person: Person, audience: str | None = None) -> list[Change]:

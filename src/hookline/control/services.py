@@ -32,6 +32,7 @@ from hookline.control.idempotency.kept_answers import KeptAnswers
 from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
+from hookline.control.member_counts import MemberCounts
 from hookline.control.notice_log import NoticeLog
 from hookline.control.notice_watch import NoticeWatch
 from hookline.control.notice_webhooks import NoticeWebhooks
@@ -98,6 +99,7 @@ class Services:
         self.sync_wishes = SyncWishes(settings.data_path / "run")
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
+        self.member_counts = MemberCounts(self.profiles)
         self.destination_past = DestinationPast(settings.data_path)
         self.attempt_log = AttemptLog(settings.data_path)
         self.lane_watch = LaneWatch(settings, store)

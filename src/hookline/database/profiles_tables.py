@@ -146,6 +146,7 @@ definitions = Table(
     Column("next_at", BigInteger, nullable=False),
     Column("sending_at", BigInteger),
     Column("sending_batch", BigInteger),
+    Column("told", Text),
 )
 Index("definitions_what", definitions.c.kind, definitions.c.name, unique=True)
 
@@ -174,6 +175,15 @@ membership_changes = Table(
     Column("member", Integer, nullable=False),
     Column("sync", Integer),
     sqlite_with_rowid=False,
+)
+
+introductions = Table(
+    "introductions",
+    metadata,
+    Column("definition", Integer, primary_key=True, autoincrement=False),
+    Column("destinations", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("person", BigInteger, nullable=False),
 )
 
 syncs = Table(

@@ -93,7 +93,7 @@ CREATE TABLE definitions (
 	number INTEGER NOT NULL, 
 	next_at BIGINT NOT NULL, 
 	sending_at BIGINT, 
-	sending_batch BIGINT, 
+	sending_batch BIGINT, told TEXT, 
 	PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX definitions_what ON definitions (kind, name);
@@ -176,4 +176,11 @@ CREATE TABLE trait_chunks (
 	people INTEGER NOT NULL, 
 	PRIMARY KEY (chunk)
 );
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0006');
+CREATE TABLE introductions (
+	definition INTEGER NOT NULL, 
+	destinations TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	person BIGINT NOT NULL, 
+	PRIMARY KEY (definition)
+);
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0007');

@@ -17,7 +17,9 @@ SOURCE = "profiles"
 _KEPT = 64
 
 
-def message(ready: Ready, number: int, user_id: str, value: str, at_ms: int, now_ms: int) -> Record:
+def message(
+    ready: Ready, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
+) -> Record:
     """The record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId included."""
     kind, id = ready.key
     state = blake2b(f"{kind}\0{id}\0{number}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16)
@@ -40,7 +42,7 @@ def message(ready: Ready, number: int, user_id: str, value: str, at_ms: int, now
         iso(at_ms),
         kind,
         body,
-        to=ready.destinations,
+        to=to,
     )
 
 

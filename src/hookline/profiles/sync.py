@@ -16,6 +16,7 @@ from hookline.profiles import membership_log
 from hookline.profiles.definition import Key, Ready, as_json
 from hookline.profiles.definitions.stretch import NEVER
 from hookline.profiles.feature import Feature
+from hookline.profiles.introductions import Introduction, Introductions
 from hookline.profiles.membership_log import Held
 from hookline.profiles.message import message
 from hookline.profiles.slice import Slice, everybody
@@ -31,6 +32,7 @@ OF_A_DEFINITION = (
     ("definitions", "id"),
     ("members", "definition"),
     ("membership_changes", "definition"),
+    ("introductions", "definition"),
     ("syncs", "definition"),
 )
 """The tables that have rows of a definition, and where in them its number stands."""
@@ -48,12 +50,13 @@ class Running(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A sync whose values are written and that has to be told."""
+    """A sync whose values are written and that has to be told, or what destinations that were added are told."""
 
     ready: Ready
     definition: int
     number: int
     at_ms: int
+    introduction: Introduction | None = None
 
 
 class Sync:
@@ -65,6 +68,7 @@ class Sync:
         self.numbers: dict[Key, int] = {}
         """Of the definitions there are, as ``members`` has them."""
         self._running: Running | None = None
+        self._introductions = Introductions(store)
         self.told = 0
         """Messages since the start."""
 
@@ -87,6 +91,7 @@ class Sync:
                 if key in kept and judged.get(key) != before:
                     execute(_BEGIN_ANEW, (judged.get(key, ""), id))
             self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
+            self._introductions.follow(definitions, self.numbers)
         self._ready = {ready.key: ready for ready in definitions}
         self._store.tracks = bool(self.numbers)
 
@@ -137,18 +142,20 @@ class Sync:
             ready = self._ready.get((kind, name))
             if ready is not None:
                 return (sending := Sending(ready, definition, number, at_ms)), self._messages(sending, now_ms)
-        return None
+        return self._introduce(now_ms)
 
-    def told_them(self, sending: Sending, people: Iterable[int], now_ms: int) -> None:
+    def told_them(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
         """Their messages are in the journal; without any, the sync is done."""
-        query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
-        rows = [(sending.definition, person) for person in people]
-        with self._store.transaction():
-            if rows:
-                self._store.connection.executemany(query, rows)
-            else:
-                self._finish(sending, now_ms)
-        self.told += len(rows)
+        if sending.introduction is not None:
+            self._introductions.told(sending.introduction, people)
+        else:
+            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
+            with self._store.transaction():
+                if people:
+                    self._store.connection.executemany(query, [(sending.definition, person) for person in people])
+                else:
+                    self._finish(sending, now_ms)
+        self.told += len(people)
         crash_point("profiles.told")
 
     # looking at people
@@ -159,6 +166,8 @@ class Sync:
         for key, ready in self._ready.items():
             if key in due and not ready.features & unready:
                 definition, number, evaluated = due[key]
+                if self._introductions.is_due(definition):
+                    continue
                 if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
                     continue  # what it asks for has no values yet
                 slices = self._slices(definition, evaluated, now_ms)
@@ -238,14 +247,29 @@ class Sync:
 
     # telling
 
+    def _introduce(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        found = self._introductions.next(now_ms, None if self._running is None else self._running.definition)
+        if found is None:
+            return None
+        this, people = found
+        return Sending(this.ready, this.definition, this.number, this.at_ms, this), [
+            (person, message(this.ready, this.number, user_id, value, this.at_ms, now_ms, this.to))
+            for person, user_id, value in people
+        ]
+
     def _messages(self, sending: Sending, now_ms: int) -> list[tuple[int, Record]]:
+        to = self._introductions.in_step(sending.definition)
+        if not to:  # those that are added now are told what all were told, and that is this
+            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND sync IS NOT NULL"
+            self._store.connection.execute(query, (sending.definition,))
+            return []
         query = (
             "SELECT m.person, p.user_id, m.value FROM members m JOIN persons p ON p.id = m.person"
             " WHERE m.definition = ? AND m.sync IS NOT NULL LIMIT ?"
         )
         rows = self._store.connection.execute(query, (sending.definition, MESSAGES_PER_STEP)).fetchall()
         return [
-            (person, message(sending.ready, sending.number, user_id, value, sending.at_ms, now_ms))
+            (person, message(sending.ready, sending.number, user_id, value, sending.at_ms, now_ms, to))
             for person, user_id, value in rows
         ]
 

@@ -13,7 +13,6 @@ from hookline.control.listing import After, id_number, number_after
 from hookline.control.services import FromServices
 from hookline.privacy.model import request_id
 from hookline.web.screen import screen, unknown
-from hookline.web.settings_tabs import tabs
 
 ROWS_ON_A_PAGE = 50
 MARKS = {
@@ -52,8 +51,7 @@ class DeletionScreens(Controller):
         return screen(
             request,
             "deletion_requests.html",
-            "settings",
-            tabs=tabs("Deletion"),
+            "deletion",
             requests=[view_of(services, each) for each in page],
             states=MARKS,
             actions=ACTIONS,
@@ -71,12 +69,12 @@ class DeletionScreens(Controller):
         found = None if number is None else services.deletion_requests.get(number)
         if found is None:
             hint = "It was never made here; requests are kept for good."
-            return unknown(request, "settings", "Deletion request", "There is no such deletion request", id, hint)
+            return unknown(request, "deletion", "Deletion request", "There is no such deletion request", id, hint)
         report = evidence_of(services, found)
         return screen(
             request,
             "deletion_request.html",
-            "settings",
+            "deletion",
             report=report,
             people=report.people[:PEOPLE_SHOWN],
             more=max(0, len(report.people) - PEOPLE_SHOWN),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 
+from hookline.connections.definitions.model import Definition
 from hookline.connections.model import Destination, Source
-from hookline.connections.state import Stored
+from hookline.connections.state import ObjectT, Stored
 from hookline.web.address import address
 
 ROWS_SHOWN = 50
-
-ObjectT = TypeVar("ObjectT", Source, Destination)
 
 
 class ObjectPage(NamedTuple, Generic[ObjectT]):
@@ -41,6 +40,6 @@ def object_page(
     )
 
 
-def _holds(each: Source | Destination, wanted: str) -> bool:
+def _holds(each: Source | Destination | Definition, wanted: str) -> bool:
     urls = [webhook.url for webhook in each.settings.webhooks] if isinstance(each, Destination) else []
     return any(wanted in text.casefold() for text in (each.id, each.name, *urls))

@@ -12,6 +12,7 @@ from hookline.web.assets import get_asset
 from hookline.web.audit_screens import AuditScreens
 from hookline.web.catalog_screens import CatalogScreens
 from hookline.web.debugger_screen import show_debugger
+from hookline.web.definitions.screens import AudienceScreens, TraitScreens
 from hookline.web.deletion_screens import DeletionScreens
 from hookline.web.destination.screens import (
     show_destination,
@@ -60,6 +61,8 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_destination,
         show_destination_tab,
         show_letter,
+        AudienceScreens,
+        TraitScreens,
         show_replays,
         show_replay,
         show_notices,

@@ -9,7 +9,6 @@ TABS: tuple[tuple[str, str, Need], ...] = (
     ("Versions", "/settings/versions", "viewer"),
     ("People", "/settings/people", "owner"),
     ("Tokens", "/settings/tokens", "owner"),
-    ("Deletion", "/deletion-requests", "viewer"),
     ("Audit log", "/settings/audit-log", "owner"),
     ("Server", "/settings/server", "owner"),
     ("Your account", "/settings/account", "viewer"),

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.bench.crash.points import crash_at_point
+from hookline.bench.crash.points import POINTS, crash_at_point
 from hookline.bench.crash.scene import Scene
-from hookline.telemetry.crashpoints import CRASH_POINTS
 
 EVENTS_PER_SECOND = 2_000
 
@@ -24,10 +23,10 @@ def scene() -> Iterator[Scene]:
         running.service.start()
         yield running
         running.service.stop()
-        print(f"\n{len(CRASH_POINTS)} crash points: {running.ledger.balance()}")
+        print(f"\n{len(POINTS)} crash points: {running.ledger.balance()}")
 
 
-@pytest.mark.parametrize("point", [point for point in CRASH_POINTS if not point.startswith("profiles.")])
+@pytest.mark.parametrize("point", POINTS)
 def test_a_crash_there_loses_nothing(scene: Scene, point: str) -> None:
     """The process dies exactly there, everything is killed, and after the start all acknowledged events arrive."""
     crash_at_point(scene, point)

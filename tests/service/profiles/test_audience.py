@@ -88,3 +88,29 @@ def test_a_crash_in_the_middle_of_a_sync(receiver: Receiver, new_hookline: Calla
         wait_until(lambda: "late" in told(receiver), what="who came later")
     assert len(told(receiver)) == MEMBERS + 1
     assert all(traits == [{"buyers": True}] for traits in told(receiver).values())
+
+
+@pytest.mark.parametrize("point", ["", "profiles.appended", "profiles.told"])
+def test_a_destination_that_is_added(receiver: Receiver, new_hookline: Callable[..., Hookline], point: str) -> None:
+    """It alone is told of everybody, each once, also when the role dies in between; then both hear of news."""
+    destinations = [webhook("crm", receiver.url("/crm")), webhook("mail", receiver.url("/mail"))]
+    hookline = new_hookline(*destinations, definitions={"audiences": [audience("buyers", {"event": "Order"})]})
+    with hookline:
+        for first in range(0, 600, 100):
+            batch = [{"type": "track", "event": "Order", "userId": f"u{n}"} for n in range(first, first + 100)]
+            assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+        wait_until(lambda: len(told(receiver)) == 600, what="everybody told")
+        hookline.stop()
+        if point:
+            hookline.environment["HOOKLINE_CRASH_POINT"] = point
+        hookline.start()
+        added = hookline.api("PATCH", "audiences/buyers", {"destinations": ["crm", "mail"]})
+        assert added.status == 200
+        wait_until(lambda: all(len(traits) == 2 for traits in told(receiver).values()), what="the new one told")
+        if point:
+            wait_until(lambda: "profiles ended by SIGKILL" in hookline.log, what="the armed point")
+        hookline.track("Order", userId="late")
+        wait_until(lambda: len(told(receiver).get("late", [])) == 2, what="both told the news")
+        identifies = [request for request in receiver.requests if request.json["type"] == "identify"]
+        assert Counter(request.path for request in identifies) == {"/mail": 601, "/crm": 601}
+        assert set(Counter((request.path, request.json["userId"]) for request in identifies).values()) == {1}

@@ -6,9 +6,14 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.unit.control.running import Running, record
+from hookline.profiles.ingest import Ingest
+from hookline.profiles.store import ProfileStore
+from tests.unit.control.running import Running, destination, record, source
+from tests.unit.profiles.memory_journal import MemoryJournal
+from tests.unit.profiles.memory_journal import record as profile_record
 
 
 def carry_out(control: Running) -> None:
@@ -81,3 +86,24 @@ def test_the_audit_log_says_what_was_done_and_not_to_whom(control: Running) -> N
     log = control.api("GET", "/audit-log")
     assert [entry["target"] for entry in log.json["items"]] == ["suppressions", "deletion-requests/dr1"]
     assert "u-secret" not in log.text
+
+
+def test_a_source_that_only_profiles_know_of_is_affected(control: Running) -> None:
+    """Retention has taken its events, and the person still has the traits that they gave: its destination is told."""
+    for path, body in (("/sources", source("app")), ("/destinations", destination("crm", sources=["app"]))):
+        assert control.api("POST", path, body).status == 201
+    assert control.api("POST", "/sources", source("site")).status == 201
+    control.append(record("m1", userId="u1"))
+    store, journal = ProfileStore(control.data_path / "profiles.db"), MemoryJournal()
+    old = profile_record("identify", "m0", userId="u1", traits={"plan": "pro"})
+    journal.append(msgspec.structs.replace(old, source="app"), profile_record("identify", "m9", userId="u2"))
+    while Ingest(journal, store).step():
+        pass
+    store.close()
+    control.api("POST", "/deletion-requests", {"userIds": ["u1", "u2", "nobody"], "action": "delete"})
+    carry_out(control)
+    first, second, nobody = control.api("GET", "/deletion-requests/dr1/evidence").json["people"]
+    assert {each["source"]: each["events"] for each in first["sources"]} == {"app": 0, "site": 1}
+    told = {each["source"]: [to["destination"] for to in each["destinations"]] for each in first["sources"]}
+    assert told == {"app": ["crm"], "site": []}
+    assert (first["events"], second["sources"], nobody["sources"]) == (1, [], [])

@@ -70,6 +70,7 @@ moves = st.one_of(
     st.lists(events, min_size=1, max_size=3),
     st.sampled_from(["sync", "sync", "step", "tell", "crash", "restart", "ingest"]),
     st.tuples(st.just("wait"), st.integers(1, 4)),
+    st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
 )
 
@@ -81,6 +82,9 @@ class Profiles:
         self.path, self.journal, self.now_ms = path, MemoryJournal(), NOW_MS
         self.seen: set[str] = set()
         self.told: dict[tuple[str, str], str] = {}
+        self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.told}
+        """What each destination was told, ``told`` among it."""
+        self.ready = READY
         self.open()
 
     def open(self) -> None:
@@ -91,7 +95,16 @@ class Profiles:
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.ingest.matcher = Matcher(registry.features())
         self.sync = Sync(self.store)
-        self.sync.follow(READY, [ready.key for ready in READY])
+        self.sync.follow(self.ready, [ready.key for ready in READY])
+
+    def aim(self, to: tuple[str, ...]) -> None:
+        """Tell other destinations from now on; one that was taken out forgets everything."""
+        for gone in self.known.keys() - set(to):
+            self.known[gone].clear()
+        self.known = {each: self.known.get(each, {}) for each in to}
+        definitions = [msgspec.structs.replace(each, destinations=to) for each in AUDIENCES]
+        self.ready = in_order(definitions, [msgspec.structs.replace(each, destinations=to) for each in TRAITS])
+        self.sync.follow(self.ready, [ready.key for ready in READY])
 
     def restart(self) -> None:
         """Begin again from what is on the disk."""
@@ -127,11 +140,13 @@ class Profiles:
             return
         self.seen.add(message.message_id)
         body = msgspec.json.decode(message.body)
-        assert message.to == ("crm",)
         ((trait, value),) = body["traits"].items()
         key = trait, body["userId"]
-        assert self.told.get(key) != as_json(value), "told twice"
-        self.told[key] = as_json(value)
+        assert message.to
+        for destination in message.to:
+            told = self.known[destination]
+            assert told.get(key) != as_json(value), "told twice"
+            told[key] = as_json(value)
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +184,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             profiles.restart()
         case "ingest":
             profiles.ingest.step()
+        case ("aim", to):
+            profiles.aim(to)
         case ("wait", seconds):
             profiles.now_ms += seconds * 1_000
         case (user, previous):
@@ -192,8 +209,9 @@ def _compare(profiles: Profiles) -> None:
             members = frozenset(id for id, value in values.items() if value is True)
             value, _ = ready.judge(PersonFacts(person, values, members), profiles.now_ms)
             values[ready.key[1]] = value
-            told = profiles.told.get((ready.trait, person.user_id or ""), ready.empty)
-            assert told == as_json(value), (ready.key, person.user_id)
+            for destination, known in profiles.known.items():
+                told = known.get((ready.trait, person.user_id or ""), ready.empty)
+                assert told == as_json(value), (ready.key, person.user_id, destination)
             if ready.key[0] == "audience":
                 _compare_history(profiles, person, ready.key[1], is_member=value is True)
 

@@ -107,7 +107,7 @@
     const left = [];
     for (const error of problem.errors || []) {
       const field = fieldAt(form, places, error.pointer);
-      if (field) showAt(form, field, error.detail);
+      if (field) showAt(form, field, error.detail, error.pointer);
       else left.push(error.pointer ? `${error.pointer}: ${error.detail}` : error.detail);
     }
     if (!problem.errors?.length || left.length) complain(form, [problem.detail, ...left.slice(1)].join(" "));
@@ -122,7 +122,10 @@
     return (around || within)?.[1] || [...form.elements].find((each) => pointer && `/${each.name}` === pointer) || null;
   };
 
-  const showAt = (form, field, message) => {
+  const showAt = (form, field, message, pointer = "") => {
+    // A builder shows it itself, at the part that the pointer names.
+    const told = new CustomEvent("refused", { bubbles: true, cancelable: true, detail: { message, pointer } });
+    if (!field.dispatchEvent(told)) return;
     const place = field.closest(".field")?.querySelector("[data-error]");
     if (!place) { complain(form, message); return; }
     place.textContent = `■ ${message}`;

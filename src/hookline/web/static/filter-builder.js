@@ -3,6 +3,7 @@
 // there is now, so that it can be tried before.
 (() => {
   const { make } = hookline.elements;
+  const { button, field, select } = hookline.controls;
   const { parse, write, valueOf, ops } = hookline.conditions;
   const DO = [
     ["drop", "do not send it"], ["sample", "send only a share"],
@@ -113,7 +114,7 @@
       const redraw = () => { filter.if = write(simple); this.#draw(); };
       const rows = simple.clauses.map((clause, at) => make("div", { class: "clause" },
         at ? select([["and", "and"], ["or", "or"]], simple.join, "Join", (join) => { simple.join = join; redraw(); }) : make("span", { class: "muted" }, "if"),
-        field(clause.path, "Field", (path) => { clause.path = path; wrote(); }, "filter-paths"),
+        field(clause.path, "Field", (path) => { clause.path = path; wrote(); }, { list: "filter-paths" }),
         select(ops.map((op) => [op, op]), clause.op, "Comparison", (op) => { clause.op = op; clause.value = valueOf(String(clause.value), op); redraw(); }),
         field(clause.value, "Value", (typed) => { clause.value = valueOf(typed, clause.op); wrote(); }),
         button("quiet", "×", () => { simple.clauses.splice(at, 1); redraw(); }, { "aria-label": "Remove this clause" })));
@@ -134,23 +135,6 @@
       this.#problem.textContent = `■ ${problem?.detail || "Hookline did not answer; try again in a moment."}`;
     }
   }
-
-  const button = (kind, word, press, more = {}) => {
-    const made = make("button", { type: "button", class: kind, ...more }, word);
-    made.addEventListener("click", press);
-    return made;
-  };
-  const field = (value, label, take, list = null) => {
-    const made = make("input", { type: "text", "aria-label": label, placeholder: label.toLowerCase(), list, autocomplete: "off", spellcheck: "false" });
-    made.value = String(value);
-    made.addEventListener("input", () => take(made.value));
-    return made;
-  };
-  const select = (options, value, label, take) => {
-    const made = make("select", { "aria-label": label }, ...options.map(([each, word]) => make("option", { value: each, selected: each === value }, word)));
-    made.addEventListener("change", () => take(made.value));
-    return made;
-  };
 
   customElements.define("filter-builder", FilterBuilder);
 })();

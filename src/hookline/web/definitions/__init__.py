@@ -1,0 +1,1 @@
+"""The screens of audiences and computed traits."""

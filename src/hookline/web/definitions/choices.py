@@ -1,0 +1,94 @@
+"""What the builder offers: names of what sources have sent with its properties, traits, and other definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.connections.definitions.model import Definition
+from hookline.control.services import Services
+from hookline.expressions.write import write_path
+from hookline.insights.schema import NAME_CHARACTERS_MAX, PROPERTY_CHARACTERS_MAX, NameSchema
+from hookline.insights.schema_store import Name
+
+SOURCES_MAX = 100
+"""Sources whose schemas are looked at."""
+NAMES_MAX = 300
+"""Names that are offered of each type, those sent most often."""
+PATHS_MAX = 60
+"""Properties that are offered of each name, or of persons and groups, by their own names."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A name, and the paths of the properties that came with it, as expressions write them."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Another definition."""
+
+    id: str
+    name: str
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything, read once when the form is opened: what is not offered can be typed."""
+
+    event: tuple[Sent, ...]
+    page: tuple[Sent, ...]
+    screen: tuple[Sent, ...]
+    traits: tuple[str, ...]
+    group_traits: tuple[str, ...]
+    computed: tuple[Known, ...]
+    audiences: tuple[Known, ...]
+
+
+class _Seen(NamedTuple):
+    counts: dict[str, int]
+    paths: dict[str, set[str]]
+
+
+def choices(services: Services, leaving_out: Definition | None) -> Choices:
+    """Look it up; reads files, so not on an event loop. A definition is not offered to itself."""
+    seen = _together(services.schemas.names(stored.object.id) for stored in services.store.sources()[:SOURCES_MAX])
+    return Choices(
+        event=_sent(seen["track"]),
+        page=_sent(seen["page"]),
+        screen=_sent(seen["screen"]),
+        traits=_paths("", seen["identify"].paths.get("", set())),
+        group_traits=_paths("", seen["group"].paths.get("", set())),
+        computed=_known(services, "computedTrait", leaving_out),
+        audiences=_known(services, "audience", leaving_out),
+    )
+
+
+def _together(schemas: Iterable[Mapping[Name, NameSchema]]) -> dict[str, _Seen]:
+    seen = {type: _Seen({}, {}) for type in ("track", "page", "screen", "identify", "group")}
+    for names in schemas:
+        for name, schema in names.items():
+            # What was cut off when it was noted names nothing.
+            if name.type in seen and len(name.name) < NAME_CHARACTERS_MAX:
+                counts, paths = seen[name.type]
+                counts[name.name] = counts.get(name.name, 0) + schema.count
+                known = paths.setdefault(name.name, set())
+                known.update(path for path in schema.properties if len(path) < PROPERTY_CHARACTERS_MAX)
+    return seen
+
+
+def _sent(seen: _Seen) -> tuple[Sent, ...]:
+    often = sorted((name for name in seen.counts if name), key=lambda name: (-seen.counts[name], name))
+    return tuple(Sent(name, _paths("properties", seen.paths[name])) for name in often[:NAMES_MAX])
+
+
+def _paths(first: str, properties: Iterable[str]) -> tuple[str, ...]:
+    before = [first] if first else []
+    return tuple(write_path((*before, *path.split("."))) for path in sorted(properties)[:PATHS_MAX])
+
+
+def _known(services: Services, kind: str, leaving_out: Definition | None) -> tuple[Known, ...]:
+    stored = services.store.in_force("audience" if kind == "audience" else "computedTrait")
+    return tuple(Known(each.object.id, each.object.name) for each in stored if each.object is not leaving_out)

@@ -1,0 +1,54 @@
+"""What stands above every tab of an audience or computed trait: name, how it is doing, and the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hookline.connections.definitions.model import Definition
+from hookline.connections.definitions.trait_name import trait_name
+from hookline.connections.state import Stored
+from hookline.control.call import the_caller
+from hookline.control.objects import object_tag
+from hookline.control.services import Services
+from hookline.web.definitions.kin import Kin
+from hookline.web.definitions.standing import DefinitionStanding, standings
+
+
+class DefinitionHead(NamedTuple):
+    """``trait`` is the name that destinations see, ``owner`` is set where a file owns it; with ``etag`` a change is
+    refused after somebody else's."""
+
+    kin: Kin
+    definition: Definition
+    href: str
+    api: str
+    trait: str
+    tabs: Sequence[tuple[str, str, bool]]
+    standing: DefinitionStanding
+    owner: str
+    etag: str
+
+
+async def definition_head(services: Services, kin: Kin, stored: Stored[Any], tab: str) -> DefinitionHead:
+    """The head of one page, with this tab open."""
+    definition: Definition = stored.object
+    (standing,) = await standings(services, [definition])
+    return DefinitionHead(
+        kin=kin,
+        definition=definition,
+        href=kin.href(definition.id),
+        api=kin.api_of(definition.id),
+        trait=trait_name(definition.name),
+        tabs=_tabs(kin, definition.id, tab),
+        standing=standing,
+        owner=stored.owner or "",
+        etag=object_tag(stored.since),
+    )
+
+
+def _tabs(kin: Kin, id: str, here: str) -> list[tuple[str, str, bool]]:
+    named = [("", "Overview"), (kin.people, kin.people.title()), ("syncs", "Syncs"), ("why", "Why")]
+    if the_caller().may("editor"):
+        named.append(("edit", "Edit"))
+    return [(title, kin.href(id, tab), tab == here) for tab, title in named]

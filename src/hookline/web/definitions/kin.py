@@ -1,0 +1,60 @@
+"""Audiences and computed traits have the same screens: what differs is here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from hookline.connections.definitions.model import Audience, Definition
+from hookline.connections.definitions.together import DefinitionKind
+from hookline.connections.state import Stored
+from hookline.control.services import Services
+from hookline.profiles.definition import Key, KindName, as_json
+from hookline.profiles.definitions.aggregates import EMPTY
+
+
+class Kin(NamedTuple):
+    """One of the two; ``id`` is its entry in the rail, ``people`` the tab with the people it is about."""
+
+    kind: DefinitionKind
+    profile_kind: KindName
+    id: str
+    path: str
+    api: str
+    title: str
+    noun: str
+    people: str
+
+    def href(self, id: str, tab: str = "") -> str:
+        """The page of one of them, or a tab of it."""
+        return f"{self.path}/{quote(id, safe='')}" + (f"/{tab}" if tab else "")
+
+    def api_of(self, id: str) -> str:
+        """Where the admin API has it."""
+        return f"{self.api}/{quote(id, safe='')}"
+
+    def stored(self, services: Services, id: str) -> Stored[Any] | None:
+        """The one with an id."""
+        return services.store.stored(self.kind, id)
+
+    def key(self, id: str) -> Key:
+        """What profiles know it by."""
+        return self.profile_kind, id
+
+
+AUDIENCE = Kin(
+    "audience", "audience", "audiences", "/audiences", "/api/v1/audiences", "Audiences", "audience", "members"
+)
+TRAIT = Kin(
+    "computedTrait", "trait", "traits", "/traits", "/api/v1/computed-traits", "Traits", "computed trait", "values"
+)
+
+
+def kin_of(definition: Definition) -> Kin:
+    """Which of the two a definition is."""
+    return AUDIENCE if isinstance(definition, Audience) else TRAIT
+
+
+def empty_value(definition: Definition) -> str:
+    """The value, as JSON, of somebody of whom nothing is known."""
+    return "false" if isinstance(definition, Audience) else as_json(EMPTY.get(definition.aggregate))

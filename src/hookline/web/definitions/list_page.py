@@ -1,0 +1,61 @@
+"""What the lists of audiences and of computed traits show: fifty at a time, searched by name and id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hookline.connections.definitions.model import Definition
+from hookline.control.services import Services
+from hookline.web.definitions.kin import Kin
+from hookline.web.definitions.standing import DefinitionStanding, standings
+from hookline.web.definitions.told import Told, told_of
+from hookline.web.object_list import object_page
+
+TOLD_SHOWN = 3
+
+
+class DefinitionRow(NamedTuple):
+    """One of the list, with the first few destinations that are told."""
+
+    definition: Definition
+    href: str
+    standing: DefinitionStanding
+    told: Sequence[Told]
+    told_more: int
+
+
+class DefinitionList(NamedTuple):
+    """One page of the list; ``total`` counts all there are, ``first`` and ``after`` are addresses, or empty."""
+
+    rows: Sequence[DefinitionRow]
+    search: str
+    total: int
+    matching: int
+    first: str
+    after: str
+
+
+async def definition_list(services: Services, kin: Kin, search: str, after: str) -> DefinitionList:
+    """Gather one page."""
+    every = services.store.in_force(kin.kind)
+    page = object_page(kin.path, every, search, after)
+    definitions: list[Definition] = [stored.object for stored in page.rows]
+    found = await standings(services, definitions)
+    return DefinitionList(
+        rows=[
+            DefinitionRow(
+                definition=definition,
+                href=kin.href(definition.id),
+                standing=standing,
+                told=told_of(services, definition.destinations[:TOLD_SHOWN]),
+                told_more=max(0, len(definition.destinations) - TOLD_SHOWN),
+            )
+            for definition, standing in zip(definitions, found, strict=True)
+        ],
+        search=search,
+        total=len(every),
+        matching=page.matching,
+        first=page.first_href,
+        after=page.after_href,
+    )

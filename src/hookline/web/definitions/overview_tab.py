@@ -1,0 +1,79 @@
+"""The first tab of a definition: what it says, as a sentence and as text, who is told, and what it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.connections.definitions.model import Definition
+from hookline.connections.definitions.together import kind_of, references_of
+from hookline.connections.file import definition_text
+from hookline.control.services import Services
+from hookline.web.definitions.kin import AUDIENCE, TRAIT, kin_of
+from hookline.web.definitions.sentence import Said, sentence_of
+from hookline.web.definitions.syncs_tab import SyncsTab, syncs_tab
+from hookline.web.definitions.told import Told, told_of
+
+
+class Named(NamedTuple):
+    """An audience or computed trait that stands in relation to this one."""
+
+    name: str
+    href: str
+
+
+class Written(NamedTuple):
+    """The definition as text."""
+
+    id: str
+    title: str
+    text: str
+    install: str = ""
+
+
+class OverviewTab(NamedTuple):
+    """``written`` is the definition as in ``connections.yaml`` and as the API has it; ``asks`` is what it looks at,
+    ``asked_by`` what looks at it."""
+
+    said: Said
+    written: Sequence[Written]
+    told: Sequence[Told]
+    asks: Sequence[Named]
+    asked_by: Sequence[Named]
+    syncs: SyncsTab
+
+
+async def overview_tab(services: Services, definition: Definition) -> OverviewTab:
+    """Everything but what the head says."""
+    return OverviewTab(
+        said=sentence_of(definition),
+        written=[
+            Written("yaml", "connections.yaml", definition_text(definition)),
+            Written("json", "API", msgspec.json.format(msgspec.json.encode(definition), indent=2).decode()),
+        ],
+        told=told_of(services, definition.destinations),
+        asks=_asks(services, definition),
+        asked_by=_asked_by(services, definition),
+        syncs=await syncs_tab(services, definition, ""),
+    )
+
+
+def _asks(services: Services, definition: Definition) -> list[Named]:
+    found = []
+    for kind, id in dict.fromkeys((each.kind, each.id) for each in references_of(definition)):
+        stored = services.store.stored(kind, id)
+        kin = AUDIENCE if kind == AUDIENCE.kind else TRAIT
+        found.append(Named(id if stored is None else stored.object.name, kin.href(id)))
+    return found
+
+
+def _asked_by(services: Services, definition: Definition) -> list[Named]:
+    this = (kind_of(definition), definition.id)
+    audiences = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
+    return [
+        Named(each.name, kin_of(each).href(each.id))
+        for each in audiences
+        if any((found.kind, found.id) == this for found in references_of(each))
+    ]

@@ -1,0 +1,84 @@
+// <trait-builder>: what a computed trait is made of, as a sentence. Each of its keys is a hidden field of the form, and
+// what the API refuses is shown below the sentence.
+(() => {
+  const { make } = hookline.elements;
+  const { field, select, offers } = hookline.controls;
+  const { kindOf, named, times, where, lists, pathsOf } = hookline.eventClause;
+  const KEYS = ["event", "page", "screen", "aggregate", "property", "within", "between", "where"];
+  const AGGREGATES = [
+    ["count", "number"], ["sum", "sum"], ["average", "average"], ["min", "smallest"], ["max", "largest"],
+    ["mostFrequent", "most frequent"], ["first", "first"], ["last", "last"], ["uniqueList", "list of different values"],
+    ["uniqueCount", "number of different values"],
+  ];
+  const KINDS = [["event", "every event"], ["page", "every view of the page"], ["screen", "every view of the screen"]];
+
+  class TraitBuilder extends HTMLElement {
+    #clause;
+    #kept = {};
+    #choices;
+    #sentence = make("div", { class: "builder-group" });
+    #problem = make("p", { class: "error", role: "alert", "data-wrong": true });
+    #hidden = Object.fromEntries(KEYS.map((name) => [name, make("input", { type: "hidden", name, "data-type": "json" })]));
+    #shown = make("code");
+
+    connectedCallback() {
+      this.#choices = JSON.parse(this.dataset.choices);
+      this.#clause = JSON.parse(this.dataset.begins);
+      this.append(
+        ...lists(this.#choices), offers("trait-paths", []), this.#sentence, this.#problem, ...Object.values(this.#hidden),
+        make("div", { class: "builder-text" }, make("p", { class: "muted" }, "The same as text"),
+          make("div", { class: "paste" }, make("pre", { tabindex: "0", id: "trait-text" }, this.#shown), make("button", { type: "button", class: "copy", "data-copy": "trait-text" }, "Copy"))));
+      this.addEventListener("refused", (event) => {
+        event.preventDefault();
+        this.#problem.textContent = `${this.#problem.textContent} ■ ${event.detail.message}`.trim();
+      });
+      this.closest("form").addEventListener("submit", () => { this.#problem.textContent = ""; }, true);
+      this.#draw();
+    }
+
+    #changed() {
+      for (const [name, hidden] of Object.entries(this.#hidden)) {
+        hidden.disabled = !(name in this.#clause);
+        hidden.value = JSON.stringify(this.#clause[name] ?? null);
+      }
+      this.#shown.textContent = JSON.stringify(this.#clause, null, 1).replace(/\n\s*/g, " ").replace(/([{[]) | ([}\]])/g, "$1$2");
+    }
+
+    #draw() {
+      const focused = document.activeElement?.dataset?.control;
+      const key = (name) => ({ "data-control": `trait-${name}` });
+      const changed = (redraw) => { if (redraw) this.#draw(); else this.#changed(); };
+      const clause = this.#clause;
+      const become = (kind) => {
+        delete clause[kindOf(clause)];
+        this.#clause = { [kind]: "", ...clause };
+        this.#draw();
+      };
+      const aggregate = select(AGGREGATES, clause.aggregate, "What is made of them", (picked) => {
+        clause.aggregate = picked;
+        if (picked === "count") delete clause.property;
+        else clause.property ??= pathsOf(clause, this.#choices)[0] ?? "properties.";
+        this.#draw();
+      }, key("aggregate"));
+      this.#sentence.replaceChildren(
+        make("p", { class: "builder-row" }, "Of each person, the ", aggregate, ...this.#property(clause, changed, key)),
+        make("p", { class: "builder-row" }, clause.aggregate === "count" ? "of " : "over ", select(KINDS, kindOf(clause), "What counts", become, key("kind")),
+          named(clause, this.#choices, changed, key), times(clause, changed, key)),
+        ...where(clause, this.#kept, this.#choices, changed, key));
+      this.#changed();
+      if (focused) this.querySelector(`[data-control="${CSS.escape(focused)}"]`)?.focus();
+    }
+
+    #property(clause, changed, key) {
+      if (clause.aggregate === "count") return [];
+      const made = field(clause.property, "Property", (typed) => { clause.property = typed; changed(false); }, { class: "path", list: "trait-paths", ...key("property") });
+      made.addEventListener("focus", () => {
+        const paths = pathsOf(this.#clause, this.#choices);
+        this.querySelector("#trait-paths").replaceChildren(...paths.map((value) => make("option", { value })));
+      });
+      return [make("span", {}, "of"), made];
+    }
+  }
+
+  customElements.define("trait-builder", TraitBuilder);
+})();

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from hookline.control.problem import Problem
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
 from hookline.privacy.model import request_id
+from hookline.profiles.ownership import Ownership
 
 REQUESTS_LOOKED_AT = 20
-IDENTITIES_LOOKED_AT = 100
+IDENTITIES_LOOKED_AT = 1_000
 ERASING = ("looking", "erasing", "clearing")
 
 
@@ -33,20 +33,22 @@ class Withheld(NamedTuple):
         return f"This person's data was erased{by}."
 
 
-def refuse_withheld(services: Services, asked: str, ids: Iterable[str], is_known: bool) -> None:
+def refuse_withheld(services: Services, asked: str, owned: Ownership, is_known: bool) -> None:
     """Raise Problem when nothing may be shown of the person."""
-    found = withheld(services, asked, ids, is_known)
+    found = withheld(services, asked, owned, is_known)
     if found is not None and found.state == "suppressed":
         raise Problem(404, "person_suppressed", found.says)
     if found is not None:
         raise Problem(404, "person_erased", found.says)
 
 
-def withheld(services: Services, asked: str, ids: Iterable[str], is_known: bool) -> Withheld | None:
-    """Whether nothing may be shown of the person that was asked for by one id; ``ids`` are all that are known.
+def withheld(services: Services, asked: str, owned: Ownership | None, is_known: bool) -> Withheld | None:
+    """Whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
 
+    Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
     Somebody whose data was erased and of whom something was stored since is a person like any other.
     """
+    ids = (owned.users or owned.anonymous) if owned is not None else ()
     for id in [asked, *ids][:IDENTITIES_LOOKED_AT]:
         suppression = services.suppressions.get(services.digests.of(id))
         if suppression is not None:

@@ -14,6 +14,7 @@ from hookline.control.person_privacy import refuse_withheld
 from hookline.control.person_view import PersonView, defined, person_view
 from hookline.control.problem import FieldError, Problem
 from hookline.control.services import FromServices
+from hookline.profiles.ownership import Ownership
 from hookline.profiles.people import Identity
 
 ID_CHARACTERS_MAX = 1_000
@@ -36,13 +37,12 @@ class Persons(Controller):
         asked = asked_for(user_id, anonymous_id)
         known = defined(services)
 
-        def look(reader: PersonReader) -> PersonView | None:
-            person = reader.find(asked).person
-            return person_view(reader.profiles, person, known) if reader.profiles and person else None
+        def look(reader: PersonReader) -> tuple[PersonView | None, Ownership]:
+            person, owned = reader.find(asked)
+            return person_view(reader.profiles, person, known) if reader.profiles and person else None, owned
 
-        found = await services.person_log.read(look)
-        ids = () if found is None else (each.id for each in found.identities)
-        refuse_withheld(services, asked.id, ids, found is not None)
+        found, owned = await services.person_log.read(look)
+        refuse_withheld(services, asked.id, owned, found is not None)
         if found is None:
             raise Problem(404, "not_found", "Nothing is known of a person with this id.")
         return found
@@ -59,12 +59,12 @@ class Persons(Controller):
         """Return the person's events of all identities, newest first; a page may be short when looking took long."""
         asked = asked_for(user_id, anonymous_id)
 
-        def look(reader: PersonReader) -> tuple[Listing[PersonEvent], frozenset[str]]:
+        def look(reader: PersonReader) -> tuple[Listing[PersonEvent], Ownership]:
             found = reader.find(asked)
-            return person_events(reader, found, limit, after, SEARCH_SECONDS_MAX), found.owned.ids
+            return person_events(reader, found, limit, after, SEARCH_SECONDS_MAX), found.owned
 
-        page, ids = await services.person_log.read(look)
-        refuse_withheld(services, asked.id, ids, bool(page.items) or after is not None)
+        page, owned = await services.person_log.read(look)
+        refuse_withheld(services, asked.id, owned, bool(page.items) or after is not None)
         return page
 
 

@@ -14,6 +14,7 @@ from hookline.control.person_view import Defined, PersonAudience, PersonComputed
 from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
 from hookline.events.timestamps import iso, parse
 from hookline.profiles.membership_log import Change
+from hookline.profiles.ownership import Ownership
 from hookline.profiles.people import Identity, Person
 from hookline.web.address import address, event_href, person_href
 
@@ -75,11 +76,11 @@ class ComputedLine(NamedTuple):
 
 
 class PersonPage(NamedTuple):
-    """The whole page; ``person`` is None of whom profiles know nothing. ``ids`` are all that lead here."""
+    """The whole page; ``person`` is None of whom profiles know nothing. ``owned`` has all ids."""
 
     asked: Identity
     person: PersonView | None
-    ids: Sequence[str]
+    owned: Ownership
     audiences_in: Sequence[AudienceLine]
     audiences_out: Sequence[AudienceLine]
     audiences_more: int
@@ -124,7 +125,7 @@ def person_page(
     return PersonPage(
         asked=asked,
         person=view,
-        ids=sorted(found.owned.ids),
+        owned=found.owned,
         audiences_in=[each for each in audiences if each.of.member],
         audiences_out=shown,
         audiences_more=len(out) - len(shown),

@@ -80,7 +80,7 @@ async def _show(request: Asked, services: Services, asked: Identity) -> Response
         )
     )
     is_known = view.person is not None or bool(view.moments) or "after" in query
-    hidden = withheld(services, asked.id, view.ids, is_known)
+    hidden = withheld(services, asked.id, view.owned, is_known)
     if hidden is not None:
         return screen(request, "person_withheld.html", "people", asked=asked, hidden=hidden)
     if not is_known:
@@ -100,7 +100,7 @@ async def _show(request: Asked, services: Services, asked: Identity) -> Response
 
 async def _identity_of(services: Services, id: str) -> Identity | None:
     """Whose id it is: a user's before a device's; None when it is nobody's."""
-    if withheld(services, id, (), is_known=False) is not None:
+    if withheld(services, id, None, is_known=False) is not None:
         return Identity("user", id)
     return await services.person_log.read(lambda reader: _looked_up(reader, id))
 

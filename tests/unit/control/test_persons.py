@@ -160,6 +160,17 @@ def test_nothing_is_shown_of_somebody_who_is_suppressed(people: People) -> None:
     assert person(people.control, userId="ann")["userId"] == "ann"
 
 
+def test_who_has_a_device_of_somebody_suppressed_is_shown(people: People) -> None:
+    """An anonymous id on the list hides who has no other, and not the user it was handed to."""
+    people.control.services.deletion_requests.create(["phone", "lonely"], "suppress", "somebody")
+    people.control.append(of("alone", "track", None, "lonely", event="Seen"))
+    people.apply()
+    assert person(people.control, userId="ben")["userId"] == "ben"
+    assert events(people.control, userId="ben") == ["j7", "j6"]
+    for id in ("phone", "lonely"):
+        assert person(people.control, anonymousId=id)["code"] == "person_suppressed"
+
+
 def test_nothing_is_shown_of_somebody_who_is_being_erased(people: People) -> None:
     """From the request on; of somebody whose data is gone it is said which request that was."""
     made = people.control.services.deletion_requests.create(["ann", "never seen"], "delete", "somebody")

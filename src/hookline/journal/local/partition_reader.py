@@ -24,6 +24,8 @@ WINDOWS_MAX = 4
 """Read buffers kept for the next reader."""
 
 _FIND_BYTES = 1024 * 1024
+_WINDOW_BYTES = 28_000
+"""CPython looks for a short text two to four times as quickly in less than 30,000 bytes as in more."""
 _FINGERPRINT_BYTES = 16
 
 
@@ -280,7 +282,11 @@ def _group(header: GroupHeader, data: memoryview, start: int, stop: int) -> Grou
 
 def _first_of(texts: Sequence[bytes], data: bytes, start: int) -> int:
     """Where the first of the texts stands, -1 when there is none."""
-    return min((at for text in texts if (at := data.find(text, start)) >= 0), default=-1)
+    for begin in range(start, len(data), _WINDOW_BYTES):
+        found = [data.find(text, begin, begin + _WINDOW_BYTES + len(text) - 1) for text in texts]
+        if max(found) >= 0:
+            return min(at for at in found if at >= 0)
+    return -1
 
 
 def _offsets_with(group: FoundGroup, fingerprint: bytes) -> Iterator[int]:

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 IO_VECTORS_MAX = 1_000
@@ -35,6 +36,17 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def let_go(self, path: Path) -> None:
+        """Take a file that is durable out of the memory that files are kept in; who reads it asks the disk. A hint."""
+        if not hasattr(os, "posix_fadvise"):  # macOS
+            return
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
 
     def free_bytes(self, folder: Path) -> int:
         """What an ordinary user may still write to the file system."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,13 +16,18 @@ from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.recovery import Tail
-from hookline.journal.local.segment import SEGMENT_HEADER_BYTES, EncodedGroup, encode_groups
+from hookline.journal.local.segment import SEGMENT_HEADER_BYTES, EncodedGroup, encode_groups, segment_name
 from hookline.journal.port import GROUP_BYTES_MAX, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
 
 FIRST_SEGMENT_BYTES = 8 * 1024 * 1024
 """A new journal starts small, so that starting stays quick; each segment is twice the one before, up to a bound."""
+
+SEGMENTS_IN_MEMORY = 4
+"""Full segments that stay in the page cache, for readers that are a little behind. Of those before, the memory serves
+the next ones: pages that the machine has at hand take a fraction of the time of others, and nobody else's are driven
+out."""
 
 
 class PartitionWriter:
@@ -41,6 +47,8 @@ class PartitionWriter:
         self._group_bytes_max = min(GROUP_BYTES_MAX, segment_bytes - SEGMENT_HEADER_BYTES)
         self._torn_end = 0
         self._roll = False
+        self._full: deque[int] = deque()
+        """The first offsets of the full segments that may be in the page cache."""
         self._end_file = EndFile(folder / END_NAME, writable=True)
 
     @property
@@ -137,6 +145,10 @@ class PartitionWriter:
 
     def _rotate(self, segment_bytes: int) -> None:
         segment = self._next.take(self.next_offset, segment_bytes)
+        if self._segment is not None:
+            self._full.append(self._segment.first_offset)
+            if len(self._full) > SEGMENTS_IN_MEMORY:
+                self._disk.let_go(self.folder / segment_name(self._full.popleft()))
         self._close_segment()
         self._segment = segment
         self._position = SEGMENT_HEADER_BYTES

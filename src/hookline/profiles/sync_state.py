@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from hookline.connections.definitions.model import Audience, Definition
 from hookline.database.sqlite import Connection
-from hookline.profiles.definition import Key
+from hookline.profiles.definition import Key, as_json
+from hookline.profiles.definitions.aggregates import EMPTY
 from hookline.profiles.feature import Feature
 
 ROWS_PER_COUNT = 20_000
@@ -92,3 +94,8 @@ class SyncStates:
         )
         people, last, looked = self._connection.execute(query, (empty, *key, after, rows)).fetchone()
         return Counted(people, last if looked == rows else None)
+
+
+def empty_value(definition: Definition) -> str:
+    """The value, as JSON, of somebody of whom nothing is known."""
+    return "false" if isinstance(definition, Audience) else as_json(EMPTY.get(definition.aggregate))

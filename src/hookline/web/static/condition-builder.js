@@ -83,8 +83,13 @@
         this.#sentence, this.#problem, this.#hidden,
         make("div", { class: "builder-text" }, make("p", { class: "line" }, make("span", { class: "muted" }, "The same as text"), make("span", { class: "buttons" }, turn)), paste, this.#text));
       this.addEventListener("refused", (event) => { event.preventDefault(); this.#refused(event.detail); });
-      this.closest("form").addEventListener("submit", () => this.#clear(), true);
+      this.closest("form").addEventListener("submit", () => this.clear(), true);
       this.#draw();
+    }
+
+    // What a preview is asked of; null while a text is no JSON.
+    get asked() {
+      try { return { condition: JSON.parse(this.#hidden.value) }; } catch { return null; }
     }
 
     #turn(turn, paste) {
@@ -102,7 +107,7 @@
       this.#text.hidden = !this.#isText;
       turn.textContent = this.#isText ? "Back to the sentence" : "Edit as text";
       if (this.#isText) this.#text.focus();
-      this.#clear();
+      this.clear();
       this.#draw();
     }
 
@@ -117,10 +122,11 @@
           this.#hidden.value = String(error.message);
         }
       }
+      this.dispatchEvent(new Event("changed"));
     }
 
     // --- what was wrong
-    #clear() {
+    clear() {
       this.#problem.textContent = "";
       for (const place of this.querySelectorAll("[data-wrong]")) place.textContent = "";
     }

@@ -261,6 +261,26 @@ def test_a_computed_trait_is_built_changed_and_shown(signed_in: Page, hookline: 
     assert hookline.api("GET", "computed-traits/total_spend").json["property"] is None
 
 
+def test_a_computed_trait_is_asked_for_by_any_id(signed_in: Page, hookline: Hookline) -> None:
+    """A dot in an id is no step of a path; what it looks at leads there, and back."""
+    page = signed_in
+    make(hookline, "computed-traits", "orders.all-1", event="Order Completed", aggregate="count")
+    page.goto("/audiences/new")
+    page.get_by_label("Name").fill("Asks for a dot")
+    clause(page, 0).get_by_label("What is asked").select_option("with")
+    clause(page, 0).get_by_label("Of what").select_option("computed trait")
+    clause(page, 0).get_by_label("Computed trait").select_option("orders.all-1")
+    clause(page, 0).get_by_label("Comparison", exact=True).select_option("is more than")
+    clause(page, 0).get_by_label("Value").fill("1")
+    page.get_by_role("button", name="Create").click()
+    page.wait_for_url("**/audiences/asks-for-a-dot")
+    asked = hookline.api("GET", "audiences/asks-for-a-dot").json["condition"]
+    assert asked == {"if": r"computed.orders\.all-1 > 1"}
+    page.get_by_role("link", name="orders.all-1").click()
+    page.get_by_role("link", name="Asks for a dot").click()
+    page.wait_for_url("**/audiences/asks-for-a-dot")
+
+
 def test_what_nobody_touches_stays_as_it_was(signed_in: Page) -> None:
     """Any condition comes out of the builder as it went in; "none of" one clause is "not" that clause."""
     page = signed_in

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.connections.definitions.model import Definition
+from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import kind_of, references_of
+from hookline.connections.definitions.walk import conditions_of
 from hookline.connections.file import definition_text
 from hookline.control.services import Services
 from hookline.web.definitions.kin import AUDIENCE, TRAIT, kin_of
@@ -71,9 +72,17 @@ def _asks(services: Services, definition: Definition) -> list[Named]:
 
 def _asked_by(services: Services, definition: Definition) -> list[Named]:
     this = (kind_of(definition), definition.id)
-    audiences = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
+    audiences: list[Audience] = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
     return [
         Named(each.name, kin_of(each).href(each.id))
         for each in audiences
-        if any((found.kind, found.id) == this for found in references_of(each))
+        if _mentions(each, definition.id) and any((found.kind, found.id) == this for found in references_of(each))
     ]
+
+
+def _mentions(audience: Audience, id: str) -> bool:
+    """Whether it may look at the id: parsing the expressions of a thousand audiences would take too long."""
+    return any(
+        condition.audience == id or (condition.if_ is not None and id in condition.if_.replace("\\", ""))
+        for _, condition in conditions_of(audience)
+    )

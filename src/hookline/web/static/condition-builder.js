@@ -51,6 +51,9 @@
     return { [node.group]: node.terms.map((term, at) => written(term, `${pointer}/${node.group}/${at}`)) };
   };
 
+  // An id as a name in a path: of what ids may hold, only a dot would end it.
+  const escaped = (id) => id.replaceAll(".", "\\.");
+
   // One clause a line.
   const pretty = (condition, indent = "") => {
     const group = ["all", "any"].find((key) => Array.isArray(condition[key]));
@@ -240,9 +243,9 @@
           const root = rootOfPath(path);
           if (!root) return [field(path, "Field", (typed) => set(typed, false), { class: "path", ...named("path") })];
           const name = path.slice(root.length + 1);
-          const roots = select(ROOTS, root, "Of what", (picked) => set(`${picked}.${picked === "computed" ? this.#choices.computed[0]?.id || "" : ""}`, true), named("root"));
+          const roots = select(ROOTS, root, "Of what", (picked) => set(`${picked}.${picked === "computed" ? escaped(this.#choices.computed[0]?.id || "") : ""}`, true), named("root"));
           if (root !== "computed") return [roots, field(name, "Trait", (typed) => set(`${root}.${typed}`, false), { class: "path", list: `person-${root}`, ...named("path") })];
-          const known = this.#choices.computed.map((each) => [each.id, each.name]);
+          const known = this.#choices.computed.map((each) => [escaped(each.id), each.name]);
           if (!known.some(([id]) => id === name)) known.unshift([name, name || "(there is none yet)"]);
           return [roots, select(known, name, "Computed trait", (picked) => set(`computed.${picked}`, false), named("path"))];
         },

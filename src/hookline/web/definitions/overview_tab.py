@@ -17,6 +17,8 @@ from hookline.web.definitions.sentence import Said, sentence_of
 from hookline.web.definitions.syncs_tab import SyncsTab, syncs_tab
 from hookline.web.definitions.told import Told, told_of
 
+ASKED_BY_SHOWN = 20
+
 
 class Named(NamedTuple):
     """An audience or computed trait that stands in relation to this one."""
@@ -36,18 +38,20 @@ class Written(NamedTuple):
 
 class OverviewTab(NamedTuple):
     """``written`` is the definition as in ``connections.yaml`` and as the API has it; ``asks`` is what it looks at,
-    ``asked_by`` what looks at it."""
+    ``asked_by`` what looks at it, the first of them."""
 
     said: Said
     written: Sequence[Written]
     told: Sequence[Told]
     asks: Sequence[Named]
     asked_by: Sequence[Named]
+    asked_by_more: int
     syncs: SyncsTab
 
 
 async def overview_tab(services: Services, definition: Definition) -> OverviewTab:
     """Everything but what the head says."""
+    asked_by = _asked_by(services, definition)
     return OverviewTab(
         said=sentence_of(definition),
         written=[
@@ -56,7 +60,8 @@ async def overview_tab(services: Services, definition: Definition) -> OverviewTa
         ],
         told=told_of(services, definition.destinations),
         asks=_asks(services, definition),
-        asked_by=_asked_by(services, definition),
+        asked_by=asked_by[:ASKED_BY_SHOWN],
+        asked_by_more=max(0, len(asked_by) - ASKED_BY_SHOWN),
         syncs=await syncs_tab(services, definition, ""),
     )
 

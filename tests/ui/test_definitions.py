@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -202,6 +203,7 @@ def test_somebody_is_explained_then_synced_disabled_and_deleted(signed_in: Page,
     page.get_by_role("button", name="Sync now").click()
     expect(page.locator(".definition-head")).to_contain_text("2 members")
     assert hookline.api("GET", "audiences/explained/syncs").json["items"][0]["came"] == 1
+    expect(page.locator(".history li")).to_have_text(re.compile(r"● joined .* with sync 2"))
     page.get_by_role("button", name="Disable").click()
     page.get_by_role("dialog").get_by_role("button", name="Disable").click()
     expect(page.locator(".definition-head")).to_contain_text("off")
@@ -259,6 +261,26 @@ def test_a_computed_trait_is_built_changed_and_shown(signed_in: Page, hookline: 
     assert hookline.api("GET", "computed-traits/total_spend").json["property"] is None
 
 
+def test_a_computed_trait_is_asked_for_by_any_id(signed_in: Page, hookline: Hookline) -> None:
+    """A dot in an id is no step of a path; what it looks at leads there, and back."""
+    page = signed_in
+    make(hookline, "computed-traits", "orders.all-1", event="Order Completed", aggregate="count")
+    page.goto("/audiences/new")
+    page.get_by_label("Name").fill("Asks for a dot")
+    clause(page, 0).get_by_label("What is asked").select_option("with")
+    clause(page, 0).get_by_label("Of what").select_option("computed trait")
+    clause(page, 0).get_by_label("Computed trait").select_option("orders.all-1")
+    clause(page, 0).get_by_label("Comparison", exact=True).select_option("is more than")
+    clause(page, 0).get_by_label("Value").fill("1")
+    page.get_by_role("button", name="Create").click()
+    page.wait_for_url("**/audiences/asks-for-a-dot")
+    asked = hookline.api("GET", "audiences/asks-for-a-dot").json["condition"]
+    assert asked == {"if": r"computed.orders\.all-1 > 1"}
+    page.get_by_role("link", name="orders.all-1").click()
+    page.get_by_role("link", name="Asks for a dot").click()
+    page.wait_for_url("**/audiences/asks-for-a-dot")
+
+
 def test_what_nobody_touches_stays_as_it_was(signed_in: Page) -> None:
     """Any condition comes out of the builder as it went in; "none of" one clause is "not" that clause."""
     page = signed_in
@@ -284,6 +306,33 @@ def plain(condition: dict[str, Any]) -> dict[str, Any]:
     return {
         key: [plain(each) for each in value] if key in ("all", "any") else value for key, value in condition.items()
     }
+
+
+def test_a_preview_counts_people_before_anything_is_saved(signed_in: Page, hookline: Hookline) -> None:
+    """Over an event that nothing asked for yet: how many, and who; of a trait with values; what is refused is said at
+    its clause, and what was changed since says so."""
+    page = signed_in
+    for user in ("fay", "gus"):
+        hookline.track("Previewed", userId=user, properties={"total": 7})
+    page.goto("/audiences/new")
+    clause(page, 0).get_by_label("Event").fill("Previewed")
+    preview = page.locator("definition-preview")
+    preview.get_by_role("button", name="Count people").click()
+    expect(preview.locator(".matched")).to_contain_text("2 of")
+    expect(preview.get_by_role("link")).to_have_text(["fay", "gus"])
+    expect(preview.get_by_role("link").first).to_have_attribute("href", "/people/user/fay")
+    expect(preview.get_by_text("count again")).to_be_hidden()
+    looks_right(page)
+    clause(page, 0).get_by_label("How long").fill("0")
+    expect(preview.get_by_text("count again")).to_be_visible()
+    preview.get_by_role("button", name="Count people").click()
+    expect(clause(page, 0).locator("[data-wrong]")).to_contain_text("30d")
+    page.goto("/traits/new")
+    page.get_by_label("Event").fill("Previewed")
+    preview.get_by_role("button", name="Count people").click()
+    expect(preview.locator(".matched")).to_contain_text("with a value")
+    expect(preview.locator(".sampled li").first).to_contain_text("1")
+    assert "Previewed" not in json.dumps(hookline.api("GET", "audiences").json)
 
 
 def test_texts_from_outside_are_texts(signed_in: Page, hookline: Hookline) -> None:

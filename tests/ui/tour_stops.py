@@ -117,7 +117,9 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "audience-edit",
             "Its condition",
             "/audiences/big_spenders/edit",
-            "A sentence that offers what sources have sent, with the same as text below it.",
+            "A sentence that offers what sources have sent, with the same as text below it. Before it is saved, it "
+            "says how many people that would be, and names some.",
+            _count_people,
         ),
         Stop("notices", "Notices", "/notices", "What Hookline tells about itself, with the next step."),
         Stop(
@@ -133,3 +135,8 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "Who changed what, field by field, and the way back.",
         ),
     ]
+
+
+def _count_people(page: Page) -> None:
+    page.get_by_role("button", name="Count people").click()
+    page.locator("definition-preview .sampled").wait_for()

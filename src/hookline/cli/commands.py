@@ -21,6 +21,7 @@ from hookline.cli import (
     person_commands,
     privacy_commands,
     service_commands,
+    trait_value_commands,
 )
 from hookline.cli.app import SERVICE, USAGE, app
 from hookline.cli.failure import CommandFailed
@@ -49,6 +50,7 @@ GROUPS = (
     person_commands,
     privacy_commands,
     service_commands,
+    trait_value_commands,
 )
 """Importing them is what makes their commands known."""
 

@@ -47,6 +47,7 @@ from hookline.control.suppressions import SuppressionsApi
 from hookline.control.syncs import AudienceSyncs, ComputedTraitSyncs
 from hookline.control.tester.destination_tests import DestinationTests
 from hookline.control.tokens import TokensApi
+from hookline.control.trait_values import TraitValues
 from hookline.control.usage import Usage
 from hookline.control.usage_details import UsageDetails
 from hookline.control.users import Users
@@ -94,6 +95,7 @@ def api() -> Router:
             AudiencePreviews,
             AudienceSyncs,
             ComputedTraitSyncs,
+            TraitValues,
             Persons,
             Pausing,
             SecretRotation,

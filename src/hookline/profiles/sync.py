@@ -278,9 +278,9 @@ class Sync:
         definition, empty = sending.definition, sending.ready.empty
         query = (
             "SELECT count(*) FILTER (WHERE value <> ?), count(*) FILTER (WHERE value = ?) FROM members"
-            " WHERE definition = ? AND since = ?"
+            " WHERE definition = ? AND since_sync = ?"
         )
-        came, went = execute(query, (empty, empty, definition, sending.at_ms)).fetchone()
+        came, went = execute(query, (empty, empty, definition, sending.number)).fetchone()
         query = (
             "INSERT OR REPLACE INTO syncs (definition, number, at, finished_at, came, went) VALUES (?, ?, ?, ?, ?, ?)"
         )

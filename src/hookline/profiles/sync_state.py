@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from hookline.connections.definitions.model import Audience, Definition
 from hookline.database.sqlite import Connection
-from hookline.profiles.definition import Key
+from hookline.profiles.definition import Key, as_json
+from hookline.profiles.definitions.aggregates import EMPTY
 from hookline.profiles.feature import Feature
+from hookline.profiles.purpose import Purpose
 
 ROWS_PER_COUNT = 20_000
 """Looked at in one step of counting: a few milliseconds."""
@@ -64,7 +67,7 @@ class SyncStates:
         """How many stored events are still to be read for the history that these features ask for."""
         query = (
             "SELECT coalesce(sum(b.end_offset - b.next_offset), 0) FROM features f JOIN backfills b ON b.feature = f.id"
-            " WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?)"
+            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
         )
         # One pass over the journal serves all features that begin together.
         return max((int(self._connection.execute(query, each).fetchone()[0]) for each in features), default=0)
@@ -92,3 +95,8 @@ class SyncStates:
         )
         people, last, looked = self._connection.execute(query, (empty, *key, after, rows)).fetchone()
         return Counted(people, last if looked == rows else None)
+
+
+def empty_value(definition: Definition) -> str:
+    """The value, as JSON, of somebody of whom nothing is known."""
+    return "false" if isinstance(definition, Audience) else as_json(EMPTY.get(definition.aggregate))

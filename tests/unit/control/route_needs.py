@@ -121,6 +121,8 @@ NEEDS = {
     "PUT /api/v1/computed-traits/{object_id:str}": "editor",
     "PATCH /api/v1/computed-traits/{object_id:str}": "editor",
     "DELETE /api/v1/computed-traits/{object_id:str}": "editor",
+    "GET /api/v1/computed-traits/{object_id:str}/values": "viewer",
+    "GET /api/v1/computed-traits/{object_id:str}/explain": "viewer",
     "GET /api/v1/computed-traits/{object_id:str}/syncs": "viewer",
     "POST /api/v1/computed-traits/{object_id:str}/sync": "editor",
     "GET /api/v1/catalog": "viewer",

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from hookline.connections.definitions.model import Audience
-from hookline.database.open import ensure, open_profiles
-from hookline.profiles.sync_state import SyncStates
+from hookline.database.open import ensure
 from tests.unit.control.running import Running, record, source, wait_until
 from tests.unit.control.test_access import sign_in
 from tests.unit.control.test_audience_reach import BUYERS, People, defined, people
@@ -163,20 +162,6 @@ def test_the_builder_is_offered_what_sources_have_sent(control: Running) -> None
 def test_what_is_not_there_has_no_page(asked: Running, path: str) -> None:
     """404, on a page that says so."""
     assert asked.call("GET", path, headers=sign_in(asked), token=False).status == 404
-
-
-def test_counting_goes_on_where_it_stopped(people: People) -> None:
-    """In steps of any size the sum is the same."""
-    states = SyncStates(open_profiles(people.control.data_path / "profiles.db"))
-    for rows in (1, 2, 3, 100):
-        total, after = 0, 0
-        while True:
-            step = states.count(("audience", "buyers"), "false", after, rows)
-            total += step.people
-            if step.last is None:
-                break
-            after = step.last
-        assert total == 2, rows
 
 
 def _data(control: Running, path: str, name: str) -> str:

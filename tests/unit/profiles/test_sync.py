@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from hookline.profiles.definition import in_order
+from hookline.profiles.standing import Standing
 from tests.unit.profiles.memory_journal import NOW_MS, record
 from tests.unit.profiles.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
 
@@ -58,6 +59,24 @@ def test_entries_leave_with_their_window(profiles: Profiles) -> None:
     profiles.now_ms += 3_000
     profiles.sync_all()
     assert profiles.told["buyers", "u"] == "false"
+
+
+def test_only_who_was_in_can_go(profiles: Profiles) -> None:
+    """Whose time is still to come is noted, and is counted as neither come nor gone until something changes."""
+
+    def counts() -> tuple[int, int]:
+        syncs = Standing(profiles.store.connection).syncs(("audience", "cooling"), 100)
+        return sum(each.came for each in syncs), sum(each.went for each in syncs)
+
+    profiles.journal.append(record("track", "m1", NOW_MS + 60_000, event="Order", userId="u"))
+    profiles.sync_all()
+    assert counts() == (0, 0)
+    profiles.now_ms = NOW_MS + 60_500
+    profiles.sync_all()
+    assert counts() == (1, 0)
+    profiles.now_ms += 60_000
+    profiles.sync_all()
+    assert counts() == (1, 1)
 
 
 def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:

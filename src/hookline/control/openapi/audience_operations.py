@@ -1,4 +1,4 @@
-"""Operations on who is in an audience, and on syncs."""
+"""Operations on who is in an audience, on values of computed traits, and on syncs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from hookline.control.audience_previews import PreviewRequest, PreviewView
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, Operation
 from hookline.control.syncs import SyncAsked, SyncView
+from hookline.control.trait_explanation import TraitExplanation
+from hookline.control.trait_values import TraitValue
 
 
 def _syncs(path: str, noun: str) -> tuple[Operation, ...]:
@@ -84,4 +86,22 @@ AUDIENCE_OPERATIONS: tuple[Operation, ...] = (
     ),
     *_syncs("/api/v1/audiences", "audience"),
     *_syncs("/api/v1/computed-traits", "computed trait"),
+    Operation(
+        "get",
+        "/api/v1/computed-traits/{id}/values",
+        "listValues",
+        "List the values of a computed trait as its last sync left them, in the order in which people were first seen.",
+        Listing[TraitValue],
+        query=PAGE,
+        problems=(404,),
+    ),
+    Operation(
+        "get",
+        "/api/v1/computed-traits/{id}/explain",
+        "explainValue",
+        "Say which value a person has right now, and which events it is made of: give `userId` or `anonymousId`.",
+        TraitExplanation,
+        query=("explainedUserId", "anonymousId"),
+        problems=(400, 404),
+    ),
 )

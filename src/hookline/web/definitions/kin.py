@@ -9,8 +9,7 @@ from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import DefinitionKind
 from hookline.connections.state import Stored
 from hookline.control.services import Services
-from hookline.profiles.definition import Key, KindName, as_json
-from hookline.profiles.definitions.aggregates import EMPTY
+from hookline.profiles.definition import Key, KindName
 
 
 class Kin(NamedTuple):
@@ -53,8 +52,3 @@ TRAIT = Kin(
 def kin_of(definition: Definition) -> Kin:
     """Which of the two a definition is."""
     return AUDIENCE if isinstance(definition, Audience) else TRAIT
-
-
-def empty_value(definition: Definition) -> str:
-    """The value, as JSON, of somebody of whom nothing is known."""
-    return "false" if isinstance(definition, Audience) else as_json(EMPTY.get(definition.aggregate))

@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.connections.definitions.model import Definition
+from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import kind_of, references_of
+from hookline.connections.definitions.walk import conditions_of
 from hookline.connections.file import definition_text
 from hookline.control.services import Services
 from hookline.web.definitions.kin import AUDIENCE, TRAIT, kin_of
 from hookline.web.definitions.sentence import Said, sentence_of
 from hookline.web.definitions.syncs_tab import SyncsTab, syncs_tab
 from hookline.web.definitions.told import Told, told_of
+
+ASKED_BY_SHOWN = 20
 
 
 class Named(NamedTuple):
@@ -35,18 +38,20 @@ class Written(NamedTuple):
 
 class OverviewTab(NamedTuple):
     """``written`` is the definition as in ``connections.yaml`` and as the API has it; ``asks`` is what it looks at,
-    ``asked_by`` what looks at it."""
+    ``asked_by`` what looks at it, the first of them."""
 
     said: Said
     written: Sequence[Written]
     told: Sequence[Told]
     asks: Sequence[Named]
     asked_by: Sequence[Named]
+    asked_by_more: int
     syncs: SyncsTab
 
 
 async def overview_tab(services: Services, definition: Definition) -> OverviewTab:
     """Everything but what the head says."""
+    asked_by = _asked_by(services, definition)
     return OverviewTab(
         said=sentence_of(definition),
         written=[
@@ -55,7 +60,8 @@ async def overview_tab(services: Services, definition: Definition) -> OverviewTa
         ],
         told=told_of(services, definition.destinations),
         asks=_asks(services, definition),
-        asked_by=_asked_by(services, definition),
+        asked_by=asked_by[:ASKED_BY_SHOWN],
+        asked_by_more=max(0, len(asked_by) - ASKED_BY_SHOWN),
         syncs=await syncs_tab(services, definition, ""),
     )
 
@@ -71,9 +77,17 @@ def _asks(services: Services, definition: Definition) -> list[Named]:
 
 def _asked_by(services: Services, definition: Definition) -> list[Named]:
     this = (kind_of(definition), definition.id)
-    audiences = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
+    audiences: list[Audience] = [stored.object for stored in services.store.in_force(AUDIENCE.kind)]
     return [
         Named(each.name, kin_of(each).href(each.id))
         for each in audiences
-        if any((found.kind, found.id) == this for found in references_of(each))
+        if _mentions(each, definition.id) and any((found.kind, found.id) == this for found in references_of(each))
     ]
+
+
+def _mentions(audience: Audience, id: str) -> bool:
+    """Whether it may look at the id: parsing the expressions of a thousand audiences would take too long."""
+    return any(
+        condition.audience == id or (condition.if_ is not None and id in condition.if_.replace("\\", ""))
+        for _, condition in conditions_of(audience)
+    )

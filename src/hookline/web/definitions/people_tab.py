@@ -10,9 +10,9 @@ from hookline.control.listing import id_number
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
-from hookline.profiles.sync_state import Held
+from hookline.profiles.sync_state import Held, empty_value
 from hookline.web.address import address, person_href
-from hookline.web.definitions.kin import empty_value, kin_of
+from hookline.web.definitions.kin import kin_of
 
 ROWS = 50
 

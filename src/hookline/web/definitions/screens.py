@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from litestar import Controller, Request, Response, get
@@ -23,6 +24,8 @@ from hookline.web.screen import screen, unknown
 
 Asked = Request[Any, Any, Any]
 Search = Annotated[str, QueryParameter(max_length=200)]
+Tab = Callable[..., Awaitable[object]]
+"""Services, definition and what is asked for, to what the tab shows."""
 User = Annotated[str, QueryParameter(max_length=ID_CHARACTERS_MAX)]
 
 
@@ -130,7 +133,7 @@ async def _show_list(request: Asked, services: Services, kin: Kin, search: str, 
 
 
 async def _show(
-    request: Asked, services: Services, kin: Kin, id: str, tab: str, build: Any, *asked: str
+    request: Asked, services: Services, kin: Kin, id: str, tab: str, build: Tab, *asked: str
 ) -> Response[Any]:
     stored = kin.stored(services, id)
     if stored is None:

@@ -14,8 +14,8 @@ from hookline.events.timestamps import iso
 from hookline.profiles.definition import Key
 from hookline.profiles.definitions.features import features_of
 from hookline.profiles.standing import EndedSync
-from hookline.profiles.sync_state import SyncState
-from hookline.web.definitions.kin import empty_value, kin_of
+from hookline.profiles.sync_state import SyncState, empty_value
+from hookline.web.definitions.kin import kin_of
 from hookline.web.rendering import number
 
 Mark = tuple[str, str, str]

@@ -11,16 +11,29 @@ from hookline.control.audience_explanation import Explanation, explanation_of
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
+from hookline.events.timestamps import iso
 from hookline.web.address import person_href
+
+CHANGES_SHOWN_MAX = 50
+
+
+class ChangeRow(NamedTuple):
+    """The person became a member, or ceased to be one; ``sync`` is None where that came before it was written down."""
+
+    at: str
+    member: bool
+    sync: int | None
 
 
 class WhyTab(NamedTuple):
-    """``user`` is who was asked about, empty for nobody yet; both explanations are None for somebody unknown."""
+    """``user`` is who was asked about, empty for nobody yet; both explanations are None for somebody unknown.
+    ``history`` is the membership of an audience, newest first."""
 
     user: str
     person: str
     audience: Explanation | None
     trait: TraitExplanation | None
+    history: Sequence[ChangeRow]
 
 
 async def why_tab(services: Services, definition: Definition, user: str) -> WhyTab:
@@ -30,12 +43,16 @@ async def why_tab(services: Services, definition: Definition, user: str) -> WhyT
         traits = {each.object.id: each.object for each in services.store.in_force("computedTrait")}
         now_ms = int(time.time() * 1000)
         found = await services.profiles.read(lambda reader: _explained(reader, definition, traits, user, now_ms))
+    history: list[ChangeRow] = []
+    if isinstance(found, Explanation):
+        history = await services.profiles.read(lambda reader: _history(reader, definition.id, user)) or []
     is_user = found is not None and found.user_id is not None
     return WhyTab(
         user=user,
         person="" if found is None else person_href(found.user_id if is_user else None, user),
         audience=found if isinstance(found, Explanation) else None,
         trait=found if isinstance(found, TraitExplanation) else None,
+        history=history,
     )
 
 
@@ -52,3 +69,9 @@ def _explained(
         if found is not None:
             return found  # type: ignore[no-any-return]
     return None
+
+
+def _history(reader: ProfileReader, audience: str, id: str) -> list[ChangeRow]:
+    person = reader.people.by_user_id(id) or reader.people.by_anonymous_id(id)
+    changes = [] if person is None else reader.membership_changes(person, audience)
+    return [ChangeRow(iso(each.at_ms), each.member, each.sync) for each in changes[:CHANGES_SHOWN_MAX]]

@@ -51,6 +51,9 @@
     return { [node.group]: node.terms.map((term, at) => written(term, `${pointer}/${node.group}/${at}`)) };
   };
 
+  // An id as a name in a path: of what ids may hold, only a dot would end it.
+  const escaped = (id) => id.replaceAll(".", "\\.");
+
   // One clause a line.
   const pretty = (condition, indent = "") => {
     const group = ["all", "any"].find((key) => Array.isArray(condition[key]));
@@ -83,8 +86,13 @@
         this.#sentence, this.#problem, this.#hidden,
         make("div", { class: "builder-text" }, make("p", { class: "line" }, make("span", { class: "muted" }, "The same as text"), make("span", { class: "buttons" }, turn)), paste, this.#text));
       this.addEventListener("refused", (event) => { event.preventDefault(); this.#refused(event.detail); });
-      this.closest("form").addEventListener("submit", () => this.#clear(), true);
+      this.closest("form").addEventListener("submit", () => this.clear(), true);
       this.#draw();
+    }
+
+    // What a preview is asked of; null while a text is no JSON.
+    get asked() {
+      try { return { condition: JSON.parse(this.#hidden.value) }; } catch { return null; }
     }
 
     #turn(turn, paste) {
@@ -102,7 +110,7 @@
       this.#text.hidden = !this.#isText;
       turn.textContent = this.#isText ? "Back to the sentence" : "Edit as text";
       if (this.#isText) this.#text.focus();
-      this.#clear();
+      this.clear();
       this.#draw();
     }
 
@@ -117,10 +125,11 @@
           this.#hidden.value = String(error.message);
         }
       }
+      this.dispatchEvent(new Event("changed"));
     }
 
     // --- what was wrong
-    #clear() {
+    clear() {
       this.#problem.textContent = "";
       for (const place of this.querySelectorAll("[data-wrong]")) place.textContent = "";
     }
@@ -234,9 +243,9 @@
           const root = rootOfPath(path);
           if (!root) return [field(path, "Field", (typed) => set(typed, false), { class: "path", ...named("path") })];
           const name = path.slice(root.length + 1);
-          const roots = select(ROOTS, root, "Of what", (picked) => set(`${picked}.${picked === "computed" ? this.#choices.computed[0]?.id || "" : ""}`, true), named("root"));
+          const roots = select(ROOTS, root, "Of what", (picked) => set(`${picked}.${picked === "computed" ? escaped(this.#choices.computed[0]?.id || "") : ""}`, true), named("root"));
           if (root !== "computed") return [roots, field(name, "Trait", (typed) => set(`${root}.${typed}`, false), { class: "path", list: `person-${root}`, ...named("path") })];
-          const known = this.#choices.computed.map((each) => [each.id, each.name]);
+          const known = this.#choices.computed.map((each) => [escaped(each.id), each.name]);
           if (!known.some(([id]) => id === name)) known.unshift([name, name || "(there is none yet)"]);
           return [roots, select(known, name, "Computed trait", (picked) => set(`computed.${picked}`, false), named("path"))];
         },

@@ -32,9 +32,14 @@
         event.preventDefault();
         this.#problem.textContent = `${this.#problem.textContent} ■ ${event.detail.message}`.trim();
       });
-      this.closest("form").addEventListener("submit", () => { this.#problem.textContent = ""; }, true);
+      this.closest("form").addEventListener("submit", () => this.clear(), true);
       this.#draw();
     }
+
+    clear() { this.#problem.textContent = ""; }
+
+    // What a preview is asked of.
+    get asked() { return { computedTrait: this.#clause }; }
 
     #changed() {
       for (const [name, hidden] of Object.entries(this.#hidden)) {
@@ -42,6 +47,7 @@
         hidden.value = JSON.stringify(this.#clause[name] ?? null);
       }
       this.#shown.textContent = JSON.stringify(this.#clause, null, 1).replace(/\n\s*/g, " ").replace(/([{[]) | ([}\]])/g, "$1$2");
+      this.dispatchEvent(new Event("changed"));
     }
 
     #draw() {

@@ -8,12 +8,11 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import uvicorn
 import uvloop
 from litestar.types import ASGIApp
 
 from hookline.connections.store import Store
-from hookline.control import admin_token
+from hookline.control import admin_token, uvicorn_server
 from hookline.control.app import Extension, build
 from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
@@ -102,7 +101,7 @@ def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server)
     server.stop()
 
 
-class Server(uvicorn.Server):
+class Server(uvicorn_server.Server):
     """uvicorn that ends the event streams when a stop begins, which it would otherwise wait for."""
 
     def __init__(self, services: Services, extensions: Sequence[Extension] = ()) -> None:
@@ -121,8 +120,8 @@ class Server(uvicorn.Server):
         yield
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(app: ASGIApp) -> uvicorn_server.Config:
+    return uvicorn_server.Config(
         app,
         http="httptools",
         ws="none",

@@ -31,7 +31,7 @@ def print_events(admin: AdminApi, user: str | None, anonymous: str | None, limit
 
 def _check(user: str | None, anonymous: str | None) -> None:
     if (user is None) == (anonymous is None):
-        raise CommandFailed("name the person by --user or by --anonymous", USAGE)
+        raise CommandFailed("name the person by --user-id or by --anonymous-id", USAGE)
 
 
 def _person(found: Json) -> Iterator[str]:

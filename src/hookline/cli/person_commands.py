@@ -11,28 +11,34 @@ people_app = App(name="people", group=EVENTS, help="The people whose events come
 
 
 @people_app.command
-def show(*, user: str | None = None, anonymous: str | None = None, as_json: Json = False, server: Target = HERE) -> int:
+def show(
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    as_json: Json = False,
+    server: Target = HERE,
+) -> int:
     """Show everything that is known of one person, each with where it comes from.
 
     Parameters
     ----------
-    user
+    user_id
         The person with this user id.
-    anonymous
+    anonymous_id
         The person this anonymous id belongs to.
     as_json
         Print it as JSON.
     """
     from hookline.cli.person import print_person
 
-    return print_person(server.admin(), user, anonymous, as_json)
+    return print_person(server.admin(), user_id, anonymous_id, as_json)
 
 
 @people_app.command
 def events(
     *,
-    user: str | None = None,
-    anonymous: str | None = None,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
     limit: int = 50,
     as_json: Json = False,
     server: Target = HERE,
@@ -41,9 +47,9 @@ def events(
 
     Parameters
     ----------
-    user
+    user_id
         The person with this user id.
-    anonymous
+    anonymous_id
         The person this anonymous id belongs to.
     limit
         How many to list.
@@ -52,4 +58,4 @@ def events(
     """
     from hookline.cli.person import print_events
 
-    return print_events(server.admin(), user, anonymous, limit, as_json)
+    return print_events(server.admin(), user_id, anonymous_id, limit, as_json)

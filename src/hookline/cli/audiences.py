@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from hookline.cli.admin_api import AdminApi, Json
-from hookline.cli.app import USAGE
-from hookline.cli.failure import CommandFailed
+from hookline.cli.person import require_one
 from hookline.cli.terminal_text import printable
 
 INDENT = "  "
@@ -42,7 +41,7 @@ def print_syncs(admin: AdminApi, collection: str, id: str, limit: int, as_json: 
 
 def print_explanation(admin: AdminApi, id: str, user_id: str | None, anonymous_id: str | None, as_json: bool) -> int:
     """In or out, and below it the clauses."""
-    _require_one(user_id, anonymous_id)
+    require_one(user_id, anonymous_id)
     found = admin.get(f"/audiences/{_part(id)}/explain", userId=user_id, anonymousId=anonymous_id)
     print(json.dumps(found) if as_json else "\n".join(_explanation(found, user_id or anonymous_id or "")))
     return 0
@@ -50,7 +49,7 @@ def print_explanation(admin: AdminApi, id: str, user_id: str | None, anonymous_i
 
 def print_history(admin: AdminApi, id: str, user_id: str | None, anonymous_id: str | None, as_json: bool) -> int:
     """A line for each time the person came or went."""
-    _require_one(user_id, anonymous_id)
+    require_one(user_id, anonymous_id)
     found = admin.get(f"/audiences/{_part(id)}/history", userId=user_id, anonymousId=anonymous_id)["items"]
     lines = [
         f"{each['at']}  {'in' if each['member'] else 'out'}"
@@ -59,11 +58,6 @@ def print_history(admin: AdminApi, id: str, user_id: str | None, anonymous_id: s
     ]
     print(json.dumps(found) if as_json else "\n".join(lines) or "never in it, as far as is known")
     return 0
-
-
-def _require_one(user_id: str | None, anonymous_id: str | None) -> None:
-    if (user_id is None) == (anonymous_id is None):
-        raise CommandFailed("name the person by --user-id or by --anonymous-id", USAGE)
 
 
 def _explanation(found: Json, asked: str) -> Iterator[str]:

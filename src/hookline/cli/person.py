@@ -15,7 +15,7 @@ INDENT = "  "
 
 def print_person(admin: AdminApi, user: str | None, anonymous: str | None, as_json: bool) -> int:
     """The ids, and below them what is known."""
-    _check(user, anonymous)
+    require_one(user, anonymous)
     found = admin.get("/people", userId=user, anonymousId=anonymous)
     print(json.dumps(found) if as_json else "\n".join(_person(found)))
     return 0
@@ -23,13 +23,14 @@ def print_person(admin: AdminApi, user: str | None, anonymous: str | None, as_js
 
 def print_events(admin: AdminApi, user: str | None, anonymous: str | None, limit: int, as_json: bool) -> int:
     """A line for each event."""
-    _check(user, anonymous)
+    require_one(user, anonymous)
     found = admin.newest("/people/events", limit, userId=user, anonymousId=anonymous)
     print(json.dumps(found) if as_json else "\n".join(map(_event, found)) or "nothing is stored")
     return 0
 
 
-def _check(user: str | None, anonymous: str | None) -> None:
+def require_one(user: str | None, anonymous: str | None) -> None:
+    """Raise CommandFailed unless the person is named in one way."""
     if (user is None) == (anonymous is None):
         raise CommandFailed("name the person by --user-id or by --anonymous-id", USAGE)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from hookline.cli.admin_api import AdminApi, Json
-from hookline.cli.app import USAGE
-from hookline.cli.failure import CommandFailed
+from hookline.cli.person import require_one
 from hookline.cli.terminal_text import printable
 
 INDENT = "  "
@@ -25,8 +24,7 @@ def print_value_explanation(
     admin: AdminApi, id: str, user_id: str | None, anonymous_id: str | None, as_json: bool
 ) -> int:
     """The value, and below it what it is made of."""
-    if (user_id is None) == (anonymous_id is None):
-        raise CommandFailed("name the person by --user-id or by --anonymous-id", USAGE)
+    require_one(user_id, anonymous_id)
     path = f"/computed-traits/{quote(id, safe='')}/explain"
     found = admin.get(path, userId=user_id, anonymousId=anonymous_id)
     print(json.dumps(found) if as_json else "\n".join(_explanation(found, user_id or anonymous_id or "")))

@@ -74,9 +74,9 @@ def run_control(
     descriptor = os.environ.get(SUPERVISOR_FD)
     try:
         store = open_connections(settings, connections_file, boot_id())
-        # Where it is installed for something else, the web framework would load it for nothing: 12 MB.
-        sys.modules.setdefault("pydantic", None)  # type: ignore[arg-type]  # makes its import fail
-        # Only now: loading the web framework takes longer than all before, and the other roles wait for that alone.
+        from hookline.control import framework
+
+        framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
         from hookline.control.serve import run
         from hookline.web.pages import routes
 

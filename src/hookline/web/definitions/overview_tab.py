@@ -10,7 +10,6 @@ import msgspec
 from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import kind_of, references_of
 from hookline.connections.definitions.walk import conditions_of
-from hookline.connections.file import definition_text
 from hookline.control.services import Services
 from hookline.web.definitions.kin import AUDIENCE, TRAIT, kin_of
 from hookline.web.definitions.sentence import Said, sentence_of
@@ -52,6 +51,8 @@ class OverviewTab(NamedTuple):
 async def overview_tab(services: Services, definition: Definition) -> OverviewTab:
     """Everything but what the head says."""
     asked_by = _asked_by(services, definition)
+    from hookline.connections.file import definition_text  # here: YAML is wanted rarely
+
     return OverviewTab(
         said=sentence_of(definition),
         written=[

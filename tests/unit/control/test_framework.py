@@ -1,0 +1,22 @@
+"""What control does not load at its start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from hookline.control import framework
+framework.load()
+from hookline.control.serve import run
+from hookline.web.pages import routes
+print(*sorted({"yaml", "pdb", "attr", "pydantic"} & {name for name, module in sys.modules.items() if module}))
+import yaml
+print(yaml.safe_dump({"a": 1}).strip())
+"""
+
+
+def test_the_framework_and_the_pages_come_without_what_they_never_use() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["", "a: 1"]

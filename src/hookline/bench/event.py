@@ -8,15 +8,20 @@ WRITE_KEY = "wk_bench"
 ID_PREFIX = b"bench-"
 ID_DIGITS = 10
 
-_HEAD = (
-    b'{"type":"track","event":"Order Completed","userId":"user-83115",'
-    b'"anonymousId":"9f4b0ac2-6a43-4d2b-8d5a-7f2b7f0f3b11",'
+_UNTIL_USER = b'{"type":"track","event":"Order Completed","userId":"user-'
+_FROM_USER = (
+    b'","anonymousId":"9f4b0ac2-6a43-4d2b-8d5a-7f2b7f0f3b11",'
     b'"timestamp":"2026-11-20T07:00:00.123Z","properties":{"orderId":"o-20261120-0042","total":129.95,"currency":"EUR",'
     b'"coupon":"AUTUMN","products":[{"sku":"A-1001","quantity":2,"price":39.95},'
     b'{"sku":"B-2002","quantity":1,"price":50.05}]},'
     b'"context":{"library":{"name":"hookline-bench","version":"1"},"ip":"203.0.113.7","locale":"de-DE"},"messageId":"'
 )
+_HEAD = _UNTIL_USER + b"83115" + _FROM_USER
 _TAIL = b'"}'
+
+PEOPLE_MAX = 100_000
+_STRIDE = 7_919
+"""Somebody else's event follows: it shares no factor with the numbers of people that are asked for."""
 
 EVENT_BYTES = len(_HEAD) + len(ID_PREFIX) + ID_DIGITS + len(_TAIL)
 
@@ -42,11 +47,13 @@ def write_key(source: int) -> str:
 class Requests:
     """Builds whole HTTP requests of ``batch`` events each (0: one single track call).
 
-    With several sources each request is the next one's: source ``first // events % sources``.
+    With several sources each request is the next one's: source ``first // events % sources``. The events are of one
+    user, or of so many ``people`` (at most PEOPLE_MAX) in turn, in batches only.
     """
 
-    def __init__(self, host: str, batch: int, sources: int = 1) -> None:
+    def __init__(self, host: str, batch: int, sources: int = 1, people: int = 1) -> None:
         self.events = max(1, batch)
+        self._people = people
         self._single = batch == 0
         length = EVENT_BYTES if self._single else len(b'{"batch":[]}') + batch * (EVENT_BYTES + 1) - 1
         keys = [AUTHORIZATION] if sources == 1 else [authorization(write_key(number)) for number in range(sources)]
@@ -55,18 +62,18 @@ class Requests:
             b"Content-Length: %d\r\n\r\n" % (b"/v1/track" if self._single else b"/v1/batch", host.encode(), key, length)
             for key in keys
         ]
-        self._between = _TAIL + b"," + _HEAD + ID_PREFIX
+        self._begin = _HEAD + ID_PREFIX if people == 1 else _UNTIL_USER
+        self._between = _TAIL + b"," + self._begin
 
     def request(self, first: int) -> bytes:
         """The request with the events ``first`` to ``first + events - 1``."""
         head = self._heads[first // self.events % len(self._heads)]
         if self._single:
             return head + event(first)
-        numbers = [b"%010d" % number for number in range(first, first + self.events)]
-        return b'%b{"batch":[%b%b%b%b]}' % (
-            head,
-            _HEAD,
-            ID_PREFIX,
-            self._between.join(numbers),
-            _TAIL,
-        )
+        numbers = range(first, first + self.events)
+        if self._people == 1:
+            events = [b"%010d" % number for number in numbers]
+        else:
+            middle, people = _FROM_USER + ID_PREFIX, self._people
+            events = [b"%05d%b%010d" % (number * _STRIDE % people, middle, number) for number in numbers]
+        return b'%b{"batch":[%b%b%b]}' % (head, self._begin, self._between.join(events), _TAIL)

@@ -36,6 +36,7 @@ class Spec(msgspec.Struct, kw_only=True, frozen=True):
     connections: int
     batch: int = 0
     sources: int = 1
+    people: int = 1
     first: int = 0
     seconds: float = 5.0
     events_max: int
@@ -115,7 +116,7 @@ class Load:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._requests = Requests(f"127.0.0.1:{spec.port}", spec.batch, spec.sources)
+        self._requests = Requests(f"127.0.0.1:{spec.port}", spec.batch, spec.sources, spec.people)
         self._accepted = Ledger(Path(spec.accepted))
         self._arrivals = Ledger(Path(spec.arrivals))
         self._next = spec.first

@@ -119,11 +119,11 @@ class Rig:
             print(f"{result.refused} requests were refused, the first with:\n{result.first_refusal}", file=sys.stderr)
         return result
 
-    def saturate(self, seconds: float, events_max: int | None = None) -> tuple[Result, float]:
+    def saturate(self, seconds: float, events_max: int | None = None, people: int = 1) -> tuple[Result, float]:
         """As many events as it takes, until the last has arrived: the result, and how many arrived a second."""
         before, began = self.received(), time.monotonic()
-        limit = {} if events_max is None else {"events_max": events_max}
-        result = self.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=WINDOW, **limit)
+        options = {"people": people} if events_max is None else {"people": people, "events_max": events_max}
+        result = self.load(connections=BATCH_CONNECTIONS, seconds=seconds, batch=BATCH, window=WINDOW, **options)
         self.drain(self.next_number - 1)
         arrivals = [at for at in self.arrivals.times[before + 1 : self.next_number].tolist() if at]
         return result, len(arrivals) / (max(arrivals) - began) if arrivals else 0.0

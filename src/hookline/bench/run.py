@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookline.bench import machine, pages, people, scenarios
+from hookline.bench import beside, machine, pages, people, scenarios
 from hookline.bench.peers import Missing
 from hookline.bench.rig import Figures
 
@@ -24,8 +24,9 @@ EXTRAS: dict[str, Callable[[float], Figures]] = {
     "compare": scenarios.compare,
     "pages": pages.pages,
     "profiles": people.people,
+    "beside": beside.beside,
 }
-"""Not part of ``all``: one installs other programs, the others take long to fill the folder."""
+"""Not part of ``all``: one installs other programs, two fill a folder first, one does the work of e2e again."""
 
 SECONDS = 5.0
 """Length of a measurement when nobody says otherwise."""

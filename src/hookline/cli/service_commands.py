@@ -91,7 +91,18 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
 @app.command(group=SERVICE)
 def bench(
     scenario: Literal[
-        "collect", "deliver", "e2e", "idle", "backlog", "compare", "pages", "profiles", "all", "isolation", "crash"
+        "collect",
+        "deliver",
+        "e2e",
+        "idle",
+        "backlog",
+        "compare",
+        "pages",
+        "profiles",
+        "beside",
+        "all",
+        "isolation",
+        "crash",
     ] = "all",
     /,
     *,
@@ -109,7 +120,8 @@ def bench(
     ----------
     scenario
         What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
-        in a temporary folder, pages fills a data folder first; they are not part of all.
+        in a temporary folder, pages and profiles fill a data folder first, beside tells what people cost deliveries;
+        they are not part of all.
     seconds
         Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
     repeat

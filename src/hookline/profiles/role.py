@@ -6,7 +6,6 @@ It runs at the lowest priority, in steps of one batch. Whatever it cannot do now
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from bisect import bisect_left
 from contextlib import suppress
@@ -21,6 +20,7 @@ from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.profiles.backfill import Backfill
+from hookline.profiles.courtesy import Courtesy, step_back
 from hookline.profiles.definition import Key, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.erasures import Erasures
@@ -44,7 +44,6 @@ LOOK_SECONDS = 0.25
 """From one look at the journal's end to the next while there is nothing to read."""
 PUBLISH_SECONDS = 1.0
 FAILED_SECONDS = 2.0
-LOWEST_PRIORITY = 19
 NOTHING: frozenset[Feature] = frozenset()
 
 
@@ -77,6 +76,7 @@ class ProfilesRole:
         self._batches_ms = 0
         self._failing = False
         self._failures = 0
+        self._published = 0.0
         self._log = logger()
 
     def keep(self, wanted: Windows) -> None:
@@ -91,23 +91,31 @@ class ProfilesRole:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the journal until told to stop; a batch that has begun is finished."""
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
+        step_back()
+        courtesy = Courtesy()
         self._log.info("following", persons=self.ingest.person_count)
-        published = 0.0
         while not stop.is_set():
             failures = self._failures
             worked = self.work()
             worked = await self._tell() or worked
             self._failing = self._failures > failures
-            if time.monotonic() - published >= PUBLISH_SECONDS:
-                published = time.monotonic()
-                self._publish()
-            pause = FAILED_SECONDS if self._failing else 0 if worked else LOOK_SECONDS
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), pause)
+            rest = courtesy.rest_seconds()
+            await self._rest(stop, FAILED_SECONDS if self._failing else rest if worked else LOOK_SECONDS)
         await self.appender.close()
         self.close()
+
+    async def _rest(self, stop: asyncio.Event, seconds: float) -> None:
+        """Wait so long, or until told to stop; how far behind it is, is told meanwhile."""
+        ends = time.monotonic() + seconds
+        while True:
+            if time.monotonic() - self._published >= PUBLISH_SECONDS:
+                self._published = time.monotonic()
+                self._publish()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), min(seconds, PUBLISH_SECONDS))
+            seconds = ends - time.monotonic()
+            if stop.is_set() or seconds <= 0:
+                return
 
     def work(self) -> bool:
         """Take one step of everything there is to do; return whether there was anything."""

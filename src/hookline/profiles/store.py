@@ -22,8 +22,9 @@ from hookline.profiles.trait_chunks import TraitChunks
 from hookline.telemetry.crashpoints import crash_point
 
 CACHE_KIB = 32 * 1024
-LOG_PAGES = 16_000
-"""Of the write-ahead log before it is written back: large steps, for the same pages change again and again."""
+LOG_PAGES = 4_000
+"""Of the write-ahead log before it is written back: in large steps, for the same pages change again and again; not in
+larger ones, for collect waits for the disk meanwhile."""
 IDS_PER_QUERY = 500
 ROWS_PER_INSERT = 50
 """Of the history; one statement for many rows costs two thirds."""

@@ -61,6 +61,15 @@ def test_requests_are_whole_and_numbered(batch: int) -> None:
     assert len(event(41)) == EVENT_BYTES
 
 
+def test_a_batch_holds_events_of_many_people_where_they_are_asked_for() -> None:
+    head, _, body = Requests("127.0.0.1:1", 100, people=100_000).request(41).partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+    events = json.loads(body)["batch"]
+    assert [item["messageId"] for item in events] == [f"bench-{41 + i:010d}" for i in range(100)]
+    assert len({item["userId"] for item in events}) == 100
+    assert {len(item["userId"]) for item in events} == {len("user-83115")}
+
+
 def test_a_closed_loop_counts_every_answer(receiver: int, tmp_path: Path) -> None:
     """What the generator counts as accepted is what the receiver took, each request once."""
     result = load(tmp_path, port=receiver, connections=4, first=1, seconds=0.5, events_max=2_000)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookline.bench import beside, machine, pages, people, scenarios
+from hookline.bench import beside, deletion, machine, pages, people, scenarios
 from hookline.bench.peers import Missing
 from hookline.bench.rig import Figures
 
@@ -25,8 +25,9 @@ EXTRAS: dict[str, Callable[[float], Figures]] = {
     "pages": pages.pages,
     "profiles": people.people,
     "beside": beside.beside,
+    "deletion": deletion.deletion,
 }
-"""Not part of ``all``: one installs other programs, two fill a folder first, one does the work of e2e again."""
+"""Not part of ``all``: one installs other programs, three fill a folder first, one does the work of e2e again."""
 
 SECONDS = 5.0
 """Length of a measurement when nobody says otherwise."""
@@ -42,6 +43,7 @@ def run_bench(scenario: str, *, seconds: float, repeat: int, events: int | None 
         measures["backlog"] = partial(scenarios.backlog, events=events)
         measures["pages"] = partial(pages.pages, events=events)
         measures["profiles"] = partial(people.people, events=events)
+        measures["deletion"] = partial(deletion.deletion, events=events)
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(max(1, repeat)):

@@ -100,6 +100,7 @@ def bench(
         "pages",
         "profiles",
         "beside",
+        "deletion",
         "all",
         "isolation",
         "crash",
@@ -120,8 +121,8 @@ def bench(
     ----------
     scenario
         What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
-        in a temporary folder, pages and profiles fill a data folder first, beside tells what people cost deliveries;
-        they are not part of all.
+        in a temporary folder; pages, profiles and deletion fill a data folder first; beside tells what people cost
+        deliveries. These are not part of all.
     seconds
         Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
     repeat
@@ -131,7 +132,7 @@ def bench(
     cycles
         How often the crash report kills everything; it cuts the power two times for every five.
     events
-        How many events wait in the backlog, or are in the folder when pages are looked at (default: 1,000,000).
+        How many events wait in the backlog, or are in the folder that is filled (default: 1,000,000; profiles 300,000).
     json_file
         Write the figures to this file.
     write

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
 COUNTED_MAX = 1_000

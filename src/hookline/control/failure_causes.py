@@ -57,7 +57,7 @@ class FailureCauses:
             # Looked up by itself: reading every answer, only to show one of them, would take most of the time.
             newest = self._rows(
                 "SELECT substr(error, 1, ?), url FROM attempts WHERE destination = ? AND at = ? AND outcome = ?"
-                " AND status IS ? LIMIT 1",
+                " AND status IS NOT DISTINCT FROM ? LIMIT 1",
                 (EXAMPLE_CHARACTERS, destination, last_at, outcome, status),
             )
             example, url = newest[0] if newest else (None, None)

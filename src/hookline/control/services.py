@@ -53,6 +53,7 @@ from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
+from hookline.database.place import place_of
 from hookline.database.shared import Shared
 from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
@@ -81,7 +82,8 @@ class Services:
         self.store = store
         self.token = token
         store.on_version = note_version
-        self.people = Shared(settings.data_path / "control.db")
+        control = place_of(settings, "control")
+        self.people = Shared(control)
         self.accounts = Accounts(self.people)
         self.passwords = Passwords()
         secure = (settings.control.public_url or "").startswith("https://")
@@ -100,11 +102,11 @@ class Services:
         self.dead_letters = DeadLetterLog(settings.data_path)
         self.health = DestinationHealth(settings.data_path)
         self.member_counts = MemberCounts(self.profiles)
-        self.destination_past = DestinationPast(settings.data_path)
+        self.destination_past = DestinationPast(control)
         self.attempt_log = AttemptLog(settings.data_path)
         self.lane_watch = LaneWatch(settings, store)
         self.usage = UsageLog(settings.data_path)
-        self.replays = ReplayStore(settings.data_path / "control.db")
+        self.replays = ReplayStore(control)
         self.planner = Planner(settings, self.replays)
         self.replay_progress = ReplayProgress(settings.data_path)
         self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
@@ -118,7 +120,6 @@ class Services:
         self.schema_watch = SchemaWatch(settings.data_path, self.schema_store)
         self.causes = FailureCauses(settings.data_path)
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
-        control = settings.data_path / "control.db"
         self.past = Past(control)
         self.privacy = PrivacyStore(settings.data_path)
         digests = id_digest.load(settings.data_path)
@@ -198,7 +199,7 @@ def conditions_of(settings: Settings, store: Store) -> list[Condition]:
         Breakers(data, thresholds.breaker_open),
         DeadLetters(data, thresholds.dead_letters),
         Retention(data, settings.retention, thresholds.retention_ahead),
-        Sources(SourceActivity(data / "control.db"), thresholds.source_silent),
+        Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
     ]

@@ -52,7 +52,7 @@ class SuppressedUsage:
         """The counts of these days by (period, source)."""
         rows = self._store.database.rows(
             "SELECT day, source, events FROM suppressed_usage"
-            " WHERE day >= ?1 AND day <= ?2 AND events > 0 AND (?3 IS NULL OR source = ?3)",
+            " WHERE day >= ?1 AND day <= ?2 AND events > 0 AND (source = ?3 OR ?3 IS NULL)",
             ((first - EPOCH).days, (last - EPOCH).days, source),
         )
         sums: Counter[tuple[str, str]] = Counter()

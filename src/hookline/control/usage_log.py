@@ -34,7 +34,7 @@ class UsageLog:
             return []
         rows = connection.execute(
             "SELECT day, source, events, filtered FROM usage"
-            " WHERE day >= ?1 AND day <= ?2 AND (?3 IS NULL OR source = ?3)",
+            " WHERE day >= ?1 AND day <= ?2 AND (source = ?3 OR ?3 IS NULL)",
             ((first - EPOCH).days, (last - EPOCH).days, source),
         )
         sums: dict[tuple[str, str], list[int]] = {}

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.database.connection import Connection
 from hookline.database.open import open_insights
-from hookline.database.sqlite import Connection
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema, Properties
 

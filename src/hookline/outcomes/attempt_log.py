@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.outcomes.attempt_key import FAILURE, NOTHING, RESULT, Key, id_of
 from hookline.outcomes.outcome import from_number
 from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS, Entry, entries

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.outcomes.progress import (
     BUCKET_SHIFT,
     DUPLICATE_TAG,

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.connections.model import Destination
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.events.timestamps import iso
 from hookline.outcomes import places
 from hookline.outcomes.attempt_key import FAILURE, RESULT, id_of

@@ -15,7 +15,8 @@ import msgspec
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Lane, Snapshot
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup

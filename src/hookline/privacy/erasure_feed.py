@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.replays.places import Places, decode_places
 
 CHANGES = "erasures"

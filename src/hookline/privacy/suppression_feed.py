@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.privacy.id_digest import read
 from hookline.privacy.suppressed import Suppressed
 

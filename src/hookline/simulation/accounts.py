@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.outcomes.fate import Fates
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.settings import Deliver

@@ -14,6 +14,12 @@ from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def begin(control: Running, *records: Record) -> None:
     """A connected destination, another source, and events."""
     control.api("PUT", "/sources/site", source())
@@ -169,7 +175,7 @@ def test_single_events_are_prepared_over_a_restart(control: Running) -> None:
     control.services.planner.close()
     id = control.api("POST", "/replays", {"destination": "crm", "messageIds": ["m1"]}).json["id"]
     assert control.api("GET", f"/replays/{id}").json["state"] == "preparing"
-    with Running(control.data_path) as after:
+    with Running(control.data_path, database_url=control.database_url) as after:
         after.services.replay_watch.look()
         wait_until(lambda: after.api("GET", f"/replays/{id}").json["state"] == "queued")
         assert after.api("GET", f"/replays/{id}").json["total"] == 1

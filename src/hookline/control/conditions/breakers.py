@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
 ATTEMPTS_LOOKED_AT_MAX = 500

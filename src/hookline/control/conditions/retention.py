@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import list_segments, segment_name

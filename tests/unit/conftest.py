@@ -34,25 +34,27 @@ def backend(request: pytest.FixtureRequest) -> PostgresServer | None:
 
 
 @pytest.fixture
-def place_of(backend: PostgresServer | None) -> Iterator[PlaceOf]:
-    """Where the test's databases are; the files are not made yet, the schemas are there and empty."""
-    with new_places(backend) as places:
+def place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
+    """Where the test's databases are: files of ``tmp_path`` that are not made yet, or empty schemas."""
+    with new_places(backend, folder=tmp_path) as places:
         yield places
 
 
 @pytest.fixture
-def bare_place_of(backend: PostgresServer | None) -> Iterator[PlaceOf]:
+def bare_place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
     """Where databases will be: neither files nor schemas are there yet."""
-    with new_places(backend, template="template0") as places:
+    with new_places(backend, template="template0", folder=tmp_path) as places:
         yield places
 
 
 @contextmanager
-def new_places(backend: PostgresServer | None, template: str = TEMPLATE) -> Iterator[PlaceOf]:
-    """Databases that nobody else has."""
+def new_places(
+    backend: PostgresServer | None, template: str = TEMPLATE, folder: Path | None = None
+) -> Iterator[PlaceOf]:
+    """Databases that nobody else has; files are in ``folder``, or in one that goes with them."""
     if backend is None:
-        with TemporaryDirectory() as folder:
-            yield lambda which: Path(folder) / f"{which}.db"
+        with TemporaryDirectory() as own:
+            yield lambda which: (folder or Path(own)) / f"{which}.db"
     else:
         with backend.database(template) as url:
             yield lambda which: Schema(url, which)

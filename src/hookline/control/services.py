@@ -112,7 +112,7 @@ class Services:
         self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
-        insights = settings.data_path / "insights.db"
+        insights = place_of(settings, "insights")
         self.series_store = SeriesStore(insights)
         self.series = SeriesLog(insights)
         self.schema_store = SchemaStore(insights)
@@ -121,7 +121,7 @@ class Services:
         self.causes = FailureCauses(settings.data_path)
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
         self.past = Past(control)
-        self.privacy = PrivacyStore(settings.data_path)
+        self.privacy = PrivacyStore(place_of(settings, "privacy"))
         digests = id_digest.load(settings.data_path)
         self.suppressions = Suppressions(self.privacy, digests)
         self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)

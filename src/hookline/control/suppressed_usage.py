@@ -42,10 +42,15 @@ class SuppressedUsage:
                 new = count - (row[1] if row is not None and row[0] == started else 0)
                 execute(
                     "INSERT INTO suppressed_usage (day, source, events) VALUES (?, ?, ?)"
-                    " ON CONFLICT (day, source) DO UPDATE SET events = events + excluded.events",
+                    " ON CONFLICT (day, source) DO UPDATE SET"
+                    " events = suppressed_usage.events + excluded.events",
                     (day, source, int(new)),
                 )
-                execute("INSERT OR REPLACE INTO suppressed_seen VALUES (?, ?, ?)", (source, started, int(count)))
+                execute(
+                    "INSERT INTO suppressed_seen (source, started, events) VALUES (?, ?, ?)"
+                    " ON CONFLICT (source) DO UPDATE SET started = excluded.started, events = excluded.events",
+                    (source, started, int(count)),
+                )
         self._last = counts
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> dict[tuple[str, str], int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from hookline.database.connection import Connection
 from hookline.database.open import open_insights
+from hookline.database.place import Place
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema, Properties
 
@@ -44,8 +44,8 @@ _kept = msgspec.json.Decoder(_Kept).decode
 class SchemaStore:
     """The one writer of the schemas; used from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = open_insights(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = open_insights(place)
 
     def places(self) -> dict[int, SchemaPlace]:
         """The saved places."""
@@ -77,14 +77,20 @@ class SchemaStore:
         execute("BEGIN IMMEDIATE")
         try:
             self._connection.executemany(
-                f"INSERT OR REPLACE INTO schema_names (source, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
+                f"INSERT INTO schema_names (source, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (source, type, name) DO UPDATE SET count = excluded.count,"
+                " first_seen = excluded.first_seen, last_seen = excluded.last_seen, examined = excluded.examined,"
+                " properties = excluded.properties",
+                rows,
             )
             self._connection.executemany(
-                "INSERT OR REPLACE INTO tracked_users (month, source, registers) VALUES (?, ?, ?)",
+                "INSERT INTO tracked_users (month, source, registers) VALUES (?, ?, ?)"
+                " ON CONFLICT (month, source) DO UPDATE SET registers = excluded.registers",
                 [(*key, bytes(each.registers)) for key, each in users.items()],
             )
             self._connection.executemany(
-                "INSERT OR REPLACE INTO schema_places (partition, next_offset, missed) VALUES (?, ?, ?)",
+                "INSERT INTO schema_places (partition, next_offset, missed) VALUES (?, ?, ?)"
+                " ON CONFLICT (partition) DO UPDATE SET next_offset = excluded.next_offset, missed = excluded.missed",
                 [(partition, *place) for partition, place in places.items()],
             )
             execute("COMMIT")

@@ -38,7 +38,7 @@ class Sending:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clock = Clock()
-        self.store = PrivacyStore(path)
+        self.store = PrivacyStore(path / "privacy.db")
         digests = id_digest.load(path)
         self.requests = Requests(self.store, digests, Suppressions(self.store, digests), self.clock)
         self.messages = Messages(self.store, self.clock)

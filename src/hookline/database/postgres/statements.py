@@ -21,7 +21,10 @@ _KINDS: dict[str, Kind] = {
     "ROLLBACK": "rollback",
 }
 # Quoted text first, so that nothing in it is taken for something else.
-_PARTS = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \?(\d*) | \bINDEXED\ BY\ \w+ | \bAS\ BLOB\b""", re.VERBOSE)
+_PARTS = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \?(\d*) | \bINDEXED\ BY\ \w+ | \bAS\ BLOB\b | \bIN\ \(\)""", re.VERBOSE
+)
+_WORDS = {"AS BLOB": "AS BYTEA", "IN ()": "IN (NULL)"}
 _WORD = re.compile(r"\s*(BEGIN IMMEDIATE|\w+)")
 
 
@@ -44,9 +47,9 @@ def translated(sql: str) -> Statement:
             number = int(found[1]) if found[1] else highest + 1
             highest = max(highest, number)
             return f"${number}"
-        if text[0] == "I":  # which index to use is PostgreSQL's own choice
+        if text.startswith("INDEXED"):  # which index to use is PostgreSQL's own choice
             return ""
-        return "AS BYTEA" if text[0] == "A" else text
+        return _WORDS.get(text, text)
 
     text = _PARTS.sub(part, sql)
     word = _WORD.match(sql)

@@ -16,6 +16,7 @@ from hookline.database.postgres.statements import translated
         ("SELECT '?', 'it''s ?', \"a?\", ?", "SELECT '?', 'it''s ?', \"a?\", $1"),
         ("SELECT a FROM t INDEXED BY t_a WHERE a = ?", "SELECT a FROM t  WHERE a = $1"),
         ("SELECT CAST(a || ? AS BLOB)", "SELECT CAST(a || $1 AS BYTEA)"),
+        ("SELECT a FROM t WHERE a IN ()", "SELECT a FROM t WHERE a IN (NULL)"),
         ("SELECT 'INDEXED BY x AS BLOB'", "SELECT 'INDEXED BY x AS BLOB'"),
     ],
 )

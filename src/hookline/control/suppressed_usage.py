@@ -13,11 +13,13 @@ from datetime import date, timedelta
 
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.usage_log import EPOCH, By
+from hookline.database.upsert import replacing
 from hookline.privacy.store import PrivacyStore
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 METRIC = "hookline_collect_suppressed_total"
 DAY_SECONDS = 86_400
+_PUT_SEEN = replacing("suppressed_seen", ("source",), ("started", "events"))
 
 
 class SuppressedUsage:
@@ -46,11 +48,7 @@ class SuppressedUsage:
                     " events = suppressed_usage.events + excluded.events",
                     (day, source, int(new)),
                 )
-                execute(
-                    "INSERT INTO suppressed_seen (source, started, events) VALUES (?, ?, ?)"
-                    " ON CONFLICT (source) DO UPDATE SET started = excluded.started, events = excluded.events",
-                    (source, started, int(count)),
-                )
+                execute(_PUT_SEEN, (source, started, int(count)))
         self._last = counts
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> dict[tuple[str, str], int]:

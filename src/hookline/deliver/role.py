@@ -65,10 +65,11 @@ class DeliverRole:
         journal: Reader | None = None,
     ) -> None:
         data = settings.data_path
-        ensure(data / "deliver.db", "deliver")
+        place = place_of(settings, "deliver")
+        ensure(place, "deliver")
         self.settings = settings
         self.journal: Reader = journal or LocalReader(data / "journal")
-        self.store = DeliverStore(data / "deliver.db")
+        self.store = DeliverStore(place)
         self.feed = Feed(place_of(settings, "control"))
         clock = clock or SystemClock()
         call_soon = call_soon or asyncio.get_running_loop().call_soon

@@ -10,10 +10,12 @@ import msgspec
 from hookline.database.connection import Connection
 from hookline.database.open import open_insights
 from hookline.database.place import Place
+from hookline.database.upsert import replacing
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema, Properties
 
-_COLUMNS = "type, name, count, first_seen, last_seen, examined, properties"
+_COUNTED = ("count", "first_seen", "last_seen", "examined", "properties")
+_COLUMNS = f"type, name, {', '.join(_COUNTED)}"
 
 
 class Name(NamedTuple):
@@ -76,21 +78,13 @@ class SchemaStore:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         try:
+            self._connection.executemany(replacing("schema_names", ("source", "type", "name"), _COUNTED), rows)
             self._connection.executemany(
-                f"INSERT INTO schema_names (source, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (source, type, name) DO UPDATE SET count = excluded.count,"
-                " first_seen = excluded.first_seen, last_seen = excluded.last_seen, examined = excluded.examined,"
-                " properties = excluded.properties",
-                rows,
-            )
-            self._connection.executemany(
-                "INSERT INTO tracked_users (month, source, registers) VALUES (?, ?, ?)"
-                " ON CONFLICT (month, source) DO UPDATE SET registers = excluded.registers",
+                replacing("tracked_users", ("month", "source"), ("registers",)),
                 [(*key, bytes(each.registers)) for key, each in users.items()],
             )
             self._connection.executemany(
-                "INSERT INTO schema_places (partition, next_offset, missed) VALUES (?, ?, ?)"
-                " ON CONFLICT (partition) DO UPDATE SET next_offset = excluded.next_offset, missed = excluded.missed",
+                replacing("schema_places", ("partition",), ("next_offset", "missed")),
                 [(partition, *place) for partition, place in places.items()],
             )
             execute("COMMIT")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hookline.database.open import open_insights
 from hookline.database.place import Place
+from hookline.database.upsert import replacing
 from hookline.insights.columns import (
     COLLECT_TOTALS,
     DELIVER_TOTALS,
@@ -28,10 +29,7 @@ _KEY = ("resolution", "at")
 _ADD_TOTAL = adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
 _ADD_ACCEPTED = adding("total_series", _KEY, COLLECT_TOTALS)
 _ADD_DESTINATION = adding("destination_series", (*_KEY, "destination"), (*DESTINATION, *RESPONSE))
-_SET_PLACE = (
-    "INSERT INTO series_place (id, last_slot) VALUES (1, ?)"
-    " ON CONFLICT (id) DO UPDATE SET last_slot = excluded.last_slot"
-)
+_SET_PLACE = replacing("series_place", ("id",), ("last_slot",))
 _ADD_SOURCE = adding("source_series", (*_KEY, "source"), SOURCE)
 
 
@@ -67,7 +65,7 @@ class SeriesStore:
             (_ADD_TOTAL, with_totals),
             (_ADD_DESTINATION, destinations),
             (_ADD_SOURCE, sources),
-            (_SET_PLACE, [(max(slot.at for slot in slots),)]),
+            (_SET_PLACE, [(1, max(slot.at for slot in slots))]),
         )
 
     def add_accepted(self, at: int, accepted: int, rejected: int) -> None:

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.upsert import replacing
 from hookline.privacy.model import Message, Receipt
 from hookline.privacy.store import PrivacyStore
 
 _COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
+_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("fate", "reason", "at"))
 
 
 class Unacknowledged(NamedTuple):
@@ -105,12 +107,7 @@ class Again(NamedTuple):
 
 def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
     for receipt in receipts:
-        execute(
-            "INSERT INTO deletion_receipts (message, destination, fate, reason, at) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (message, destination) DO UPDATE SET"
-            " fate = excluded.fate, reason = excluded.reason, at = excluded.at",
-            (message, *receipt),
-        )
+        execute(_PUT_RECEIPT, (message, *receipt))
 
 
 def _message(row: tuple[Any, ...]) -> Message:

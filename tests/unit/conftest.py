@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hookline.database.place import Place, Schema, Which
+from hookline.settings import Database
 from tests.postgres import TEMPLATE, PostgresServer
 
 PlaceOf = Callable[[Which], Place]
@@ -38,6 +39,14 @@ def place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf
     """Where the test's databases are: files of ``tmp_path`` that are not made yet, or empty schemas."""
     with new_places(backend, folder=tmp_path) as places:
         yield places
+
+
+@pytest.fixture
+def database(backend: PostgresServer | None) -> Iterator[Database]:
+    """The settings that lead to the test's databases, in the data folder or in PostgreSQL."""
+    with new_places(backend) as places:
+        place = places("control")
+        yield Database(url=place.url if isinstance(place, Schema) else "local")
 
 
 @pytest.fixture

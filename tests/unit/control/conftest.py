@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.place import Schema
-from tests.postgres import PostgresServer
-from tests.unit.conftest import new_places
+from hookline.settings import Database
 from tests.unit.control.running import Running
 
 
@@ -21,13 +19,10 @@ def control(tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def control_on_both(tmp_path: Path, backend: PostgresServer | None) -> Iterator[Running]:
+def control_on_both(tmp_path: Path, database: Database) -> Iterator[Running]:
     """Control on empty databases, once in files and once in PostgreSQL."""
-    with new_places(backend) as places:
-        place = places("control")
-        url = place.url if isinstance(place, Schema) else "local"
-        with Running(tmp_path / "data", database_url=url) as running:
-            yield running
+    with Running(tmp_path / "data", database_url=database.url) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,7 @@ class Running:
             deliver=deliver or Deliver(),
         )
         self.data_path = folder
+        self.settings = settings
         self.database_url = database_url
         self.services, self._listening = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]

@@ -10,6 +10,8 @@ import pytest
 from hookline.control import replay_planner
 from hookline.control.replay_planning import Planning
 from hookline.database.open import open_deliver
+from hookline.database.place import place_of
+from hookline.database.upsert import replacing
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
@@ -31,10 +33,10 @@ def begin(control: Running, *records: Record) -> None:
 
 def saved(control: Running, id: str, state: str, delivered: int, failed: int = 0) -> None:
     """Write a replay's counts as deliver does."""
-    connection = open_deliver(control.data_path / "deliver.db")
+    connection = open_deliver(place_of(control.settings, "deliver"))
     now = int(time.time() * 1000)
     connection.execute(
-        "INSERT OR REPLACE INTO replays VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+        replacing("replays", ("lane",), ("state", "delivered", "failed", "started_at", "updated_at", "ended_at")),
         (int(id[1:]), state, delivered, failed, now, now, None if state == "running" else now),
     )
     connection.close()

@@ -9,12 +9,13 @@ import psycopg
 
 from hookline.database.sqlite import engine
 
-# A write through a connection that only reads is an internal error to PostgreSQL.
+# A write through a connection that only reads is an internal error to PostgreSQL, and a table that is missing one of
+# programming: SQLite calls both operational.
 _AS: tuple[tuple[type[psycopg.Error], type[Exception]], ...] = (
     (psycopg.IntegrityError, engine.IntegrityError),
     (psycopg.OperationalError, engine.OperationalError),
     (psycopg.InternalError, engine.OperationalError),
-    (psycopg.ProgrammingError, engine.ProgrammingError),
+    (psycopg.ProgrammingError, engine.OperationalError),
     (psycopg.DataError, engine.DataError),
 )
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, and the real SDKs in build/. Installs what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, PostgreSQL, and the real SDKs in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,8 @@ need node nodejs
 need npm npm
 need strace strace
 need faketime faketime
+# Debian keeps the server out of PATH.
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || need postgres postgresql
 # shellcheck disable=SC2086
 [ -z "$missing" ] || sh scripts/apt-install.sh $missing
 

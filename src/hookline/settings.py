@@ -390,6 +390,8 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
     if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
+    if settings.database.url != "local":
+        raise SettingsError("setting 'database.url': write local; nothing but SQLite files can be used yet")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
         raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")
 

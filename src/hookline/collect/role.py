@@ -8,6 +8,7 @@ from typing import Any
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
+from hookline.database.place import place_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import JournalFailed
 from hookline.journal.remote import serve_append
@@ -46,8 +47,8 @@ class CollectRole:
             report = self._log.error if recovery.damaged_records else self._log.warning
             report("journal_recovered", **recovery._asdict())
         self.edge = Edge(self.appender, settings)
-        self.feed = Feed(data / "control.db", kinds=("source",))
-        self.suppressions = SuppressionFeed(data)
+        self.feed = Feed(place_of(settings, "control"), kinds=("source",))
+        self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""

@@ -1,6 +1,6 @@
 """The connections as the other roles follow them: loaded once, then only what changed.
 
-Reads ``control.db`` without SQLAlchemy and never writes it. Start-up order does not matter: as long as the file is
+Reads the control database without SQLAlchemy and never writes it. Start-up order does not matter: as long as it is
 missing, or not yet of this version, the feed is empty and not ready.
 """
 
@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hookline.connections.history import ROUTED_KINDS, Kind
 from hookline.connections.model import Snapshot
 from hookline.connections.state import State
+from hookline.database.connect import change_mark, connect
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.place import Place
+from hookline.database.sqlite import OperationalError
 
 
 class Feed:
     """A view of the configured objects; for one thread. ``kinds`` are those that the role has a use for."""
 
-    def __init__(self, path: Path, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
-        self._path = path
+    def __init__(self, place: Place, kinds: Sequence[Kind] = ROUTED_KINDS) -> None:
+        self._place = place
         self._kinds = tuple(kinds)
         self._connection: Connection | None = None
         self._state = State(kinds)
-        self._seen: int | None = None
+        self._seen: Any = None
 
     def load(self) -> Snapshot:
         """Everything in force now, read anew."""
@@ -38,7 +42,7 @@ class Feed:
         if connection is None:
             return None
         # Before the version is read: a commit between the two is then seen by the next poll.
-        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        seen = change_mark(connection)
         if seen == self._seen:
             return None
         changed = self._state.refresh(connection)
@@ -74,10 +78,10 @@ class Feed:
     def _open(self) -> Connection | None:
         if self._connection is not None:
             return self._connection
-        if not self._path.exists():
+        if isinstance(self._place, Path) and not self._place.exists():
             return None
         try:
-            connection = connect(self._path, read_only=True)
+            connection = connect(self._place, read_only=True)
         except OperationalError:
             return None
         if not is_current(connection, "control"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 
 Kind = Literal["source", "destination", "audience", "computedTrait"]
 KINDS: tuple[Kind, ...] = ("source", "destination", "audience", "computedTrait")

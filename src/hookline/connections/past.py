@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from pathlib import Path
 
 import msgspec
 
@@ -14,12 +13,16 @@ from hookline.connections.model import Destination, Lane
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
+from hookline.database.connection import Connection
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
 LISTED_CHANGES_MAX = 10
 """Changes of one version that a list shows; the version by itself shows them all."""
+
+ALL = 1 << 62
+"""More changes than there are."""
 
 _TOUCHED = "SELECT kind, id FROM objects WHERE since = ?1 UNION SELECT kind, id FROM objects WHERE until = ?1"
 _ROWS = (
@@ -47,10 +50,10 @@ class Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Past:
-    """Reads the versions in the ``control.db`` at ``path``; not thread-safe."""
+    """Reads the versions in the control database at ``place``; not thread-safe."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = ReadOnly(path)
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
 
     def newest(self, limit: int, below: int | None = None) -> list[Version]:
         """So many versions, newest first, below one of them; changes without their fields."""
@@ -58,12 +61,12 @@ class Past:
         if connection is None:
             return []
         rows = connection.execute(
-            "SELECT version, at, author FROM versions WHERE ?1 IS NULL OR version < ?1 ORDER BY version DESC LIMIT ?2",
+            "SELECT version, at, author FROM versions WHERE version < ?1 OR ?1 IS NULL ORDER BY version DESC LIMIT ?2",
             (below, limit),
         ).fetchall()
         return [self._read(connection, row, LISTED_CHANGES_MAX, with_fields=False) for row in rows]
 
-    def version(self, number: int, limit: int = -1) -> Version | None:
+    def version(self, number: int, limit: int = ALL) -> Version | None:
         """One version with what it changed, field by field, of so many objects; None when there is none."""
         connection = self._database.open()
         if connection is None:
@@ -85,7 +88,7 @@ class Past:
 
     def _read(self, connection: Connection, found: tuple[int, int, str], limit: int, *, with_fields: bool) -> Version:
         number, at_ms, author = found
-        ((count,),) = connection.execute(f"SELECT count(*) FROM ({_TOUCHED})", (number,)).fetchall()
+        ((count,),) = connection.execute(f"SELECT count(*) FROM ({_TOUCHED}) AS touched", (number,)).fetchall()
         touched = connection.execute(f"{_TOUCHED} ORDER BY kind DESC, id LIMIT ?", (number, limit)).fetchall()
         fields_of = FieldsOf.THERE if with_fields else FieldsOf.NONE
         changes = (self._change(connection, number, kind, id, fields_of) for kind, id in touched)

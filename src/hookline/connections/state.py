@@ -16,7 +16,7 @@ from hookline.connections import history
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, Lane, Snapshot, Source
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 
 Object = Source | Destination | Audience | ComputedTrait
 ObjectT = TypeVar("ObjectT", Source, Destination, Audience, ComputedTrait)

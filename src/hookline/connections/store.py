@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
 from hookline.connections.state import State, Stored
 from hookline.database.open import open_control
+from hookline.database.place import Place
 
 ObjectRow = tuple[Kind, str, int, str, str | None, str | None]
 """Kind, id, version, document, owner, lane: as a row holds them."""
@@ -52,15 +52,15 @@ class VersionConflict(Exception):
 
 
 class Store:
-    """The connections in ``control.db`` at ``path``; safe to share between threads."""
+    """The connections in the control database at ``place``; safe to share between threads."""
 
     def __init__(
         self,
-        path: Path,
+        place: Place,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         plan_level: str = PLAN_LEVEL,
     ) -> None:
-        self._connection = open_control(path)
+        self._connection = open_control(place)
         self._now_ms = now_ms
         self._plan_level = plan_level
         self._lock = threading.Lock()
@@ -288,7 +288,7 @@ class Store:
     def _new_lane_number(self) -> int:
         ((number,),) = self._connection.execute(
             "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
-            " ON CONFLICT (id) DO UPDATE SET next = next + 1 RETURNING next - 1"
+            " ON CONFLICT (id) DO UPDATE SET next = lane_numbers.next + 1 RETURNING next - 1"
         ).fetchall()
         return int(number)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 from hookline.connections.store import Store
 from hookline.control.deletion_messages import DeletionMessages
 from hookline.control.erased_profiles import ErasedProfiles
 from hookline.control.forgetting import Forgetting
 from hookline.control.suppressed_usage import SuppressedUsage
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import engine
 from hookline.journal.port import JournalError
@@ -23,6 +23,7 @@ from hookline.journal.remote import RemoteAppender
 from hookline.privacy.model import DeletionRequest, Erased, request_id
 from hookline.privacy.requests import Planned, Requests
 from hookline.privacy.search import Found, search, synced
+from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -34,7 +35,7 @@ class DeletionWatch:
 
     def __init__(
         self,
-        data_path: Path,
+        settings: Settings,
         connections: Store,
         requests: Requests,
         messages: DeletionMessages,
@@ -42,15 +43,15 @@ class DeletionWatch:
         forgetting: Forgetting,
         usage: SuppressedUsage,
     ) -> None:
-        self._data_path = data_path
+        self._data_path = settings.data_path
         self._connections = connections
         self._requests = requests
         self._messages = messages
         self._journal = journal
         self._forgetting = forgetting
         self._usage = usage
-        self._deliver = ReadOnly(data_path / "deliver.db")
-        self._profiles = ErasedProfiles(data_path)
+        self._deliver = ReadOnly(place_of(settings, "deliver"))
+        self._profiles = ErasedProfiles(settings.data_path)
         self._asked = asyncio.Event()
 
     def wake(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
+from hookline.database.connection import Connection
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
 COUNTED_MAX = 1_000
@@ -38,8 +38,8 @@ class Health(NamedTuple):
 class DestinationHealth:
     """Reads deliver's database; before deliver's first start every destination is simply well."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
 
     def of_lanes(self, lanes: dict[str, int]) -> dict[str, Health]:
         """The health of destinations, given the lane number of each that is enabled."""
@@ -68,7 +68,9 @@ class DestinationHealth:
 
 
 def _count(connection: Connection, query: str, value: int | str) -> int:
-    ((count,),) = connection.execute(f"SELECT count(*) FROM ({query} LIMIT {COUNTED_MAX})", (value,)).fetchall()
+    ((count,),) = connection.execute(
+        f"SELECT count(*) FROM ({query} LIMIT {COUNTED_MAX}) AS counted", (value,)
+    ).fetchall()
     return int(count)
 
 

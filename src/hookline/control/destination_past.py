@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Lane
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.replays.model import ReplayRequest, replay_id
 
@@ -19,10 +19,10 @@ _request = msgspec.json.Decoder(ReplayRequest).decode
 
 
 class DestinationPast:
-    """Reads ``control.db``; safe to share between threads."""
+    """Reads the control database; safe to share between threads."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "control.db")
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._lock = threading.Lock()
 
     def lanes(self, destination: str) -> dict[int, str | None]:

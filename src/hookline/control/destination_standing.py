@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from hookline.connections.model import Destination, Lane
 from hookline.connections.state import Stored
+from hookline.database.place import place_of
 from hookline.events.timestamps import iso
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalError
@@ -16,6 +16,7 @@ from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.delivery import Deliveries
 from hookline.route.decision import not_routed_reason
+from hookline.settings import Settings
 
 COUNTED_MAX = 20_000
 """Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
@@ -55,9 +56,10 @@ class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
     dead_letters: int
 
 
-def standing_of(data_path: Path, stored: Stored[Destination]) -> DestinationStanding:
+def standing_of(settings: Settings, stored: Stored[Destination]) -> DestinationStanding:
     """Look it up; reads the journal where something waits, so not on an event loop."""
-    deliveries, journal = Deliveries(data_path), LocalReader(data_path / "journal")
+    deliveries = Deliveries(settings.data_path, place_of(settings, "deliver"))
+    journal = LocalReader(settings.data_path / "journal")
     try:
         return _standing(deliveries, journal, stored)
     finally:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 from hookline.control.event_filter import EventFilter
@@ -19,6 +18,7 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.newest import newest_first
 from hookline.journal.record import Record
 from hookline.outcomes.fate import EventFate, Fates, Found
+from hookline.settings import Settings
 
 Fate = Literal[
     "waiting",
@@ -70,8 +70,9 @@ class Page(NamedTuple):
 class EventLog:
     """Reads journal and outcomes; opened at the first use, because a new data folder has no journal yet."""
 
-    def __init__(self, data_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._data_path = data_path
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._data_path = settings.data_path
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
         self._reader: LocalReader | None = None
@@ -130,7 +131,7 @@ class EventLog:
 
     def _fate_reader(self) -> Fates:
         if self._fates is None:
-            self._fates = Fates(self._data_path)
+            self._fates = Fates(self._settings)
         return self._fates
 
     def _ends(self) -> dict[int, int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 
@@ -39,8 +39,8 @@ class Causes(NamedTuple):
 class FailureCauses:
     """Safe to share between threads; before deliver's first start there are none."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._lock = threading.Lock()
 
     def of(self, destination: str, since_ms: int) -> Causes:
@@ -48,7 +48,7 @@ class FailureCauses:
         groups = self._rows(
             "SELECT outcome, status, count(*) AS failed, min(at), max(at)"
             " FROM (SELECT outcome, status, at FROM attempts"
-            " WHERE destination = ? AND at >= ? ORDER BY at DESC LIMIT ?) GROUP BY outcome, status"
+            " WHERE destination = ? AND at >= ? ORDER BY at DESC LIMIT ?) AS newest GROUP BY outcome, status"
             " ORDER BY failed DESC, outcome, status",
             (destination, since_ms, ATTEMPTS_MAX),
         )
@@ -56,9 +56,10 @@ class FailureCauses:
         for outcome, status, count, first_at, last_at in groups[:CAUSES_MAX]:
             # Looked up by itself: reading every answer, only to show one of them, would take most of the time.
             newest = self._rows(
-                "SELECT substr(error, 1, ?), url FROM attempts WHERE destination = ? AND at = ? AND outcome = ?"
-                " AND status IS ? LIMIT 1",
-                (EXAMPLE_CHARACTERS, destination, last_at, outcome, status),
+                f"SELECT substr(error, 1, {EXAMPLE_CHARACTERS}), url FROM attempts"
+                " WHERE destination = ? AND at = ? AND outcome = ?"
+                " AND status IS NOT DISTINCT FROM ? LIMIT 1",
+                (destination, last_at, outcome, status),
             )
             example, url = newest[0] if newest else (None, None)
             causes.append(FailureCause(outcome, status, count, example or None, url, iso(first_at), iso(last_at)))

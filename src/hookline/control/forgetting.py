@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hookline.database.connect import empty_log, overwrite_deleted
 from hookline.database.shared import Shared
 from hookline.replays.model import ReplayRequest
 from hookline.replays.store import ReplayStore
@@ -29,10 +30,10 @@ class Forgetting:
 
     def forget(self, ids: Collection[str], message_ids: Collection[str]) -> None:
         """Leave nothing of these in rows, free pages and the log; open replays that name them are cancelled."""
-        self._database.read(lambda connection: connection.execute("PRAGMA secure_delete = ON").fetchall())
+        self._database.read(overwrite_deleted)
         self._forget_replays(ids, message_ids)
         self._forget_audit({*ids, *message_ids})
-        self._database.read(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        self._database.read(empty_log)
 
     def _forget_replays(self, ids: Collection[str], message_ids: Collection[str]) -> None:
         for lane, text, ended_at in self._database.rows("SELECT lane, request, ended_at FROM replays"):

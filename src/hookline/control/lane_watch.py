@@ -13,6 +13,7 @@ from collections.abc import Callable
 from hookline.connections.model import Pause
 from hookline.connections.store import ChangeRefused, Store
 from hookline.control.journal_ends import journal_ends
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import engine
 from hookline.settings import Settings
@@ -33,7 +34,7 @@ class LaneWatch:
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
         self._drained: set[int] = set()
-        self._database = ReadOnly(settings.data_path / "deliver.db")
+        self._database = ReadOnly(place_of(settings, "deliver"))
 
     def resumed(self, destination: str) -> None:
         """A person has resumed it a moment ago."""

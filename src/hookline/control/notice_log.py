@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.control.conditions.finding import Finding, OpenNotice
-from hookline.database.sqlite import connect
+from hookline.database.connect import connect
+from hookline.database.place import Place
 from hookline.events.timestamps import iso
 from hookline.telemetry.notices import KINDS, sentence
 
@@ -56,8 +56,8 @@ _COLUMNS = (
 class NoticeLog:
     """Reads and writes the table; safe to share between threads."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = connect(place)
         self._lock = threading.Lock()
 
     def open_ones(self) -> dict[tuple[str, str], OpenNotice]:
@@ -78,8 +78,8 @@ class NoticeLog:
         """At most ``limit`` notices older than ``before_id``: all, or only open or resolved ones, of one kind, about
         one subject."""
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND (?2 IS NULL OR (resolved_at IS NULL) = ?2)"
-            " AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR subject = ?4) ORDER BY id DESC LIMIT ?5",
+            f"SELECT {_COLUMNS} FROM notices WHERE id < ?1 AND ((resolved_at IS NULL) = ?2 OR ?2 IS NULL)"
+            " AND (kind = ?3 OR ?3 IS NULL) AND (subject = ?4 OR ?4 IS NULL) ORDER BY id DESC LIMIT ?5",
             (before_id or 2**62, is_open, kind, subject, limit),
         )
         return [_notice(row) for row in rows]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hookline.control.profile_log import ProfileReader
+from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.journal.local.reader import LocalReader
 from hookline.profiles.ownership import Ownership, of_anonymous_id, of_person, of_user_id
 from hookline.profiles.people import Identity, Person

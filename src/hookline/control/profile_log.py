@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT

@@ -14,6 +14,7 @@ from threading import Event
 
 from hookline.connections.model import Destination, Offsets
 from hookline.control.replay_planning import Planning
+from hookline.database.place import place_of
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
@@ -52,7 +53,7 @@ class Planner:
 
     def dry_run(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> DryRun:
         """Begin to count what a request comes to."""
-        planning = Planning(self._settings.data_path, request, destination, starts, ends)
+        planning = self._planning(request, destination, starts, ends)
         made = DryRun(f"dry-{next(self._numbers)}", request, planning)
         self._dry_runs[made.id] = made
         while len(self._dry_runs) > DRY_RUNS_KEPT:
@@ -75,7 +76,7 @@ class Planner:
         lane = replay.lane
         if lane in self._counting or self._clock() - self._failed.get(lane, -RETRY_SECONDS) < RETRY_SECONDS:
             return
-        planning = Planning(self._settings.data_path, replay.request, destination, replay.starts, replay.ends)
+        planning = self._planning(replay.request, destination, replay.starts, replay.ends)
         self._counting[lane] = planning
 
         def finish(error: Exception | None) -> None:
@@ -97,6 +98,10 @@ class Planner:
         """Stop counting; idempotent."""
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _planning(self, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets) -> Planning:
+        deliver = place_of(self._settings, "deliver")
+        return Planning(self._settings.data_path, deliver, request, destination, starts, ends)
 
     def _go(
         self, steps: Iterator[None], finish: Callable[[Exception | None], None], is_wanted: Callable[[], bool]

@@ -15,6 +15,7 @@ import msgspec
 from hookline.connections.model import Destination, Offsets
 from hookline.control.dead_letter_log import DeadLetterLog
 from hookline.control.letter_places import letter_places
+from hookline.database.place import Place
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
@@ -48,7 +49,13 @@ class Planning:
     """The count of one request, ``[starts, ends)`` of each partition. Make and use it in one thread."""
 
     def __init__(
-        self, data_path: Path, request: ReplayRequest, destination: Destination, starts: Offsets, ends: Offsets
+        self,
+        data_path: Path,
+        deliver: Place,
+        request: ReplayRequest,
+        destination: Destination,
+        starts: Offsets,
+        ends: Offsets,
     ) -> None:
         self.count = 0
         self.sample: list[SampleEvent] = []
@@ -58,6 +65,7 @@ class Planning:
         self.places: dict[int, Places] | None = None
         """The events found, where single ones are meant and they are few enough to name."""
         self._data_path = data_path
+        self._deliver = deliver
         self._request = request
         self._destination = destination
         self._starts, self._ends = starts, ends
@@ -67,8 +75,8 @@ class Planning:
 
     def steps(self) -> Iterator[None]:
         """Do the work, pausing after each step."""
-        journal, buckets = LocalReader(self._data_path / "journal"), Buckets(self._data_path)
-        letters = DeadLetterLog(self._data_path)
+        journal, buckets = LocalReader(self._data_path / "journal"), Buckets(self._data_path, self._deliver)
+        letters = DeadLetterLog(self._deliver)
         try:
             if self._request.by_places:
                 self.places = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 
 SPEED_SECONDS = 30.0
@@ -29,8 +29,8 @@ class Progress(NamedTuple):
 class ReplayProgress:
     """Reads the counts, and remembers a few for the speed. Times are monotonic seconds."""
 
-    def __init__(self, data_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = ReadOnly(place)
         self._clock = clock
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 

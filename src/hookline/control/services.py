@@ -53,6 +53,7 @@ from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
+from hookline.database.place import place_of
 from hookline.database.shared import Shared
 from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
@@ -81,7 +82,9 @@ class Services:
         self.store = store
         self.token = token
         store.on_version = note_version
-        self.people = Shared(settings.data_path / "control.db")
+        control = place_of(settings, "control")
+        deliver = place_of(settings, "deliver")
+        self.people = Shared(control)
         self.accounts = Accounts(self.people)
         self.passwords = Passwords()
         secure = (settings.control.public_url or "").startswith("https://")
@@ -91,36 +94,35 @@ class Services:
         self.kept_answers = KeptAnswers(self.people)
         self.throttle = LoginThrottle()
         self.link = OneTimeLink(settings.data_path)
-        self.events = EventLog(settings.data_path)
+        self.events = EventLog(settings)
         self.live = LiveEvents(self.events)
         self.profiles = ProfileLog(settings.data_path)
         self.person_log = PersonLog(settings.data_path)
         self.preview_wishes = PreviewWishes(settings.data_path / "run")
         self.sync_wishes = SyncWishes(settings.data_path / "run")
-        self.dead_letters = DeadLetterLog(settings.data_path)
-        self.health = DestinationHealth(settings.data_path)
+        self.dead_letters = DeadLetterLog(deliver)
+        self.health = DestinationHealth(deliver)
         self.member_counts = MemberCounts(self.profiles)
-        self.destination_past = DestinationPast(settings.data_path)
-        self.attempt_log = AttemptLog(settings.data_path)
+        self.destination_past = DestinationPast(control)
+        self.attempt_log = AttemptLog(settings.data_path, deliver)
         self.lane_watch = LaneWatch(settings, store)
-        self.usage = UsageLog(settings.data_path)
-        self.replays = ReplayStore(settings.data_path / "control.db")
+        self.usage = UsageLog(deliver)
+        self.replays = ReplayStore(control)
         self.planner = Planner(settings, self.replays)
-        self.replay_progress = ReplayProgress(settings.data_path)
+        self.replay_progress = ReplayProgress(deliver)
         self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
         self.metrics = RoleMetrics(settings.data_path)
         self.own_metrics = OwnMetrics()
-        insights = settings.data_path / "insights.db"
+        insights = place_of(settings, "insights")
         self.series_store = SeriesStore(insights)
         self.series = SeriesLog(insights)
         self.schema_store = SchemaStore(insights)
         self.schemas = SchemaLog(insights)
         self.schema_watch = SchemaWatch(settings.data_path, self.schema_store)
-        self.causes = FailureCauses(settings.data_path)
+        self.causes = FailureCauses(deliver)
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
-        control = settings.data_path / "control.db"
         self.past = Past(control)
-        self.privacy = PrivacyStore(settings.data_path)
+        self.privacy = PrivacyStore(place_of(settings, "privacy"))
         digests = id_digest.load(settings.data_path)
         self.suppressions = Suppressions(self.privacy, digests)
         self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
@@ -128,7 +130,7 @@ class Services:
         self.delete_messages = Messages(self.privacy)
         journal = RemoteAppender(settings.socket_path("collect.sock"))
         self.deletion_watch = DeletionWatch(
-            settings.data_path,
+            settings,
             store,
             self.deletion_requests,
             DeletionMessages(settings.data_path, self.delete_messages, self.deletion_requests, journal, self.events),
@@ -193,12 +195,13 @@ class Services:
 def conditions_of(settings: Settings, store: Store) -> list[Condition]:
     """Everything that is looked at for notices."""
     data, thresholds = settings.data_path, settings.notices
+    deliver = place_of(settings, "deliver")
     return [
         Pauses(),
-        Breakers(data, thresholds.breaker_open),
-        DeadLetters(data, thresholds.dead_letters),
-        Retention(data, settings.retention, thresholds.retention_ahead),
-        Sources(SourceActivity(data / "control.db"), thresholds.source_silent),
+        Breakers(deliver, thresholds.breaker_open),
+        DeadLetters(deliver, thresholds.dead_letters),
+        Retention(data, deliver, settings.retention, thresholds.retention_ahead),
+        Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
     ]

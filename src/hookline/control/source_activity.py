@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
-from hookline.database.sqlite import connect
+from hookline.database.connect import connect
+from hookline.database.place import Place
 
 
 class SourceActivity:
     """The table ``source_activity``; used from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = connect(place)
 
     def load(self) -> dict[str, int]:
         """Milliseconds since the epoch by source."""
@@ -30,7 +30,8 @@ class SourceActivity:
         try:
             self._connection.executemany(
                 "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
-                " ON CONFLICT (source) DO UPDATE SET last_event_at = max(last_event_at, excluded.last_event_at)",
+                " ON CONFLICT (source) DO UPDATE SET last_event_at = excluded.last_event_at"
+                " WHERE source_activity.last_event_at < excluded.last_event_at",
                 list(moved.items()),
             )
             self._connection.executemany("DELETE FROM source_activity WHERE source = ?", [(id,) for id in gone])

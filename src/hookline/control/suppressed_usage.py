@@ -13,11 +13,13 @@ from datetime import date, timedelta
 
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.usage_log import EPOCH, By
+from hookline.database.upsert import replacing
 from hookline.privacy.store import PrivacyStore
 from hookline.telemetry.metrics import PROCESS_STARTED
 
 METRIC = "hookline_collect_suppressed_total"
 DAY_SECONDS = 86_400
+_PUT_SEEN = replacing("suppressed_seen", ("source",), ("started", "events"))
 
 
 class SuppressedUsage:
@@ -42,17 +44,18 @@ class SuppressedUsage:
                 new = count - (row[1] if row is not None and row[0] == started else 0)
                 execute(
                     "INSERT INTO suppressed_usage (day, source, events) VALUES (?, ?, ?)"
-                    " ON CONFLICT (day, source) DO UPDATE SET events = events + excluded.events",
+                    " ON CONFLICT (day, source) DO UPDATE SET"
+                    " events = suppressed_usage.events + excluded.events",
                     (day, source, int(new)),
                 )
-                execute("INSERT OR REPLACE INTO suppressed_seen VALUES (?, ?, ?)", (source, started, int(count)))
+                execute(_PUT_SEEN, (source, started, int(count)))
         self._last = counts
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> dict[tuple[str, str], int]:
         """The counts of these days by (period, source)."""
         rows = self._store.database.rows(
             "SELECT day, source, events FROM suppressed_usage"
-            " WHERE day >= ?1 AND day <= ?2 AND events > 0 AND (?3 IS NULL OR source = ?3)",
+            " WHERE day >= ?1 AND day <= ?2 AND events > 0 AND (source = ?3 OR ?3 IS NULL)",
             ((first - EPOCH).days, (last - EPOCH).days, source),
         )
         sums: Counter[tuple[str, str]] = Counter()

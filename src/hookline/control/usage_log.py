@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 
 By = Literal["day", "month"]
@@ -24,8 +24,8 @@ class UsageCount(NamedTuple):
 class UsageLog:
     """Reads the table; before deliver's first start there is none, which is the same as empty."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> list[UsageCount]:
         """The counts of these days by period and source, newest period first."""
@@ -34,7 +34,7 @@ class UsageLog:
             return []
         rows = connection.execute(
             "SELECT day, source, events, filtered FROM usage"
-            " WHERE day >= ?1 AND day <= ?2 AND (?3 IS NULL OR source = ?3)",
+            " WHERE day >= ?1 AND day <= ?2 AND (source = ?3 OR ?3 IS NULL)",
             ((first - EPOCH).days, (last - EPOCH).days, source),
         )
         sums: dict[tuple[str, str], list[int]] = {}

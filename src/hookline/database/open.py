@@ -1,7 +1,8 @@
-"""Bringing a database file to the schema this version knows, quickly.
+"""Bringing a database to the schema this version knows, quickly.
 
 A new file is made from the shipped ``schema_<which>.sql``; one that is up to date needs one look; an older one is
-migrated in a process of its own, so that no role carries the migration tools; a newer one is refused.
+migrated in a process of its own, so that no role carries the migration tools; a newer one is refused. The same goes
+for a schema of PostgreSQL (``postgres.schema``).
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from hookline.database.sqlite import Connection, connect, engine
-
-Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
+from hookline.database.connect import connect, is_file
+from hookline.database.connection import Connection
+from hookline.database.place import Place, Schema, Which
+from hookline.database.sqlite import connect as connect_file
+from hookline.database.sqlite import engine
 
 HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 7}
 """The newest schema of each database: the number of its last migration."""
@@ -24,6 +28,9 @@ FILE_MODE = 0o600
 MIGRATION_SECONDS_MAX = 3_600.0
 ENGINE_VERSION_MIN = (3, 51, 3)
 """Before it, two writers can corrupt a write-ahead log."""
+
+_IS_OURS = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+_IS_OUR_SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'alembic_version'"
 
 
 class DatabaseError(Exception):
@@ -38,37 +45,46 @@ class DatabaseTooNew(DatabaseError):
     code = "database_too_new"
 
 
-def open_control(path: Path) -> Connection:
+def open_control(place: Place) -> Connection:
     """Open ``control.db`` for its one writer, made or migrated first where needed."""
-    ensure(path, "control")
-    return connect(path)
+    ensure(place, "control")
+    return connect(place)
 
 
-def open_deliver(path: Path) -> Connection:
+def open_deliver(place: Place) -> Connection:
     """Open ``deliver.db`` for its one writer, made or migrated first where needed."""
-    ensure(path, "deliver")
-    return connect(path)
+    ensure(place, "deliver")
+    return connect(place)
 
 
-def open_insights(path: Path) -> Connection:
+def open_insights(place: Place) -> Connection:
     """Open ``insights.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
     moments of it."""
-    ensure(path, "insights")
-    return connect(path, synchronous="NORMAL")
+    ensure(place, "insights")
+    return connect(place, synchronous="NORMAL")
 
 
-def open_profiles(path: Path) -> Connection:
+def open_profiles(place: Place) -> Connection:
     """Open ``profiles.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
     batches of it."""
-    ensure(path, "profiles")
-    return connect(path, synchronous="NORMAL")
+    ensure(place, "profiles")
+    return connect(place, synchronous="NORMAL")
 
 
-def ensure(path: Path, which: Which) -> None:
-    """Make the file at ``path`` hold the newest schema of ``which``; roles that start together take turns.
+def ensure(place: Place, which: Which) -> None:
+    """Make the database at ``place`` hold the newest schema of ``which``; roles that start together take turns.
 
-    Raise DatabaseTooNew for a file of a newer version, DatabaseError for one that is not ours or cannot be migrated.
+    Raise DatabaseTooNew for one of a newer version, DatabaseError for one that is not ours or cannot be migrated.
     """
+    if isinstance(place, Schema):
+        from hookline.database.postgres.schema import ensure as ensure_schema
+
+        ensure_schema(place)
+    else:
+        _ensure_file(place, which)
+
+
+def _ensure_file(path: Path, which: Which) -> None:
     if engine.sqlite_version_info < ENGINE_VERSION_MIN:
         raise DatabaseError(
             f"SQLite {engine.sqlite_version} can corrupt its files under two writers; install pysqlite3 0.6.1 or newer"
@@ -91,9 +107,8 @@ def is_current(connection: Connection, which: Which) -> bool:
 
 
 def schema_number(connection: Connection, which: Which) -> int | None:
-    """The number of the last migration applied; 0 before the first, None when the file is not a ``which`` database."""
-    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'").fetchone()
-    if found is None:
+    """The number of the last migration applied; 0 before the first, None when it is not a ``which`` database."""
+    if connection.execute(_IS_OURS if is_file(connection) else _IS_OUR_SCHEMA).fetchone() is None:
         return None
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     if row is None:
@@ -102,27 +117,44 @@ def schema_number(connection: Connection, which: Which) -> int | None:
     return int(number) if name == which and number.isdigit() else None
 
 
-def schema_path(which: Which) -> Path:
+def schema_path(which: Which, suffix: Literal[".sql", ".postgres.sql"] = ".sql") -> Path:
     """The shipped SQL text of the newest schema (written by ``python -m hookline.database.migrate --write-schema``)."""
-    return Path(__file__).with_name(f"schema_{which}.sql")
+    return Path(__file__).with_name(f"schema_{which}{suffix}")
+
+
+def needs_migration(number: int | None, which: Which, name: str) -> bool:
+    """Whether a database with the schema of this number is older than this version; raise for one that is not ours,
+    or newer."""
+    if number is None:
+        raise DatabaseError(f"{name} is not Hookline's {which} database; move it away or choose another data folder")
+    if number > HEADS[which]:
+        raise DatabaseTooNew(
+            f"{name} was written by a newer Hookline (schema {number}, this one knows {HEADS[which]}); "
+            "start that version again, or restore a backup made by this one"
+        )
+    return number < HEADS[which]
+
+
+def migrate(name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Run ``python -m hookline.database.migrate`` with these arguments; raise DatabaseError when it fails."""
+    command = [sys.executable, "-m", "hookline.database.migrate", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=MIGRATION_SECONDS_MAX, check=False, env=environment
+    )
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise DatabaseError(f"{name} could not be brought to the schema of this version and is unchanged: {reason}")
 
 
 def _bring_up_to_date(path: Path, which: Which) -> None:
     os.chmod(path, FILE_MODE)
-    connection = connect(path)
+    connection = connect_file(path)
     try:
         number = schema_number(connection, which)
     finally:
         connection.close()
-    if number is None:
-        raise DatabaseError(f"{path} is not Hookline's {which} database; move it away or choose another data folder")
-    if number > HEADS[which]:
-        raise DatabaseTooNew(
-            f"{path} was written by a newer Hookline (schema {number}, this one knows {HEADS[which]}); "
-            "start that version again, or restore a backup made by this one"
-        )
-    if number < HEADS[which]:
-        _migrate(path, which)
+    if needs_migration(number, which, str(path)):
+        migrate(str(path), [which, str(path)])
 
 
 def _create(path: Path, which: Which) -> None:
@@ -137,17 +169,9 @@ def _create(path: Path, which: Which) -> None:
     for leftover in (building, building.with_name(building.name + "-wal"), building.with_name(building.name + "-shm")):
         leftover.unlink(missing_ok=True)
     os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
-    connection = connect(building)
+    connection = connect_file(building)
     try:
         connection.executescript(f"BEGIN IMMEDIATE;\n{schema_path(which).read_text()}\nCOMMIT;")
     finally:
         connection.close()
     building.rename(path)
-
-
-def _migrate(path: Path, which: Which) -> None:
-    command = [sys.executable, "-m", "hookline.database.migrate", which, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=MIGRATION_SECONDS_MAX, check=False)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise DatabaseError(f"{path} could not be brought to the schema of this version and is unchanged: {reason}")

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
+from hookline.database.open import schema_number
+from hookline.database.place import Place, Schema
+from hookline.database.sqlite import OperationalError
 
 
 class ReadOnly:
-    """One connection, opened at the first use after the file was made."""
+    """One connection, opened at the first use after the database was made."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._connection: Connection | None = None
 
     def open(self) -> Connection | None:
-        """The connection, None while there is no file."""
+        """The connection, None while there is no such database."""
         if self._connection is None:
             try:
-                self._connection = connect(self._path, read_only=True)
+                connection = connect(self._place, read_only=True)
+                if isinstance(self._place, Schema) and schema_number(connection, self._place.which) is None:
+                    connection.close()
+                    return None
             except OperationalError:
                 return None
+            self._connection = connection
         return self._connection
 
     def close(self) -> None:

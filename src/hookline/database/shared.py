@@ -1,14 +1,16 @@
-"""One connection to a database file that several stores and threads share, one statement or transaction at a time."""
+"""One connection to a database that several stores and threads share, one statement or transaction at a time."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
+from hookline.database.place import Place
+from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger
 
 ResultT = TypeVar("ResultT")
@@ -17,8 +19,8 @@ ResultT = TypeVar("ResultT")
 class Shared:
     """Rows are read and transactions run under one lock; none may begin inside another."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = connect(place)
         self._lock = threading.Lock()
 
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

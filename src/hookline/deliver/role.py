@@ -12,6 +12,7 @@ from typing import Any
 
 from hookline.connections.feed import Feed
 from hookline.database.open import DatabaseError, ensure
+from hookline.database.place import place_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
@@ -64,11 +65,12 @@ class DeliverRole:
         journal: Reader | None = None,
     ) -> None:
         data = settings.data_path
-        ensure(data / "deliver.db", "deliver")
+        place = place_of(settings, "deliver")
+        ensure(place, "deliver")
         self.settings = settings
         self.journal: Reader = journal or LocalReader(data / "journal")
-        self.store = DeliverStore(data / "deliver.db")
-        self.feed = Feed(data / "control.db")
+        self.store = DeliverStore(place)
+        self.feed = Feed(place_of(settings, "control"))
         clock = clock or SystemClock()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
@@ -77,10 +79,10 @@ class DeliverRole:
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
-        self.replay_feed = ReplayFeed(data / "control.db")
+        self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
-        self.erasure_feed = ErasureFeed(data)
+        self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.erasures = Erasures(self.engine, self.feeder, self.retries, self.store, self.erasure_feed)
         self._run_folder = data / "run"
         self.slots = SlotReports(self.engine, self.feeder, self.journal, self._run_folder)

@@ -1,4 +1,4 @@
-"""deliver.db: checkpoints, retry rows, dead letters and outcomes. Its one writer is the deliver role.
+"""The deliver database: checkpoints, retry rows, dead letters and outcomes. Its one writer is the deliver role.
 
 One transaction per checkpoint keeps places, retries and outcomes in step. ``synchronous=NORMAL`` is enough: a power
 cut may take back the last checkpoints as a whole, never reorder them, and the journal still has the events.
@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.sqlite import connect
+from hookline.database.connect import connect, empty_log, is_file, overwrite_deleted
+from hookline.database.place import Place
+from hookline.database.upsert import replacing
 from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.order import NEVER_MS
@@ -28,6 +30,12 @@ USAGE_DAYS_KEPT = 400
 SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
+
+_PUT_RETRY = replacing("retries", ("lane", "partition", '"offset"'), ("attempt", "first_at", "due", "urls"))
+_PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
+_PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
+_PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
+_PUT_ACTION = replacing("letter_actions", ("id",), ("last", "discarded"))
 
 
 class SavedCheckpoint(NamedTuple):
@@ -58,15 +66,17 @@ class RetryBacklog(NamedTuple):
 class DeliverStore:
     """Reads on the event loop, one writing connection used by the checkpoint's thread."""
 
-    def __init__(self, path: Path) -> None:
-        self._log = path.with_name(path.name + "-wal")
-        self._write = connect(path, synchronous="NORMAL")
-        self._read = connect(path, read_only=True)
-        # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
-        self._write.execute("PRAGMA wal_autocheckpoint = 4000")
-        self._write.execute("PRAGMA temp_store = MEMORY")
+    def __init__(self, place: Place) -> None:
+        self._log = place.with_name(place.name + "-wal") if isinstance(place, Path) else None
+        # PostgreSQL has no ``sync`` of its own to be asked for later.
+        self._write = connect(place, synchronous="FULL" if self._log is None else "NORMAL")
+        self._read = connect(place, read_only=True)
+        if is_file(self._write):
+            # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
+            self._write.execute("PRAGMA wal_autocheckpoint = 4000")
+            self._write.execute("PRAGMA temp_store = MEMORY")
         # What is deleted may be about a person: nothing of it stays in free pages.
-        self._write.execute("PRAGMA secure_delete = ON")
+        overwrite_deleted(self._write)
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -133,7 +143,7 @@ class DeliverStore:
         many("UPDATE retries SET first_at = first_at + ? WHERE lane = ?", batch.shifts)
         many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}", batch.unordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
-        many("INSERT OR REPLACE INTO retries VALUES (?, ?, ?, ?, ?, ?, ?)", batch.retries.values())
+        many(_PUT_RETRY, batch.retries.values())
         many(
             'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error,'
             " milliseconds, next_at, head) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -154,17 +164,17 @@ class DeliverStore:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             batch.ranges,
         )
-        many("INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?)", batch.lanes.values())
+        many(_PUT_LANE, batch.lanes.values())
         many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
         for table in ("lanes", "retries"):
             many(f"DELETE FROM {table} WHERE lane = ?", [(lane,) for lane in batch.lanes_ended])
-        many("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", batch.checkpoints)
+        many(_PUT_CHECKPOINT, batch.checkpoints)
         for block in batch.blocks:
             self._add_block(cursor, block)
         many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
         if batch.usage:
             self._add_usage(cursor, batch.usage)
-        many('INSERT OR REPLACE INTO versions_in_force (partition, version, "offset") VALUES (?, ?, ?)', batch.versions)
+        many(_PUT_VERSION, batch.versions)
         self._write_replays(cursor, batch)
         for erasure in batch.erasures:
             self._erase(cursor, erasure)
@@ -178,7 +188,7 @@ class DeliverStore:
     def _add_usage(self, cursor: object, usage: dict[tuple[int, str], list[int]]) -> None:
         cursor.executemany(  # type: ignore[attr-defined]
             "INSERT INTO usage (day, source, events, filtered) VALUES (?, ?, ?, ?) ON CONFLICT (day, source)"
-            " DO UPDATE SET events = events + excluded.events, filtered = filtered + excluded.filtered",
+            " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered",
             [(day, source, events, filtered) for (day, source), (events, filtered) in usage.items() if events],
         )
         oldest = min(day for day, _ in usage) - USAGE_DAYS_KEPT
@@ -195,7 +205,7 @@ class DeliverStore:
         many(
             "INSERT INTO replays (lane, state, delivered, failed, started_at, updated_at, ended_at, reason)"
             " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET state = excluded.state,"
-            " delivered = delivered + excluded.delivered, failed = failed + excluded.failed,"
+            " delivered = replays.delivered + excluded.delivered, failed = replays.failed + excluded.failed,"
             " updated_at = excluded.updated_at, ended_at = excluded.ended_at, reason = excluded.reason",
             [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
         )
@@ -217,7 +227,7 @@ class DeliverStore:
                 where, values = action.letters.where()
                 statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
             done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
-            many("INSERT OR REPLACE INTO letter_actions VALUES (1, ?, ?)", [(action.id, done.rowcount)])
+            many(_PUT_ACTION, [(1, action.id, done.rowcount)])
 
     def _erase(self, cursor: object, erasure: ErasureRow) -> None:
         execute = cursor.execute  # type: ignore[attr-defined]
@@ -228,9 +238,11 @@ class DeliverStore:
             done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', places)
             counts.append(max(0, done.rowcount))
         execute(
-            "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET"
-            " retries = retries + excluded.retries, dead_letters = dead_letters + excluded.dead_letters,"
-            " attempts = attempts + excluded.attempts",
+            'INSERT INTO erasures (request, asked_at, "round", retries, dead_letters, attempts)'
+            ' VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (request, asked_at, "round") DO UPDATE SET'
+            " retries = erasures.retries + excluded.retries,"
+            " dead_letters = erasures.dead_letters + excluded.dead_letters,"
+            " attempts = erasures.attempts + excluded.attempts",
             (*erasure[:4], *counts),
         )
 
@@ -242,8 +254,7 @@ class DeliverStore:
 
     def empty_log(self) -> bool:
         """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
-        busy, _, _ = self._write.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+        return empty_log(self._write)
 
     def replays(self) -> dict[int, str]:
         """The state of each replay that has begun."""
@@ -279,7 +290,8 @@ class DeliverStore:
         if len(block.entries) < SMALL_BLOCK_BYTES:
             done = execute(
                 "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
-                " first_offset = min(first_offset, ?3), last_offset = max(last_offset, ?4)"
+                " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
+                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END"
                 " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"
                 " AND first_offset < ?7) AND length(entries) < ?8",
                 (
@@ -315,14 +327,14 @@ class DeliverStore:
         forgotten = f"SELECT max(a.number) FROM attempts AS a WHERE {of_event} AND a.next_at IS NULL"
         forgotten = f"coalesce(({forgotten} AND a.number < d.attempts), 0)"
         done = execute(
-            "INSERT OR IGNORE INTO retries"
+            'INSERT INTO retries (lane, partition, "offset", attempt, first_at, due, urls)'
             ' SELECT lane, partition, "offset", attempts,'
             f" coalesce((SELECT min(at) FROM attempts AS a WHERE {of_event}), at), at,"
             " coalesce((SELECT sum(DISTINCT 1 << url.key) FROM attempts AS a JOIN json_each(?) AS url"
             f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
             f" AND a.number > {forgotten}),"
             f" {ALL_URLS})"
-            " FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed'",
+            " FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed' ON CONFLICT DO NOTHING",
             (urls, lane, since_ms),
         )
         count = int(done.rowcount)
@@ -341,12 +353,13 @@ class DeliverStore:
         """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
         cursor = self._write.cursor()
         # Blocks hold places and times, nothing of people, and are most of the file: they need not be overwritten.
-        cursor.execute("PRAGMA secure_delete = FAST")
+        if is_file(self._write):
+            cursor.execute("PRAGMA secure_delete = FAST")
         blocks = "DELETE FROM outcome_blocks WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2"
         try:
             cursor.execute(blocks, (partition, offset))
         finally:
-            cursor.execute("PRAGMA secure_delete = ON")
+            overwrite_deleted(self._write)
         for statement in (
             'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
             # Filters that later ones replaced before what is kept begins; then lanes that ended there.
@@ -360,6 +373,8 @@ class DeliverStore:
     def sync(self) -> None:
         """Bring what was committed to the disk, so that a power cut takes back a moment and not all since SQLite's own
         checkpoint; raise OSError when the disk refuses."""
+        if self._log is None:
+            return
         with contextlib.suppress(FileNotFoundError):  # no log: everything is in the file, and SQLite synced that
             descriptor = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
             try:

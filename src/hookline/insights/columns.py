@@ -22,9 +22,12 @@ def adding(table: str, key: Sequence[str], columns: Sequence[str]) -> str:
     """The statement that adds the values of a row, given after its key; unknown values leave what is known."""
     names = ", ".join((*key, *columns))
     marks = ", ".join("?" * (len(key) + len(columns)))
-    sums = ", ".join(f"{name} = coalesce({_joined(name)}, {name}, excluded.{name})" for name in columns)
+    sums = ", ".join(f"{name} = coalesce({_joined(table, name)}, {table}.{name}, excluded.{name})" for name in columns)
     return f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sums}"
 
 
-def _joined(name: str) -> str:
-    return f"max({name}, excluded.{name})" if name in GAUGES else f"{name} + excluded.{name}"
+def _joined(table: str, name: str) -> str:
+    old, new = f"{table}.{name}", f"excluded.{name}"
+    return (
+        f"CASE WHEN {new} >= {old} THEN {new} WHEN {new} < {old} THEN {old} END" if name in GAUGES else f"{old} + {new}"
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema
@@ -23,8 +23,8 @@ class TrackedUsers(NamedTuple):
 class SchemaLog:
     """Safe to share between threads; before control's first start everything is empty."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = ReadOnly(path)
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._lock = threading.Lock()
 
     def names(self, source: str) -> dict[Name, NameSchema]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from hookline.database.connection import Connection
 from hookline.database.open import open_insights
-from hookline.database.sqlite import Connection
+from hookline.database.place import Place
+from hookline.database.upsert import replacing
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NameSchema, Properties
 
-_COLUMNS = "type, name, count, first_seen, last_seen, examined, properties"
+_COUNTED = ("count", "first_seen", "last_seen", "examined", "properties")
+_COLUMNS = f"type, name, {', '.join(_COUNTED)}"
 
 
 class Name(NamedTuple):
@@ -44,8 +46,8 @@ _kept = msgspec.json.Decoder(_Kept).decode
 class SchemaStore:
     """The one writer of the schemas; used from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = open_insights(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = open_insights(place)
 
     def places(self) -> dict[int, SchemaPlace]:
         """The saved places."""
@@ -76,15 +78,13 @@ class SchemaStore:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         try:
+            self._connection.executemany(replacing("schema_names", ("source", "type", "name"), _COUNTED), rows)
             self._connection.executemany(
-                f"INSERT OR REPLACE INTO schema_names (source, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
-            )
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO tracked_users (month, source, registers) VALUES (?, ?, ?)",
+                replacing("tracked_users", ("month", "source"), ("registers",)),
                 [(*key, bytes(each.registers)) for key, each in users.items()],
             )
             self._connection.executemany(
-                "INSERT OR REPLACE INTO schema_places (partition, next_offset, missed) VALUES (?, ?, ?)",
+                replacing("schema_places", ("partition",), ("next_offset", "missed")),
                 [(partition, *place) for partition, place in places.items()],
             )
             execute("COMMIT")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
 from hookline.insights.percentile import percentile
@@ -55,8 +55,8 @@ class DestinationUsage(NamedTuple):
 class SeriesLog:
     """Safe to share between threads; before the first slot everything is empty."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = ReadOnly(path)
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._lock = threading.Lock()
 
     def totals(self, range: Range, now_seconds: int) -> Series:
@@ -127,7 +127,7 @@ class SeriesLog:
         span = SPANS[range]
         rows = self._rows(
             "SELECT destination, sum(failures) AS failed, coalesce(sum(given_up), 0), coalesce(sum(delivered), 0)"
-            " FROM destination_series WHERE resolution = ? AND at >= ? GROUP BY destination HAVING failed > 0"
+            " FROM destination_series WHERE resolution = ? AND at >= ? GROUP BY destination HAVING sum(failures) > 0"
             " ORDER BY failed DESC, destination LIMIT ?",
             (span.coarse, first_of(now_seconds, span.seconds, span.coarse), limit),
         )
@@ -138,7 +138,8 @@ class SeriesLog:
         period = "%Y-%m" if by_month else "%Y-%m-%d"
         rows = self._rows(
             "SELECT strftime(?, at, 'unixepoch') AS period, destination, coalesce(sum(delivered), 0),"
-            " coalesce(sum(filtered), 0), coalesce(sum(failures), 0), max(0, coalesce(sum(given_up), 0))"
+            " coalesce(sum(filtered), 0), coalesce(sum(failures), 0),"
+            " CASE WHEN sum(given_up) > 0 THEN sum(given_up) ELSE 0 END"
             " FROM destination_series WHERE resolution = ? AND at >= ? AND at <= ?"
             " GROUP BY period, destination ORDER BY period DESC, destination LIMIT ?",
             (period, DAY, first_day, last_day, USAGE_ROWS_MAX),

@@ -7,9 +7,10 @@ are old.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from hookline.database.open import open_insights
+from hookline.database.place import Place
+from hookline.database.upsert import replacing
 from hookline.insights.columns import (
     COLLECT_TOTALS,
     DELIVER_TOTALS,
@@ -28,14 +29,15 @@ _KEY = ("resolution", "at")
 _ADD_TOTAL = adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
 _ADD_ACCEPTED = adding("total_series", _KEY, COLLECT_TOTALS)
 _ADD_DESTINATION = adding("destination_series", (*_KEY, "destination"), (*DESTINATION, *RESPONSE))
+_SET_PLACE = replacing("series_place", ("id",), ("last_slot",))
 _ADD_SOURCE = adding("source_series", (*_KEY, "source"), SOURCE)
 
 
 class SeriesStore:
-    """The one writer of the series in ``insights.db``; used from one thread at a time."""
+    """The one writer of the series in the insights database; used from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = open_insights(path)
+    def __init__(self, place: Place) -> None:
+        self._connection = open_insights(place)
 
     def last_slot(self) -> int:
         """The newest slot of deliver that is in the series; 0 before the first."""
@@ -63,7 +65,7 @@ class SeriesStore:
             (_ADD_TOTAL, with_totals),
             (_ADD_DESTINATION, destinations),
             (_ADD_SOURCE, sources),
-            ("INSERT OR REPLACE INTO series_place VALUES (1, ?)", [(max(slot.at for slot in slots),)]),
+            (_SET_PLACE, [(1, max(slot.at for slot in slots))]),
         )
 
     def add_accepted(self, at: int, accepted: int, rejected: int) -> None:

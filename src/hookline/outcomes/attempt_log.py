@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hookline.database.connection import Connection
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.outcomes.attempt_key import FAILURE, NOTHING, RESULT, Key, id_of
 from hookline.outcomes.outcome import from_number
 from hookline.outcomes.progress import ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS, Entry, entries
@@ -73,10 +74,11 @@ class AttemptPage(NamedTuple):
 
 
 class AttemptLog:
-    """Reads deliver.db; before deliver's first start there are no attempts."""
+    """Reads the database at ``place`` and the progress ring of the data folder; before deliver first started there
+    are no attempts."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, data_path: Path, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._of_events = Results(data_path)
 
     def newest(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.database.sqlite import Connection, connect
+from hookline.database.place import Place
+from hookline.database.read_only import ReadOnly
 from hookline.outcomes.progress import (
     BUCKET_SHIFT,
     DUPLICATE_TAG,
@@ -18,11 +19,12 @@ from hookline.outcomes.progress import (
 
 
 class Buckets:
-    """Reads the blocks of results in deliver.db, and the progress ring for those that are newer."""
+    """Reads the blocks of results in deliver's database at ``place``, and the data folder's progress ring for those
+    that are newer."""
 
-    def __init__(self, data_path: Path) -> None:
+    def __init__(self, data_path: Path, place: Place) -> None:
         self._data_path = data_path
-        self._connection: Connection | None = None
+        self._database = ReadOnly(place)
 
     def delivered(self, lane: int, partition: int, bucket: int) -> frozenset[int]:
         """The offsets of one bucket that a lane delivered."""
@@ -35,9 +37,7 @@ class Buckets:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def _entries(self, partition: int, bucket: int) -> Iterator[Entry]:
         for block in [*self._blocks(partition, bucket), self._ring()]:
@@ -47,12 +47,10 @@ class Buckets:
                     yield entry
 
     def _blocks(self, partition: int, bucket: int) -> list[bytes]:
-        path = self._data_path / "deliver.db"
-        if self._connection is None and path.exists():
-            self._connection = connect(path, read_only=True)
-        if self._connection is None:
+        connection = self._database.open()
+        if connection is None:
             return []
-        rows = self._connection.execute(
+        rows = connection.execute(
             "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?",
             (partition, bucket << BUCKET_SHIFT, (bucket + 1) << BUCKET_SHIFT),
         ).fetchall()

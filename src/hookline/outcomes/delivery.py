@@ -10,7 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.connections.model import Destination
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connection import Connection
+from hookline.database.place import Place
+from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.outcomes import places
 from hookline.outcomes.attempt_key import FAILURE, RESULT, id_of
@@ -77,11 +79,10 @@ class Standing(NamedTuple):
 
 
 class Deliveries:
-    """Reads deliver.db and the progress ring; never writes."""
+    """Reads deliver's database at ``place`` and the data folder's progress ring; never writes."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._data_path = data_path
-        self._connection: Connection | None = None
+    def __init__(self, data_path: Path, place: Place) -> None:
+        self._database = ReadOnly(place)
         self._results = Results(data_path)
 
     def fate(
@@ -166,9 +167,7 @@ class Deliveries:
 
     def close(self) -> None:
         """Let go of files."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
         self._results.close()
 
     def _open_fate(
@@ -225,11 +224,7 @@ class Deliveries:
         return sorted({entry for entry in found if entry.lane != DUPLICATE_TAG}, key=lambda entry: entry.at_ms)
 
     def _open(self) -> Connection | None:
-        if self._connection is None:
-            path = self._data_path / "deliver.db"
-            if path.exists():
-                self._connection = connect(path, read_only=True)
-        return self._connection
+        return self._database.open()
 
 
 def _standing(connection: Connection, lane: int, partition: int) -> Standing:

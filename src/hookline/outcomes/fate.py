@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Lane, Snapshot
-from hookline.database.sqlite import Connection, connect
+from hookline.database.place import place_of
+from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
@@ -25,6 +25,7 @@ from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
 from hookline.outcomes.replayed import Replayed
 from hookline.route.decision import not_routed_reason
+from hookline.settings import Settings
 
 SNAPSHOTS_KEPT = 8
 UNCONNECTED_SHOWN_MAX = 100
@@ -70,16 +71,17 @@ _user_id = msgspec.json.Decoder(_UserId)
 
 
 class Fates:
-    """Looks up fates in one data folder. Not thread-safe."""
+    """Looks up fates in one installation. Not thread-safe."""
 
-    def __init__(self, data_path: Path) -> None:
+    def __init__(self, settings: Settings) -> None:
+        data_path, control = settings.data_path, place_of(settings, "control")
         self._data_path = data_path
         self._journal = LocalReader(data_path / "journal")
-        self._feed = Feed(data_path / "control.db")
-        self._control: Connection | None = None
-        self._deliveries = Deliveries(data_path)
+        self._feed = Feed(control)
+        self._control = ReadOnly(control)
+        self._deliveries = Deliveries(data_path, place_of(settings, "deliver"))
         self._rules = FilterRules(self._query)
-        self._replayed = Replayed(data_path / "control.db", self._deliveries, self._rules, self._snapshot)
+        self._replayed = Replayed(control, self._deliveries, self._rules, self._snapshot)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
     def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
@@ -111,9 +113,7 @@ class Fates:
         self._feed.close()
         self._deliveries.close()
         self._replayed.close()
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        self._control.close()
 
     def _fate(self, partition: int, offset: int, record: Record, repeats: int) -> EventFate:
         summary: str | None = None
@@ -222,12 +222,8 @@ class Fates:
         return snapshot
 
     def _query(self, sql: str, values: tuple[str | int, ...] = ()) -> list[tuple[Any, ...]]:
-        if self._control is None:
-            path = self._data_path / "control.db"
-            if not path.exists():
-                return []
-            self._control = connect(path, read_only=True)
-        return self._control.execute(sql, values).fetchall()
+        connection = self._control.open()
+        return [] if connection is None else connection.execute(sql, values).fetchall()
 
 
 def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, Lane | None]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Snapshot
+from hookline.database.place import Place
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Deliveries, DestinationFate, ReplayFate
 from hookline.outcomes.filter_rules import FilterRules
@@ -24,10 +24,10 @@ class Replayed:
     """Adds replays to the fates of an event; not thread-safe."""
 
     def __init__(
-        self, path: Path, deliveries: Deliveries, rules: FilterRules, snapshot_of: Callable[[int], Snapshot]
+        self, place: Place, deliveries: Deliveries, rules: FilterRules, snapshot_of: Callable[[int], Snapshot]
     ) -> None:
         """``snapshot_of`` gives the connections of a version."""
-        self._feed = ReplayFeed(path)
+        self._feed = ReplayFeed(place)
         self._deliveries = deliveries
         self._rules = rules
         self._snapshot_of = snapshot_of

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, PLACE_SHIFT, Entry, entries_of, places_of
 
 RING_KEPT_SECONDS = 0.05

@@ -1,18 +1,19 @@
 """The erasures as deliver and profiles follow them: read again only when control changed one.
 
-Never writes ``privacy.db``.
+Never writes the privacy database.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.connect import change_mark
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.replays.places import Places, decode_places
 
 CHANGES = "erasures"
@@ -38,9 +39,9 @@ class Erasure(NamedTuple):
 class ErasureFeed:
     """A view of the erasures that wait for the roles; for one thread."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "privacy.db")
-        self._seen: int | None = None
+    def __init__(self, place: Place) -> None:
+        self._database = ReadOnly(place)
+        self._seen: Any = None
         self._changes = -1
 
     def poll(self) -> list[Erasure] | None:
@@ -48,7 +49,7 @@ class ErasureFeed:
         connection = self._open()
         if connection is None:
             return None
-        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        seen = change_mark(connection)
         if seen == self._seen:
             return None
         row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.upsert import replacing
 from hookline.privacy.model import Message, Receipt
 from hookline.privacy.store import PrivacyStore
 
 _COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
+_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("fate", "reason", "at"))
 
 
 class Unacknowledged(NamedTuple):
@@ -89,7 +91,7 @@ class Messages:
             " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"
             " WHERE state <> 'closed' AND tries > 1 UNION ALL"
             " SELECT destination, first_at FROM deletion_receipts JOIN deletion_messages ON id = message"
-            " WHERE fate = 'given_up' AND at >= ?) GROUP BY destination ORDER BY destination",
+            " WHERE fate = 'given_up' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
             (given_up_since_ms,),
         )
         return [Unacknowledged(*row) for row in rows]
@@ -105,7 +107,7 @@ class Again(NamedTuple):
 
 def _add(execute: Callable[..., Any], message: int, receipts: Sequence[Receipt]) -> None:
     for receipt in receipts:
-        execute("INSERT OR REPLACE INTO deletion_receipts VALUES (?, ?, ?, ?, ?)", (message, *receipt))
+        execute(_PUT_RECEIPT, (message, *receipt))
 
 
 def _message(row: tuple[Any, ...]) -> Message:

@@ -58,11 +58,11 @@ class Requests:
             ((under_way,),) = execute("SELECT count(*) FROM deletion_requests WHERE state <> 'done'").fetchall()
             if under_way >= OPEN_MAX:
                 raise TooManyRequests
-            number = execute(
+            ((number,),) = execute(
                 "INSERT INTO deletion_requests (at, author, action, state, updated_at, round)"
-                " VALUES (?1, ?2, ?3, 'looking', ?1, 0)",
+                " VALUES (?1, ?2, ?3, 'looking', ?1, 0) RETURNING id",
                 (now_ms, author, action),
-            ).lastrowid
+            ).fetchall()
             for place, id in enumerate(ids):
                 execute(
                     "INSERT INTO deletion_people (request, number, digest, user_id, identity_count, events)"
@@ -84,8 +84,8 @@ class Requests:
         """At most so many, newest first, older than one: all, or those that name a user."""
         digest = None if user_id is None else self._of.of(user_id)
         rows = self._store.database.rows(
-            f"SELECT {_COLUMNS} FROM deletion_requests WHERE id < ?1 AND (?2 IS NULL OR id IN"
-            " (SELECT request FROM deletion_people WHERE digest = ?2)) ORDER BY id DESC LIMIT ?3",
+            f"SELECT {_COLUMNS} FROM deletion_requests WHERE id < ?1 AND (id IN"
+            " (SELECT request FROM deletion_people WHERE digest = ?2) OR ?2 IS NULL) ORDER BY id DESC LIMIT ?3",
             (before or 1 << 62, digest, limit),
         )
         return [DeletionRequest(*row) for row in rows]

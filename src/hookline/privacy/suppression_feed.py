@@ -1,12 +1,15 @@
-"""The suppression list as collect follows it: read again only when control changed it. Never writes ``privacy.db``."""
+"""The suppression list as collect follows it: read again only when control changed it. Never writes it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from hookline.database.connect import change_mark
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.privacy.id_digest import read
 from hookline.privacy.suppressed import Suppressed
 
@@ -15,12 +18,12 @@ CHANGES = "suppressions"
 
 
 class SuppressionFeed:
-    """A view of the list; for one thread."""
+    """A view of the list; for one thread. The key of its hashes is in the data folder."""
 
-    def __init__(self, data_path: Path) -> None:
+    def __init__(self, place: Place, data_path: Path) -> None:
         self._data_path = data_path
-        self._database = ReadOnly(data_path / "privacy.db")
-        self._seen: int | None = None
+        self._database = ReadOnly(place)
+        self._seen: Any = None
         self._changes = -1
         self.current: Suppressed | None = None
         """Who is suppressed as of the last ``poll``; None for nobody."""
@@ -31,7 +34,7 @@ class SuppressionFeed:
         if connection is None:
             return False
         # Before the list is read: a commit between the two is then seen by the next poll.
-        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        seen = change_mark(connection)
         if seen == self._seen:
             return False
         row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()

@@ -47,7 +47,7 @@ class Suppressions:
         now_ms = self._now_ms()
         for id in ids:
             execute(
-                "INSERT OR IGNORE INTO suppressions (digest, at, author, request) VALUES (?, ?, ?, ?)",
+                "INSERT INTO suppressions (digest, at, author, request) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (self._of.of(id), now_ms, author, request),
             )
         ((count,),) = execute("SELECT count(*) FROM suppressions").fetchall()

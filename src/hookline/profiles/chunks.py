@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles.batch import PERSON_MASK
 from hookline.telemetry.crashpoints import crash_point
 

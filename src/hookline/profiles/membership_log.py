@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles.people import Person
 
 CHANGES_MAX = 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.journal.record import Record
 from hookline.profiles.doing import doing_of, text
 from hookline.profiles.people import Person

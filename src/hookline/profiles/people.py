@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, USER, Kind
 from hookline.profiles.entries import ordered, unpack

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles.preview_wishes import PreviewId
 
 PreviewState = Literal["reading", "counting", "done", "failed"]

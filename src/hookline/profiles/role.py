@@ -14,6 +14,7 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalError
@@ -64,8 +65,8 @@ class ProfilesRole:
         self.wishes = SyncWishes(self._run_folder)
         previews = PreviewWishes(self._run_folder)
         self.previews = Previews(self.store, self.registry, self.ingest, self.backfill, self.sync, previews)
-        self.feed = Feed(data / "control.db", kinds=("destination", "audience", "computedTrait"))
-        self.erasure_feed = ErasureFeed(data)
+        self.feed = Feed(place_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
+        self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
         self._snapshot: Snapshot | None = None
         self._wanted = self.registry.wanted()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles.definition import Key
 from hookline.profiles.feature import Feature
 from hookline.profiles.people import Person, PersonFacts

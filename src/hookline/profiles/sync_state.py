@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hookline.connections.definitions.model import Audience, Definition
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles.definition import Key, as_json
 from hookline.profiles.definitions.aggregates import EMPTY
 from hookline.profiles.feature import Feature

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from hookline.database.sqlite import Connection
+from hookline.database.connection import Connection
 from hookline.profiles import traits
 from hookline.profiles.traits import Traits
 from hookline.telemetry.crashpoints import crash_point

@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 
 from hookline.connections.model import Offsets
+from hookline.database.connect import change_mark, connect
+from hookline.database.connection import Connection
 from hookline.database.open import is_current
-from hookline.database.sqlite import Connection, OperationalError, connect
+from hookline.database.place import Place
+from hookline.database.sqlite import OperationalError
 from hookline.replays.letters import LetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.places import Places, decode_places
@@ -25,10 +28,10 @@ _action = msgspec.json.Decoder(StoredAction).decode
 class ReplayFeed:
     """A view of all kept replays, oldest first; for one thread."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._connection: Connection | None = None
-        self._seen: int | None = None
+        self._seen: Any = None
         self._changes = -1
 
     def poll(self) -> list[Replay] | None:
@@ -36,7 +39,7 @@ class ReplayFeed:
         connection = self._open()
         if connection is None:
             return None
-        ((seen,),) = connection.execute("PRAGMA data_version").fetchall()
+        seen = change_mark(connection)
         if seen == self._seen:
             return None
         row = connection.execute("SELECT next FROM replay_changes").fetchone()
@@ -72,9 +75,9 @@ class ReplayFeed:
             self._seen = None
 
     def _open(self) -> Connection | None:
-        if self._connection is None and self._path.exists():
+        if self._connection is None and (not isinstance(self._place, Path) or self._place.exists()):
             try:
-                connection = connect(self._path, read_only=True)
+                connection = connect(self._place, read_only=True)
             except OperationalError:
                 return None
             if not is_current(connection, "control"):

@@ -30,7 +30,7 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     def where(self) -> tuple[str, list[Any]]:
         """The condition and its values; letters that were discarded count only where that fate is asked for."""
-        parts = ["1"]
+        parts = ["1 = 1"]
         values: list[Any] = []
         for column in ("destination", "source", "type", "event", "outcome", "fate"):
             wanted = getattr(self, column)

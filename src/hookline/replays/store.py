@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hookline.connections.model import Offsets
 from hookline.database.open import open_control
+from hookline.database.place import Place
 from hookline.replays.feed import read_replays
 from hookline.replays.letters import LetterFilter, RetryPlace, StoredAction
 from hookline.replays.model import KEPT_MAX, OPEN_MAX, Replay, ReplayRequest, State
@@ -36,8 +36,8 @@ class TooManyReplays(Exception):
 class ReplayStore:
     """Makes and changes replays; safe to share between threads."""
 
-    def __init__(self, path: Path, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
-        self._connection = open_control(path)
+    def __init__(self, place: Place, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._connection = open_control(place)
         self._now_ms = now_ms
         self._lock = threading.Lock()
 
@@ -51,7 +51,7 @@ class ReplayStore:
                 raise TooManyReplays
             ((lane,),) = execute(
                 "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
-                " ON CONFLICT (id) DO UPDATE SET next = next + 1 RETURNING next - 1"
+                " ON CONFLICT (id) DO UPDATE SET next = lane_numbers.next + 1 RETURNING next - 1"
             ).fetchall()
             execute(
                 "INSERT INTO replays (lane, at, author, version, request, starts, ends, state, rate)"
@@ -83,7 +83,7 @@ class ReplayStore:
         with self._lock:
             return read_replays(
                 self._connection,
-                "WHERE lane < ?1 AND (?2 IS NULL OR json_extract(request, '$.destination') = ?2)"
+                "WHERE lane < ?1 AND (json_extract(request, '$.destination') = ?2 OR ?2 IS NULL)"
                 " ORDER BY lane DESC LIMIT ?3",
                 (before_lane or 1 << 62, destination, limit),
             )
@@ -171,7 +171,8 @@ class ReplayStore:
             try:
                 yield self._connection.execute
                 self._connection.execute(
-                    "INSERT INTO replay_changes (id, next) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET next = next + 1"
+                    "INSERT INTO replay_changes (id, next) VALUES (1, 1)"
+                    " ON CONFLICT (id) DO UPDATE SET next = replay_changes.next + 1"
                 )
                 self._connection.execute("COMMIT")
             except BaseException:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookline.database.sqlite import Connection, connect
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.outcomes.fate import Fates
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
-from hookline.settings import Deliver
+from hookline.settings import Deliver, Settings
 from hookline.simulation.asked_replay import AskedReplay
 from hookline.simulation.ledger import LanePlace, Ledger, Place
 from hookline.simulation.watch import Tries, Watch
@@ -35,7 +36,7 @@ class Accounts:
         self._dead: dict[LanePlace, tuple[str, int]] = {}
         self._replays: dict[int, tuple[str, int]] = {}
         """By lane: state, and how many events the books say were delivered."""
-        self._asked = Fates(data)
+        self._asked = Fates(Settings(data_dir=str(data)))
 
     def wrong(self) -> Iterator[str]:
         """Yield what is missing, or on record without having happened."""

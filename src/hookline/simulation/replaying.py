@@ -39,7 +39,7 @@ class Replaying:
         self._ledger = ledger
         self._watch = watch
         self._store = ReplayStore(machine.settings.data_path / "control.db", now_ms=clock.now_ms)
-        self._progress = ReplayProgress(machine.settings.data_path, clock.monotonic)
+        self._progress = ReplayProgress(machine.settings.data_path / "deliver.db", clock.monotonic)
         given = machine.settings, machine.store, self._store, cast(Planner, self), self._progress
         self._control = ReplayWatch(*given, clock.now_ms)
 
@@ -130,7 +130,8 @@ class Replaying:
 
     def plan(self, replay: Replay, destination: Destination) -> None:
         """Find a replay's events at once, where control has a thread for it (``control.replay_planner``)."""
-        planning = Planning(self._machine.settings.data_path, replay.request, destination, replay.starts, replay.ends)
+        data = self._machine.settings.data_path
+        planning = Planning(data, data / "deliver.db", replay.request, destination, replay.starts, replay.ends)
         for _ in planning.steps():
             pass
         if planning.places is None:

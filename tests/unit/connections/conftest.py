@@ -1,33 +1,34 @@
-"""A store on a real file, and feeds that follow it."""
+"""A store on a real database, and feeds that follow it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
+from hookline.database.place import Place
+from tests.unit.conftest import PlaceOf
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def place(place_of: PlaceOf) -> Place:
     """Where the control database is."""
-    return tmp_path / "control.db"
+    return place_of("control")
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
+def store(place: Place) -> Iterator[Store]:
     """An empty store."""
-    opened = Store(path, now_ms=lambda: 1_700_000_000_000)
+    opened = Store(place, now_ms=lambda: 1_700_000_000_000)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def feed(path: Path) -> Iterator[Feed]:
-    """A feed of the store's file."""
-    opened = Feed(path)
+def feed(place: Place) -> Iterator[Feed]:
+    """A feed of the store's database."""
+    opened = Feed(place)
     yield opened
     opened.close()

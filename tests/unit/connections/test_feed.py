@@ -10,26 +10,33 @@ from hookline.connections import history
 from hookline.connections.edits import Delete
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
+from hookline.database.connect import connect
 from hookline.database.open import HEADS
-from hookline.database.sqlite import connect
+from hookline.database.place import Place
+from tests.unit.conftest import PlaceOf
 from tests.unit.connections.examples import change, destination, source
 
 
-def test_before_control_has_started_there_is_nothing(path: Path, feed: Feed) -> None:
+def test_before_control_has_started_there_is_nothing(bare_place_of: PlaceOf) -> None:
     """A role that starts first sees an empty configuration, is not ready, and makes no file."""
+    place = bare_place_of("control")
+    feed = Feed(place)
     assert feed.load().version == 0
     assert feed.poll() is None
     assert not feed.ready()
-    assert not path.exists()
+    assert not isinstance(place, Path) or not place.exists()
+    feed.close()
 
 
-def test_a_feed_that_started_first_follows(path: Path, feed: Feed) -> None:
-    """Once control has made its file, the next look finds it."""
+def test_a_feed_that_started_first_follows(bare_place_of: PlaceOf) -> None:
+    """Once control has made its database, the next look finds it."""
+    feed = Feed(bare_place_of("control"))
     feed.load()
-    store = Store(path)
+    store = Store(bare_place_of("control"))
     change(store, source(), destination(), at=3)
     assert feed.poll() == store.snapshot()
     store.close()
+    feed.close()
 
 
 def test_an_unchanged_store_is_no_news(store: Store, feed: Feed) -> None:
@@ -71,12 +78,12 @@ def test_more_objects_than_a_page(store: Store, feed: Feed, monkeypatch: pytest.
 
 
 def test_a_version_can_be_read_while_it_is_left_behind(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change in the middle of a load does not mix into the version being loaded."""
     monkeypatch.setattr(history, "PAGE_ROWS", 2)
     change(store, *(source(f"s{number}", name="old") for number in range(6)))
-    connection = connect(path, read_only=True)
+    connection = connect(place, read_only=True)
     rows = history.rows_at(connection, 1)
     first = next(rows)
     change(store, *(source(f"s{number}", name="new") for number in range(6)), source("s7"))
@@ -86,10 +93,10 @@ def test_a_version_can_be_read_while_it_is_left_behind(
     assert all('"old"' in document for document in seen.values())
 
 
-def test_a_role_may_follow_sources_alone(store: Store, path: Path) -> None:
+def test_a_role_may_follow_sources_alone(store: Store, place: Place) -> None:
     """The collection edge does not carry thousands of destinations that it has no use for."""
     change(store, source(), destination())
-    feed = Feed(path, kinds=("source",))
+    feed = Feed(place, kinds=("source",))
     assert [len(feed.load().sources), len(feed.load().destinations)] == [1, 0]
     change(store, destination("two"), source("app"))
     snapshot = feed.poll()
@@ -118,10 +125,10 @@ def test_ready_counts_for_one_boot(store: Store, feed: Feed) -> None:
     assert feed.ready("second")
 
 
-def test_a_file_of_another_version_is_not_read(store: Store, path: Path, feed: Feed) -> None:
+def test_a_file_of_another_version_is_not_read(store: Store, place: Place, feed: Feed) -> None:
     """Until control has migrated the file, a reading role waits."""
     change(store, source())
-    connection = connect(path)
+    connection = connect(place)
     connection.execute("UPDATE alembic_version SET version_num = 'control_0000'")
     assert feed.load().version == 0
     assert not feed.ready()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from contextlib import ExitStack
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Put
@@ -15,6 +14,8 @@ from hookline.connections.feed import Feed
 from hookline.connections.history import KINDS
 from hookline.connections.model import Destination, Lane, Snapshot
 from hookline.connections.store import Store
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
 from tests.unit.connections.examples import change, destination, source
 
 IDS = st.sampled_from(["one", "two", "three"])
@@ -24,11 +25,15 @@ SOURCES = st.lists(st.sampled_from(["a", "b"]), unique=True).map(tuple)
 class Connections(RuleBasedStateMachine):
     """Destinations and audiences come, change and go; the model keeps lanes by the rules of DESIGN section 4."""
 
+    def __init__(self, backend: PostgresServer | None) -> None:
+        super().__init__()
+        self.backend = backend
+        self.stack = ExitStack()
+
     @initialize()
     def open(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        path = Path(self.folder.name) / "control.db"
-        self.store, self.feed = Store(path), Feed(path, kinds=KINDS)
+        place = self.stack.enter_context(new_places(self.backend))("control")
+        self.store, self.feed = Store(place), Feed(place, kinds=KINDS)
         self.end, self.number = 0, 0
         self.objects: dict[str, Destination] = {}
         self.lanes: dict[str, Lane] = {}
@@ -84,9 +89,12 @@ class Connections(RuleBasedStateMachine):
             assert self.feed.at(version) == self.store.snapshot(version) == snapshot
         self.feed.close()
         self.store.close()
-        self.folder.cleanup()
+        self.stack.close()
 
 
-TestConnections = Connections.TestCase
-TestConnections.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
-TestConnections.__doc__ = "Store, feed and history agree with the model, now and about every past version."
+def test_store_feed_and_history_agree_with_the_model(backend: PostgresServer | None) -> None:
+    """They agree now and about every past version."""
+    run_state_machine_as_test(
+        lambda: Connections(backend),  # type: ignore[arg-type]  # a factory will do
+        settings=settings(max_examples=40 if backend is None else 12, stateful_step_count=20, deadline=None),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,27 +12,14 @@ from hookline.connections.model import Pause, Source
 from hookline.connections.past import LISTED_CHANGES_MAX, Past, way_back
 from hookline.connections.rotation import rotate
 from hookline.connections.store import Store
+from hookline.database.place import Place
 from tests.unit.connections.examples import destination, source
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where control.db is made."""
-    return tmp_path / "control.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    """An empty store."""
-    opened = Store(path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def past(path: Path, store: Store) -> Iterator[Past]:
+def past(place: Place, store: Store) -> Iterator[Past]:
     """What another part of control reads."""
-    opened = Past(path)
+    opened = Past(place)
     yield opened
     opened.close()
 

@@ -10,7 +10,10 @@ import pytest
 from hookline.connections.edits import Delete, Put
 from hookline.connections.model import Lane, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
-from hookline.database.sqlite import IntegrityError, connect
+from hookline.database.connect import connect
+from hookline.database.place import Place
+from hookline.database.postgres.connection import take_turn
+from hookline.database.sqlite import IntegrityError, OperationalError
 from tests.unit.connections.examples import change, destination, ends, source
 
 
@@ -31,11 +34,11 @@ def test_a_change_makes_one_version(store: Store) -> None:
     assert (snapshot.version, snapshot.sources, snapshot.destinations) == (1, (source(),), (destination(),))
 
 
-def test_what_was_stored_is_there_after_a_restart(store: Store, path: Path) -> None:
+def test_what_was_stored_is_there_after_a_restart(store: Store, place: Place) -> None:
     """A new process reads back exactly what the last one had."""
     change(store, source(), destination(secret="s3cret"), at=7)
     change(store, destination(name="New", secret="s3cret"), at=9)
-    again = Store(path)
+    again = Store(place)
     assert again.snapshot() == store.snapshot()
     again.close()
 
@@ -60,11 +63,11 @@ def test_every_version_can_be_read_back(store: Store) -> None:
     assert store.snapshot(2).lanes["crm"].number == 1
 
 
-def test_a_change_costs_a_row_per_changed_object(store: Store, path: Path) -> None:
+def test_a_change_costs_a_row_per_changed_object(store: Store, place: Place) -> None:
     """History grows with what changed, not with everything there is."""
     change(store, source(), *(destination(f"d{number}") for number in range(20)))
     change(store, destination("d7", name="Renamed"))
-    connection = connect(path, read_only=True)
+    connection = connect(place, read_only=True)
     ((rows,),) = connection.execute("SELECT count(*) FROM objects").fetchall()
     version = connection.execute("SELECT at, author, ends FROM versions WHERE version = 2").fetchone()
     connection.close()
@@ -115,15 +118,19 @@ def test_a_lane_number_is_never_used_again(store: Store) -> None:
     assert {id: lane.number for id, lane in store.snapshot().lanes.items()} == {"one": 2, "two": 3}
 
 
-def test_the_ends_are_read_inside_the_transaction(store: Store, path: Path) -> None:
+def test_the_ends_are_read_inside_the_transaction(store: Store, place: Place) -> None:
     """While the offsets are read nobody else can write, so no other change can come in between."""
     seen: list[str] = []
 
     def look() -> Offsets:
-        other = connect(path)
-        other.execute("PRAGMA busy_timeout = 0")
-        with pytest.raises(Exception, match="locked"):
-            other.execute("BEGIN IMMEDIATE")
+        other = connect(place)
+        if isinstance(place, Path):
+            other.execute("PRAGMA busy_timeout = 0")
+        else:
+            other.execute("BEGIN")
+            other.execute("SET LOCAL lock_timeout = 1")
+        with pytest.raises(OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE" if isinstance(place, Path) else take_turn(place.which))
         other.close()
         seen.append("locked")
         return {0: 1}
@@ -144,16 +151,19 @@ def test_a_change_that_fails_midway_leaves_nothing(store: Store) -> None:
     assert change(store, source()) == 1
 
 
-def test_a_database_that_fails_midway_leaves_nothing(store: Store, path: Path) -> None:
+def test_a_database_that_fails_midway_leaves_nothing(store: Store, place: Place) -> None:
     """When the second of two rows cannot be written, neither the version nor the first row nor a lane number stays."""
     change(store, source(), destination("one"))
-    faulty = connect(path)
-    faulty.execute(
-        "CREATE TRIGGER fault BEFORE INSERT ON objects WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'fault'); END"
-    )
+    faulty = connect(place)
+    if isinstance(place, Path):
+        faulty.execute(
+            "CREATE TRIGGER fault BEFORE INSERT ON objects WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'fault'); END"
+        )
+    else:
+        faulty.execute("ALTER TABLE objects ADD CONSTRAINT fault CHECK (id <> 'bad')")
     with pytest.raises(IntegrityError, match="fault"):
         change(store, destination("two"), destination("bad"))
-    faulty.execute("DROP TRIGGER fault")
+    faulty.execute("DROP TRIGGER fault" if isinstance(place, Path) else "ALTER TABLE objects DROP CONSTRAINT fault")
     faulty.close()
     assert change(store, destination("three")) == 2
     assert {id: lane.number for id, lane in store.snapshot().lanes.items()} == {"one": 1, "three": 2}

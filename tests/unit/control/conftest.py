@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.settings import Database
 from tests.unit.control.running import Running
 
 
@@ -14,6 +15,13 @@ from tests.unit.control.running import Running
 def control(tmp_path: Path) -> Iterator[Running]:
     """Control on an empty data folder."""
     with Running(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def control_on_both(tmp_path: Path, database: Database) -> Iterator[Running]:
+    """Control on empty databases, once in files and once in PostgreSQL."""
+    with Running(tmp_path / "data", database_url=database.url) as running:
         yield running
 
 

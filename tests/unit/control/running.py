@@ -17,7 +17,7 @@ from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
-from hookline.settings import Control, Deliver, Plan, Settings
+from hookline.settings import Control, Database, Deliver, Plan, Settings
 from hookline.web.pages import routes
 
 WAIT_SECONDS = 30.0
@@ -48,14 +48,24 @@ class Answer:
 class Running:
     """Control in a thread; ``call`` speaks HTTP to it."""
 
-    def __init__(self, folder: Path, plan: Plan | None = None, deliver: Deliver | None = None, **control: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan | None = None,
+        deliver: Deliver | None = None,
+        database_url: str = "local",
+        **control: Any,
+    ) -> None:
         settings = Settings(
             data_dir=str(folder),
+            database=Database(url=database_url),
             control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control}),
             plan=plan or Plan(),
             deliver=deliver or Deliver(),
         )
         self.data_path = folder
+        self.settings = settings
+        self.database_url = database_url
         self.services, self._listening = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]
         self.server = Server(self.services, [routes])

@@ -14,6 +14,12 @@ from tests.unit.control.test_sign_in import login
 SECRET = "a-long-shared-secret-9876"
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def entries(control: Running, query: str = "") -> list[dict[str, object]]:
     """What is on record, newest first."""
     items: list[dict[str, object]] = control.api("GET", f"/audit-log{query}").json["items"]

@@ -6,13 +6,20 @@ import pytest
 
 from hookline.control import dead_letters
 from hookline.database.open import open_deliver
+from hookline.database.place import place_of
 from hookline.replays.feed import ReplayFeed
 from tests.unit.control.running import Running, destination, record, source, wait_until
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def fill(control: Running, count: int) -> None:
     """Write dead letters as deliver does, alternating between two destinations, at offsets from 0."""
-    connection = open_deliver(control.data_path / "deliver.db")
+    connection = open_deliver(place_of(control.settings, "deliver"))
     for number in range(count):
         connection.execute(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
@@ -99,7 +106,7 @@ def test_a_discard_is_asked_of_deliver(control: Running, monkeypatch: pytest.Mon
         "discarded": None,
     }
     assert control.api("POST", "/dead-letters/discard", {"source": "none"}).json == {"matched": 0, "discarded": 0}
-    feed = ReplayFeed(control.data_path / "control.db")
+    feed = ReplayFeed(place_of(control.settings, "control"))
     (action,) = feed.actions(0)
     feed.close()
     assert (action.letters.destination, action.letters.last_id) == ("crm", 5)

@@ -20,6 +20,7 @@ from hookline.privacy.requests import Requests
 from hookline.privacy.search import Found
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
+from hookline.settings import Settings
 
 
 class Clock:
@@ -38,7 +39,7 @@ class Sending:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clock = Clock()
-        self.store = PrivacyStore(path)
+        self.store = PrivacyStore(path / "privacy.db")
         digests = id_digest.load(path)
         self.requests = Requests(self.store, digests, Suppressions(self.store, digests), self.clock)
         self.messages = Messages(self.store, self.clock)
@@ -49,7 +50,7 @@ class Sending:
         planned = self.requests.get(made.number)
         assert planned is not None
         self.request: DeletionRequest = planned
-        self.log = EventLog(path)
+        self.log = EventLog(Settings(data_dir=str(path)))
 
     async def run(self) -> None:
         """Send twice now, as after a crash; then the second try to one destination, too early and when it is due."""

@@ -11,6 +11,12 @@ from tests.unit.control.running import Answer, Running, source
 ANSWER = KeptAnswer(201, ((b"location", b"/x"),), b'{"secret": "shown-once"}')
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def post(control: Running, body: object, key: str = "k1", path: str = "/sources", **headers: str) -> Answer:
     """A POST with a key."""
     return control.call("POST", "/api/v1" + path, body, {"Idempotency-Key": key, **headers})

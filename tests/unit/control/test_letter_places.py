@@ -17,7 +17,9 @@ __all__ = ["make_rig", "rig"]
 def planned(rig: Rig, **given: object) -> list[int]:
     """The offsets that a request for everything given up comes to."""
     replay: Replay = rig.replay(deadLetteredSince="2020-01-01T00:00:00Z", **given)
-    planning = Planning(rig.folder, replay.request, destination("crm"), replay.starts, replay.ends)
+    planning = Planning(
+        rig.folder, rig.folder / "deliver.db", replay.request, destination("crm"), replay.starts, replay.ends
+    )
     for _ in planning.steps():
         pass
     assert planning.places is not None

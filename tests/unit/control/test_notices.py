@@ -10,6 +10,12 @@ from tests.unit.control.running import Running
 NOW_MS = 1_760_000_000_123
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def fill(control: Running) -> None:
     """Three notices; the first is resolved, and the second is of another kind."""
     findings = [Finding("source_silent", "a", "x"), Finding("role_down", "b", "x"), Finding("source_silent", "c", "x")]

@@ -10,8 +10,16 @@ import pytest
 from hookline.control import replay_planner
 from hookline.control.replay_planning import Planning
 from hookline.database.open import open_deliver
+from hookline.database.place import place_of
+from hookline.database.upsert import replacing
 from hookline.journal.record import Record
 from tests.unit.control.running import Running, destination, record, source, wait_until
+
+
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
 
 
 def begin(control: Running, *records: Record) -> None:
@@ -25,10 +33,10 @@ def begin(control: Running, *records: Record) -> None:
 
 def saved(control: Running, id: str, state: str, delivered: int, failed: int = 0) -> None:
     """Write a replay's counts as deliver does."""
-    connection = open_deliver(control.data_path / "deliver.db")
+    connection = open_deliver(place_of(control.settings, "deliver"))
     now = int(time.time() * 1000)
     connection.execute(
-        "INSERT OR REPLACE INTO replays VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+        replacing("replays", ("lane",), ("state", "delivered", "failed", "started_at", "updated_at", "ended_at")),
         (int(id[1:]), state, delivered, failed, now, now, None if state == "running" else now),
     )
     connection.close()
@@ -169,7 +177,7 @@ def test_single_events_are_prepared_over_a_restart(control: Running) -> None:
     control.services.planner.close()
     id = control.api("POST", "/replays", {"destination": "crm", "messageIds": ["m1"]}).json["id"]
     assert control.api("GET", f"/replays/{id}").json["state"] == "preparing"
-    with Running(control.data_path) as after:
+    with Running(control.data_path, database_url=control.database_url) as after:
         after.services.replay_watch.look()
         wait_until(lambda: after.api("GET", f"/replays/{id}").json["state"] == "queued")
         assert after.api("GET", f"/replays/{id}").json["total"] == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from hookline.control.people.accounts import Accounts
 from hookline.control.people.sessions import IDLE_MS, LIFETIME_MS, Sessions
 from hookline.database.open import ensure
 from hookline.database.shared import Shared
+from tests.unit.conftest import PlaceOf
 
 
 class Clock:
@@ -36,10 +36,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Shared]:
-    """An empty control.db."""
-    ensure(tmp_path / "control.db", "control")
-    shared = Shared(tmp_path / "control.db")
+def database(place_of: PlaceOf) -> Iterator[Shared]:
+    """An empty control database."""
+    ensure(place_of("control"), "control")
+    shared = Shared(place_of("control"))
     yield shared
     shared.close()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hookline.database.open import open_deliver
+from hookline.database.place import place_of
 from hookline.settings import Plan
 from tests.unit.control.running import Running, source
 
@@ -20,9 +21,15 @@ ROWS = [
 ]
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def fill(control: Running, *rows: tuple[str, str, int, int]) -> None:
     """Count as deliver does."""
-    connection = open_deliver(control.data_path / "deliver.db")
+    connection = open_deliver(place_of(control.settings, "deliver"))
     days = [((date.fromisoformat(day) - date(1970, 1, 1)).days, *rest) for day, *rest in rows]
     connection.executemany("INSERT INTO usage VALUES (?, ?, ?, ?)", days)
     connection.close()

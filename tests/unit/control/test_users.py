@@ -16,6 +16,12 @@ from tests.unit.control.test_sign_in import OWN, cookie_of, home, login
 PASSWORD = "correct horse battery"
 
 
+@pytest.fixture
+def control(control_on_both: Running) -> Running:
+    """Each test once in files and once in PostgreSQL."""
+    return control_on_both
+
+
 def post_form(control: Running, path: str, cookie: str = "", **fields: str) -> Answer:
     """Send a form as a browser does."""
     headers = {**OWN, **({"Cookie": cookie} if cookie else {})}

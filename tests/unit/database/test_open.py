@@ -13,13 +13,13 @@ from hookline.database.open import (
     HEADS,
     DatabaseError,
     DatabaseTooNew,
-    Which,
     ensure,
     is_current,
     open_control,
     open_deliver,
     schema_number,
 )
+from hookline.database.place import Which
 from hookline.database.sqlite import IntegrityError, OperationalError, connect
 
 WHICH = get_args(Which)
@@ -221,7 +221,7 @@ def test_a_dead_letter_id_is_never_given_again(tmp_path: Path) -> None:
 
 def test_reading_roles_stay_light() -> None:
     """Opening databases and following connections imports none of the heavy libraries."""
-    heavy = "{'sqlalchemy', 'alembic', 'litestar', 'yaml', 'jinja2', 'cyclopts', 'rich', 'sqlite3'}"
+    heavy = "{'sqlalchemy', 'alembic', 'litestar', 'yaml', 'jinja2', 'cyclopts', 'rich', 'sqlite3', 'psycopg'}"
     program = (
         "import sys, hookline.database.open, hookline.connections.feed, hookline.connections.secrets;"
         f"print(sorted({heavy} & set(sys.modules)))"

@@ -18,7 +18,8 @@ from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.model import Destination, Source, Webhook, WebhookSettings
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
-from hookline.database.sqlite import connect
+from hookline.database.connect import connect
+from hookline.database.place import place_of
 from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Delivery, Lane
 from hookline.deliver.pool import Pool, Pools
@@ -143,8 +144,8 @@ class Rig:
             segment_bytes=SEGMENT_BYTES,
             disk=QuickDisk(),
         )
-        self.store = Store(folder / "control.db", now_ms=self.clock.now_ms)
-        self.replays = ReplayStore(folder / "control.db", now_ms=self.clock.now_ms)
+        self.store = Store(place_of(self.settings, "control"), now_ms=self.clock.now_ms)
+        self.replays = ReplayStore(place_of(self.settings, "control"), now_ms=self.clock.now_ms)
         self._turns: deque[Callable[[], None]] = deque()
         self._role: DeliverRole | None = None
 
@@ -327,7 +328,7 @@ class Rig:
 
     def replay_row(self, replay: Replay) -> tuple[str, int, int]:
         """State, delivered and failed as they are saved."""
-        connection = connect(self.folder / "deliver.db", read_only=True)
+        connection = connect(place_of(self.settings, "deliver"), read_only=True)
         row = connection.execute(
             "SELECT state, delivered, failed FROM replays WHERE lane = ?", (replay.lane,)
         ).fetchone()
@@ -336,7 +337,7 @@ class Rig:
 
     def letters(self) -> list[tuple[str, int, str]]:
         """messageId, lane and fate of every dead letter."""
-        connection = connect(self.folder / "deliver.db", read_only=True)
+        connection = connect(place_of(self.settings, "deliver"), read_only=True)
         rows = connection.execute("SELECT message_id, lane, fate FROM dead_letters ORDER BY id").fetchall()
         connection.close()
         return [tuple(row) for row in rows]
@@ -354,7 +355,7 @@ class Rig:
 
     def fate(self, message_id: str, source: str | None = None) -> EventFate:
         """What ``why`` answers, asked afresh."""
-        fates = Fates(self.folder)
+        fates = Fates(self.settings)
         try:
             found = fates.of_message(message_id, source)
         finally:

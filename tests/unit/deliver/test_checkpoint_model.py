@@ -263,7 +263,7 @@ class World:
     def check_end(self) -> None:
         """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
         self.check_replays()
-        asked = Fates(self.rig.folder)
+        asked = Fates(self.rig.settings)
         for place, (name, message_id, duplicate) in self.events.items():
             fates = asked.of_message(message_id, name)
             assert fates is not None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
 from hookline.database.open import ensure
-from hookline.database.sqlite import Connection, connect, engine
+from hookline.database.place import Place
+from hookline.database.sqlite import engine
 from hookline.deliver import store as module
 from hookline.deliver.batch import (
     AttemptRow,
@@ -22,27 +24,28 @@ from hookline.deliver.batch import (
 )
 from hookline.deliver.store import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
+from tests.unit.conftest import PlaceOf
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A new deliver.db."""
-    ensure(tmp_path / "deliver.db", "deliver")
-    return tmp_path / "deliver.db"
+def place(place_of: PlaceOf) -> Place:
+    """A new deliver database."""
+    ensure(place_of("deliver"), "deliver")
+    return place_of("deliver")
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[DeliverStore]:
+def store(place: Place) -> Iterator[DeliverStore]:
     """The store on it."""
-    opened = DeliverStore(path)
+    opened = DeliverStore(place)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def reader(path: Path) -> Iterator[Connection]:
+def reader(place: Place) -> Iterator[Connection]:
     """What another process sees."""
-    connection = connect(path, read_only=True)
+    connection = connect(place, read_only=True)
     yield connection
     connection.close()
 

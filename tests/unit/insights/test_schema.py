@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hookline.database.place import Place
 from hookline.insights import schema_reader
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import EXAMINED_EVERY, EXAMINED_FIRST, PROPERTIES_MAX, NameSchema
@@ -18,20 +19,22 @@ from hookline.insights.schema_reader import SchemaReader
 from hookline.insights.schema_store import OTHERS, Name, SchemaStore
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import Record
+from tests.unit.conftest import PlaceOf
 from tests.unit.control.running import record
 
 
 class Followed:
     """A journal, what follows it, and what was noted of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: Place) -> None:
         self.folder = folder
+        self.place = place
         self.begin()
 
     def begin(self) -> None:
-        self.store = SchemaStore(self.folder / "insights.db")
+        self.store = SchemaStore(self.place)
         self.reader = SchemaReader(self.folder, self.store)
-        self.log = SchemaLog(self.folder / "insights.db")
+        self.log = SchemaLog(self.place)
 
     def kill(self) -> None:
         """Control ends without saving, and begins anew."""
@@ -59,9 +62,9 @@ class Followed:
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> Iterator[Followed]:
+def followed(tmp_path: Path, place_of: PlaceOf) -> Iterator[Followed]:
     """An empty journal that is followed."""
-    made = Followed(tmp_path)
+    made = Followed(tmp_path, place_of("insights"))
     yield made
     made.reader.close()
     made.log.close()

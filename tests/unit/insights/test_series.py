@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from hookline.database.sqlite import connect
+from hookline.database.connect import connect
 from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import DAY, HOUR, RESOLUTIONS
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.slots import DestinationSlot, Slot, SourceSlot
+from tests.unit.conftest import PlaceOf
 
 NOW = 1_795_158_000
 """A full hour."""
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SeriesStore]:
+def store(place_of: PlaceOf) -> Iterator[SeriesStore]:
     """An empty store."""
-    made = SeriesStore(tmp_path / "insights.db")
+    made = SeriesStore(place_of("insights"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SeriesLog]:
+def log(place_of: PlaceOf) -> Iterator[SeriesLog]:
     """What reads it."""
-    made = SeriesLog(tmp_path / "insights.db")
+    made = SeriesLog(place_of("insights"))
     yield made
     made.close()
 
@@ -83,11 +83,11 @@ def test_the_place_goes_with_the_rows(store: SeriesStore) -> None:
     assert store.last_slot() == NOW - 10
 
 
-def test_old_rows_go(store: SeriesStore, tmp_path: Path) -> None:
+def test_old_rows_go(store: SeriesStore, place_of: PlaceOf) -> None:
     """Each resolution is kept for its time, so that the file does not grow for ever."""
     store.add_slots([slot(NOW - 3 * HOUR), slot(NOW)])
     store.drop_old(NOW)
-    reading = connect(tmp_path / "insights.db", read_only=True)
+    reading = connect(place_of("insights"), read_only=True)
     for table in ("total_series", "destination_series", "source_series"):
         rows = dict(reading.execute(f"SELECT resolution, count(*) FROM {table} GROUP BY 1").fetchall())
         assert rows == {10: 1, 60: 2, 600: 2, HOUR: 2, DAY: rows[DAY]}

@@ -1,5 +1,17 @@
-"""The engine's rig: fates are read from what the real role wrote."""
+"""The engine's rig, once with files and once with PostgreSQL: fates are read from what the real role wrote."""
 
-from tests.unit.deliver.conftest import make_rig, rig, small_queues
+from __future__ import annotations
+
+import pytest
+
+from hookline.settings import Database
+from tests.unit.deliver.conftest import MakeRig, make_rig, small_queues
+from tests.unit.deliver.rig import Rig
 
 __all__ = ["make_rig", "rig", "small_queues"]
+
+
+@pytest.fixture
+def rig(database: Database, make_rig: MakeRig) -> Rig:
+    """A rig with default settings, not started."""
+    return make_rig(database=database)

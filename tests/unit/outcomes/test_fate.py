@@ -197,7 +197,7 @@ def test_repeats_are_counted_with_the_first(rig: Rig) -> None:
     assert rig.fate("other").duplicates == 0
     record = rig.role.journal.get(0, 2)
     assert record is not None
-    fates = Fates(rig.folder)
+    fates = Fates(rig.settings)
     repeat = fates.of_record(0, 2, record).destinations[0]
     fates.close()
     assert repeat.fate == "duplicate"
@@ -232,7 +232,7 @@ def test_erased(rig: Rig) -> None:
     begin(rig, "m")
     rig.come_to_rest()
     rig.appender.erase(0, [0])
-    fates = Fates(rig.folder)
+    fates = Fates(rig.settings)
     record = rig.role.journal.get(0, 0)
     assert record is not None
     found = fates.of_record(0, 0, record)
@@ -299,7 +299,7 @@ def test_an_unknown_message(rig: Rig) -> None:
     """None, also for another source's message; the same id of two sources are two events."""
     begin(rig, "m")
     rig.append(rig.record("m", "app"))
-    fates = Fates(rig.folder)
+    fates = Fates(rig.settings)
     assert fates.of_message("nobody") is None
     assert fates.of_message("m", "nowhere") is None
     found = [fates.of_message("m", name) for name in ("website", "app")]

@@ -7,23 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from hookline.database.place import Place
 from hookline.privacy import id_digest, requests
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.privacy.suppressions import Suppressions
+from tests.unit.conftest import PlaceOf
 
 
 class Folder:
     """The list as control has it, and collect's view of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, place: Place) -> None:
         self.path = path
         self.digests = id_digest.load(path)
-        self.store = PrivacyStore(path)
+        self.store = PrivacyStore(place)
         self.suppressions = Suppressions(self.store, self.digests)
         self.requests = Requests(self.store, self.digests, self.suppressions)
-        self.feed = SuppressionFeed(path)
+        self.feed = SuppressionFeed(place, path)
 
     def bytes(self) -> bytes:
         """Every byte of every file in the folder."""
@@ -31,8 +33,8 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    made = Folder(tmp_path)
+def folder(tmp_path: Path, place_of: PlaceOf) -> Iterator[Folder]:
+    made = Folder(tmp_path, place_of("privacy"))
     yield made
     made.feed.close()
     made.store.close()
@@ -52,11 +54,11 @@ def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
     assert folder.feed.current is None
 
 
-def test_a_reader_may_come_before_the_file(tmp_path: Path) -> None:
+def test_a_reader_may_come_before_the_database(tmp_path: Path, bare_place_of: PlaceOf) -> None:
     """Start-up order does not matter."""
-    feed = SuppressionFeed(tmp_path)
+    feed = SuppressionFeed(bare_place_of("privacy"), tmp_path)
     assert not feed.poll()
-    late = Folder(tmp_path)
+    late = Folder(tmp_path, bare_place_of("privacy"))
     late.requests.create(["u1"], "suppress", "me")
     assert feed.poll()
     assert feed.current is not None
@@ -65,6 +67,7 @@ def test_a_reader_may_come_before_the_file(tmp_path: Path) -> None:
     late.store.close()
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)  # PostgreSQL's files are its own
 def test_the_ids_of_a_request_that_is_done_are_in_no_file(folder: Folder) -> None:
     """Not in rows, free pages or the write-ahead log, whatever else is written to the file meanwhile."""
     made = folder.requests.create(["person-of-the-test"], "suppress", "me")

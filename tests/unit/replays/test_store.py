@@ -8,35 +8,37 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.store import Store
+from hookline.database.place import Place
 from hookline.replays import store as store_module
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.letters import LetterFilter
 from hookline.replays.model import Replay, ReplayRequest, lane_of
 from hookline.replays.places import Places
 from hookline.replays.store import ReplayStore, TooManyReplays
+from tests.unit.conftest import PlaceOf
 
 REQUEST = ReplayRequest(destination="crm", rate=5)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A new control.db."""
-    Store(tmp_path / "control.db").close()
-    return tmp_path / "control.db"
+def place(place_of: PlaceOf) -> Place:
+    """A new control database."""
+    Store(place_of("control")).close()
+    return place_of("control")
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[ReplayStore]:
+def store(place: Place) -> Iterator[ReplayStore]:
     """The replays of it, at the time 1,000 ms."""
-    opened = ReplayStore(path, now_ms=lambda: 1_000)
+    opened = ReplayStore(place, now_ms=lambda: 1_000)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def feed(path: Path) -> Iterator[ReplayFeed]:
+def feed(place: Place) -> Iterator[ReplayFeed]:
     """A view of it."""
-    opened = ReplayFeed(path)
+    opened = ReplayFeed(place)
     yield opened
     opened.close()
 

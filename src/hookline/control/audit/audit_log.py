@@ -82,7 +82,7 @@ class AuditLog:
             return ""
 
         def rows(column: str) -> int:
-            counted = f"SELECT count(*) FROM (SELECT 1 FROM audit_log WHERE {column} = ? LIMIT ?)"
+            counted = f"SELECT count(*) FROM (SELECT 1 FROM audit_log WHERE {column} = ? LIMIT ?) AS found"
             return int(self._database.rows(counted, (given[column], RARE_ROWS))[0][0])
 
         return f"INDEXED BY audit_log_{min(given, key=rows)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.connection import Connection
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 
 ATTEMPTS_LOOKED_AT_MAX = 500
@@ -19,8 +19,8 @@ class Breakers:
 
     kinds = ("destination_breaker_open",)
 
-    def __init__(self, data_path: Path, open_seconds: float) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place, open_seconds: float) -> None:
+        self._database = ReadOnly(place)
         self._open_ms = open_seconds * 1000
         self._since_ms: dict[str, int] = {}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.connection import Connection
+from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 
 WINDOW_MS = 3_600_000
 STEP_MS = 60_000
@@ -22,8 +22,8 @@ class DeadLetters:
 
     kinds = ("dead_letters_growing",)
 
-    def __init__(self, data_path: Path, threshold: int) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, place: Place, threshold: int) -> None:
+        self._database = ReadOnly(place)
         self._threshold = threshold
         self._last_id: int | None = None
         # Per destination: minute, lowest id of that minute, count.

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.connection import Connection
+from hookline.database.place import Place as DatabasePlace
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import Connection
 from hookline.events.timestamps import iso
 from hookline.journal.local.retention import last_received_at
 from hookline.journal.local.segment import list_segments, segment_name
@@ -66,8 +67,8 @@ class Retention:
 
     kinds = ("retention_near", "retention_passed")
 
-    def __init__(self, data_path: Path, limits: RetentionLimits, ahead_seconds: float) -> None:
-        self._database = ReadOnly(data_path / "deliver.db")
+    def __init__(self, data_path: Path, deliver: DatabasePlace, limits: RetentionLimits, ahead_seconds: float) -> None:
+        self._database = ReadOnly(deliver)
         self._folder = data_path / "journal"
         self._limits = limits
         self._ahead_ms = ahead_seconds * 1000

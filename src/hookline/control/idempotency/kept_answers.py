@@ -53,7 +53,7 @@ class KeptAnswers:
             if row is None:
                 execute(
                     "DELETE FROM idempotency_keys WHERE digest IN"
-                    " (SELECT digest FROM idempotency_keys ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                    " (SELECT digest FROM idempotency_keys ORDER BY at DESC LIMIT ?1 OFFSET ?1)",
                     (KEPT_ANSWERS_MAX - 1,),
                 )
                 execute("INSERT INTO idempotency_keys (digest, at, request) VALUES (?, ?, ?)", (digest, now, request))

@@ -56,8 +56,7 @@ class Sessions:
         with self._database.transaction() as execute:
             execute("DELETE FROM sessions WHERE used_at < ? OR opened_at < ?", (now - IDLE_MS, now - LIFETIME_MS))
             execute(
-                "DELETE FROM sessions WHERE digest IN"
-                " (SELECT digest FROM sessions ORDER BY used_at DESC LIMIT -1 OFFSET ?)",
+                "DELETE FROM sessions WHERE digest NOT IN (SELECT digest FROM sessions ORDER BY used_at DESC LIMIT ?)",
                 (SESSIONS_MAX - 1,),
             )
             execute(
@@ -104,7 +103,7 @@ class Sessions:
     def close_all(self, account: int | None) -> int:
         """End every session of an account (None: of the admin token), and say how many those were."""
         with self._database.transaction() as execute:
-            return int(execute("DELETE FROM sessions WHERE account IS ?", (account,)).rowcount)
+            return int(execute("DELETE FROM sessions WHERE account IS NOT DISTINCT FROM ?", (account,)).rowcount)
 
 
 def _end_of(key: str) -> tuple[str, tuple[bytes]]:

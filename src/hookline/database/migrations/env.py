@@ -1,4 +1,5 @@
-"""Alembic's entry: runs the migrations of one database on the connection that ``migrate.upgrade`` holds open."""
+"""Alembic's entry: runs the migrations of one database on the connection that ``migrate.upgrade`` holds open, or writes
+down what they would tell PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,11 +15,17 @@ METADATA = {
     "privacy": privacy_tables.metadata,
 }
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=METADATA[context.config.attributes["which"]],
-    render_as_batch=True,
-    transactional_ddl=True,
-)
+_attributes = context.config.attributes
+if _attributes["written_to"] is None:
+    context.configure(
+        connection=_attributes["connection"],
+        target_metadata=METADATA[_attributes["which"]],
+        render_as_batch=True,
+        transactional_ddl=True,
+    )
+else:
+    context.configure(
+        dialect_name="postgresql", output_buffer=_attributes["written_to"], literal_binds=True, transactional_ddl=False
+    )
 with context.begin_transaction():
     context.run_migrations()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from hookline.connections.model import Destination, Lane, Pause, Source, Webhook, WebhookSettings
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import Finding, Moment, OpenNotice
 from hookline.control.role_metrics import RoleReport
+from hookline.database.connection import Connection
 from hookline.database.open import open_deliver
-from hookline.database.sqlite import Connection
+from hookline.database.place import Place
 
 NOW_MS = 1_760_000_000_000
 HOUR_MS = 3_600_000
@@ -49,10 +49,9 @@ def strong(found: Sequence[Finding] | None) -> list[tuple[str, str]]:
     return [(each.kind, each.subject) for each in found or () if not each.weak]
 
 
-def deliver_db(data: Path) -> Connection:
+def deliver_db(place: Place) -> Connection:
     """Deliver's database, for writing."""
-    data.mkdir(exist_ok=True)
-    return open_deliver(data / "deliver.db")
+    return open_deliver(place)
 
 
 def _destination(id: str) -> Destination:

@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
 
 def park(data: Path, next_offset: int, retry: int | None = None) -> None:
     """Write the lane's own row, and an older event that waits for a retry."""
-    connection = deliver_db(data)
+    connection = deliver_db(data / "deliver.db")
     blob = places.encode(places.SavedIntake(False, ()))
     connection.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (next_offset, blob))
     if retry is not None:
@@ -55,7 +55,7 @@ def now_ms(data: Path, before_end_seconds: float, events_seconds: float) -> int:
 def look(data: Path, before_end_seconds: float, bytes_max: int = 2**40) -> list[Finding]:
     """What is found so long before the first segment goes by age (of 30 days)."""
     limits = Limits(events=Seconds(30 * DAY_SECONDS), bytes=Bytes(bytes_max))
-    condition = Retention(data, limits, DAY_SECONDS)
+    condition = Retention(data, data / "deliver.db", limits, DAY_SECONDS)
     try:
         return list(
             condition.findings(moment(None, "crm", now_ms=now_ms(data, before_end_seconds, limits.events))) or ()
@@ -77,7 +77,7 @@ def test_an_older_retry_counts(data: Path) -> None:
     newest = list_segments(data / "journal" / "0")[-1]
     park(data, next_offset=newest)
     assert look(data, DAY_SECONDS / 2) == []
-    connection = deliver_db(data)
+    connection = deliver_db(data / "deliver.db")
     connection.execute("INSERT INTO retries VALUES (1, 0, 0, 1, 0, 0, 31)")
     connection.close()
     assert [each.subject for each in look(data, DAY_SECONDS / 2)] == ["crm"]
@@ -93,7 +93,7 @@ def test_a_day_ahead_by_bytes(data: Path) -> None:
 
 def test_an_attached_lane_is_not_at_risk(data: Path) -> None:
     """A row that only says which events of a new source are still to come names no other place."""
-    connection = deliver_db(data)
+    connection = deliver_db(data / "deliver.db")
     attached = places.encode(places.SavedIntake(True, ()))
     connection.execute("INSERT INTO lanes VALUES (1, 0, 0, 'closed', ?)", (attached,))
     connection.close()
@@ -102,7 +102,7 @@ def test_an_attached_lane_is_not_at_risk(data: Path) -> None:
 
 def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
     """Deliver's range record becomes a notice with the number of events it may have cost."""
-    connection = deliver_db(data)
+    connection = deliver_db(data / "deliver.db")
     at = now_ms(data, 0, 0)
     connection.execute(
         "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at)"
@@ -110,7 +110,7 @@ def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
         (at, at),
     )
     connection.close()
-    condition = Retention(data, Limits(), 0)
+    condition = Retention(data, data / "deliver.db", Limits(), 0)
     (finding,) = condition.findings(moment(None, "crm", now_ms=at + HOUR_MS)) or ()
     assert (finding.kind, finding.subject, finding.count) == ("retention_passed", "crm", 10)
     assert condition.findings(moment(None, "crm", now_ms=at + 25 * HOUR_MS)) == []
@@ -118,11 +118,11 @@ def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
 
 def test_it_is_looked_for_now_and_then(data: Path) -> None:
     """Between two looks the answer stays, and a destination disabled meanwhile is not named."""
-    condition = Retention(data, Limits(), DAY_SECONDS)
+    condition = Retention(data, data / "deliver.db", Limits(), DAY_SECONDS)
     park(data, next_offset=0)
     start = now_ms(data, DAY_SECONDS / 2, Limits().events)
     assert len(condition.findings(moment(None, "crm", now_ms=start)) or ()) == 1
-    connection = deliver_db(data)
+    connection = deliver_db(data / "deliver.db")
     connection.execute("DELETE FROM lanes")
     connection.close()
     assert len(condition.findings(moment(None, "crm", now_ms=start + LOOK_MS - 1)) or ()) == 1

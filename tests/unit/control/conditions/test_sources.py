@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,17 +10,18 @@ from hookline.control.conditions.finding import Moment
 from hookline.control.conditions.sources import GRACE_MS_MAX, Sources
 from hookline.control.source_activity import SourceActivity
 from hookline.database.open import ensure
+from tests.unit.conftest import PlaceOf
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, moment, report, strong
 
 
 @pytest.fixture
-def new_sources(tmp_path: Path) -> Iterator[Callable[[], Sources]]:
+def new_sources(place_of: PlaceOf) -> Iterator[Callable[[], Sources]]:
     """Make the condition, as each start of control does, with a threshold of an hour."""
-    ensure(tmp_path / "control.db", "control")
+    ensure(place_of("control"), "control")
     made: list[Sources] = []
 
     def make() -> Sources:
-        made.append(Sources(SourceActivity(tmp_path / "control.db"), 3600))
+        made.append(Sources(SourceActivity(place_of("control")), 3600))
         return made[-1]
 
     yield make

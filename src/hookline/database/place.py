@@ -1,0 +1,37 @@
+"""Where one of the five databases is: in a file, or in a schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from hookline.settings import Settings
+
+Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema of the PostgreSQL database that ``url`` (``postgresql://…``) leads to."""
+
+    url: str = field(repr=False)  # it may hold a password
+    which: Which
+
+    @property
+    def name(self) -> str:
+        """The schema's name in the database."""
+        return f"hookline_{self.which}"
+
+    def __str__(self) -> str:
+        return f"schema {self.name} of the PostgreSQL database"
+
+
+Place = Path | Schema
+
+
+def place_of(settings: Settings, which: Which) -> Place:
+    """Where one of an installation's databases is."""
+    if settings.database.url == "local":
+        return settings.data_path / f"{which}.db"
+    return Schema(settings.database.url, which)

@@ -1,0 +1,209 @@
+"""A connection as the rooms use it, on PostgreSQL: it holds one of the pool's while a statement or transaction runs.
+
+So it costs nothing while it is idle, and one that broke is replaced at the next use. What did not begin yet (a
+statement by itself, or ``BEGIN``) is tried again once with a new one, so a server that was restarted in between is not
+noticed. A transaction that writes takes the schema's lock, so there is one at a time as there is on SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, get_args
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from hookline.database.place import Schema, Which
+from hookline.database.postgres.errors import as_ours, translating
+from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
+from hookline.database.postgres.statements import translated
+from hookline.database.sqlite import OperationalError, engine
+
+LOCK_SPACE = 0x686F6F6B
+"""Of our advisory locks among those of the database."""
+
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def connect(schema: Schema, read_only: bool, synchronous: Literal["FULL", "NORMAL"]) -> PostgresConnection:
+    """A connection to a schema; the server is met by the first statement."""
+    return PostgresConnection(join(Kind(schema, read_only, synchronous)))
+
+
+def lock_number(which: Which) -> int:
+    """The number of a schema's lock."""
+    return get_args(Which).index(which)
+
+
+def take_turn(which: Which) -> str:
+    """What waits in a transaction until no other one writes to a schema."""
+    return f"SELECT pg_advisory_xact_lock({LOCK_SPACE}, {lock_number(which)})"
+
+
+class PostgresConnection:
+    """Satisfies ``database.connection.Connection``."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool: Pool | None = pool
+        self._held: Real | None = None
+        self._begin_write = "BEGIN" if pool.kind.read_only else f"BEGIN; {take_turn(pool.kind.schema.which)}"
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open; one whose connection broke is not."""
+        return self._held is not None
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PostgresCursor:
+        """Run a statement; one that writes outside of a transaction is one."""
+        text, kind = translated(sql)
+        match kind:
+            case "begin_read":
+                return self._begin(_BEGIN_READ)
+            case "begin_write":
+                return self._begin(self._begin_write)
+            case "commit":
+                return self._end("COMMIT")
+            case "rollback":
+                return self._end("ROLLBACK")
+        values = tuple(parameters)
+        return self._run(kind == "write", lambda real: real.execute(text, values))
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> PostgresCursor:
+        """Run a statement for each of ``parameters``, sent together."""
+        text = translated(sql).text
+        values = list(parameters)
+        if not values:
+            return PostgresCursor(self)
+
+        def work(real: Real) -> psycopg.Cursor[Any]:
+            cursor = real.cursor()
+            cursor.executemany(text, values)
+            return cursor
+
+        return self._run(True, work)
+
+    def cursor(self) -> PostgresCursor:
+        """A cursor that runs statements on this connection."""
+        return PostgresCursor(self)
+
+    def close(self) -> None:
+        """Let go of the pool, an open transaction is undone; idempotent."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            if self._held is not None:
+                held, self._held = self._held, None
+                pool.give_back(held)
+            leave(pool)
+
+    def _run(self, is_write: bool, work: Callable[[Real], psycopg.Cursor[Any]]) -> PostgresCursor:
+        if self._held is not None:
+            return self._run_held(self._held, work)
+        if not is_write:
+            real, done = self._begin_with(work)
+            self._opened.give_back(real)
+            return PostgresCursor(self, done)
+        self._begin(self._begin_write)
+        try:
+            changed = self._run_held(self._held, work)
+            self._end("COMMIT")
+        except BaseException:
+            if self._held is not None:
+                self._end("ROLLBACK")
+            raise
+        return changed
+
+    def _run_held(self, real: Real | None, work: Callable[[Real], psycopg.Cursor[Any]]) -> PostgresCursor:
+        assert real is not None
+        try:
+            with translating():
+                return PostgresCursor(self, work(real))
+        except engine.Error:
+            if real.closed:
+                self._let_go()
+            raise
+
+    def _begin(self, text: str) -> PostgresCursor:
+        if self._held is not None:
+            raise OperationalError("cannot start a transaction within a transaction")
+        real, _ = self._begin_with(lambda real: real.execute(text, prepare=False))
+        self._held = real
+        return PostgresCursor(self)
+
+    def _end(self, text: str) -> PostgresCursor:
+        real = self._held
+        if real is None:
+            raise OperationalError(f"cannot {text.lower()} - no transaction is active")
+        failed = real.info.transaction_status == TransactionStatus.INERROR
+        try:
+            with translating():
+                real.execute("ROLLBACK" if failed else text)
+        finally:
+            self._let_go()
+        if failed and text == "COMMIT":
+            raise OperationalError("a statement of the transaction failed, nothing of it was written")
+        return PostgresCursor(self)
+
+    def _let_go(self) -> None:
+        real, self._held = self._held, None
+        if real is not None:
+            self._opened.give_back(real)
+
+    def _begin_with(self, work: Callable[[Real], psycopg.Cursor[Any]]) -> tuple[Real, psycopg.Cursor[Any]]:
+        """Do the first thing with a connection of the pool, with a new one when that one turns out to be broken."""
+        pool = self._opened
+        for attempt in (1, 2):
+            real = pool.borrow()
+            try:
+                return real, work(real)
+            except psycopg.Error as error:
+                is_broken = real.closed
+                pool.give_back(real)
+                if not is_broken or attempt == 2:
+                    raise as_ours(error) from error
+                pool.close_idle()
+            except BaseException:
+                pool.give_back(real)
+                raise
+        raise AssertionError("unreachable")
+
+    @property
+    def _opened(self) -> Pool:
+        if self._pool is None:
+            raise engine.ProgrammingError("Cannot operate on a closed database.")
+        return self._pool
+
+
+class PostgresCursor:
+    """The rows of one statement, all of them fetched."""
+
+    def __init__(self, connection: PostgresConnection, done: psycopg.Cursor[Any] | None = None) -> None:
+        self._connection = connection
+        self._take(done)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PostgresCursor:
+        """Run a statement on the connection; its rows replace those of the last one."""
+        return self._become(self._connection.execute(sql, parameters))
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> PostgresCursor:
+        """Run a statement many times on the connection."""
+        return self._become(self._connection.executemany(sql, parameters))
+
+    def fetchone(self) -> Any:
+        """The next row, None after the last one."""
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        return list(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
+
+    def _take(self, done: psycopg.Cursor[Any] | None) -> None:
+        self.rowcount = -1 if done is None else done.rowcount
+        has_rows = done is not None and done.description is not None
+        self._rows: Iterator[Any] = iter(done.fetchall() if done is not None and has_rows else ())
+
+    def _become(self, other: PostgresCursor) -> PostgresCursor:
+        self.rowcount, self._rows = other.rowcount, other._rows
+        return self

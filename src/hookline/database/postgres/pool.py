@@ -1,0 +1,130 @@
+"""The connections of one process to one schema: few, opened when they are needed, given from hand to hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Literal, NamedTuple
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from hookline.database.place import Schema
+from hookline.database.postgres.errors import translating
+from hookline.database.postgres.values import ADAPTERS
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, OperationalError
+
+CONNECTIONS_MAX = 8
+"""Of one kind to one schema; who needs another one waits for it."""
+CONNECT_SECONDS_MAX = 5
+SILENCE_MS_MAX = 10_000
+"""A server that does not acknowledge what was sent for so long is taken for gone."""
+
+Real = psycopg.Connection[tuple[object, ...]]
+
+
+class Kind(NamedTuple):
+    """To what, and how, its connections are opened."""
+
+    schema: Schema
+    read_only: bool
+    synchronous: Literal["FULL", "NORMAL"]
+
+
+class Pool:
+    """Safe to share between threads."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.users = 0
+        """Connections of the rooms that draw on it."""
+        self._conninfo = _conninfo(kind)
+        self._idle: list[Real] = []
+        self._open = 0
+        self._changed = threading.Condition()
+
+    def borrow(self) -> Real:
+        """A connection that nobody else uses until it is given back; raise OperationalError when there is none."""
+        end = time.monotonic() + BUSY_TIMEOUT_SECONDS
+        with self._changed:
+            while not self._idle and self._open >= CONNECTIONS_MAX:
+                if not self._changed.wait(end - time.monotonic()):
+                    raise OperationalError(f"all {CONNECTIONS_MAX} connections to the {self.kind.schema} are in use")
+            if self._idle:
+                return self._idle.pop()
+            self._open += 1
+        try:
+            with translating():
+                return psycopg.connect(
+                    self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
+                )
+        except BaseException:
+            self._forget_one()
+            raise
+
+    def give_back(self, real: Real) -> None:
+        """Somebody else may have it, unless it is broken or in the middle of something."""
+        if real.closed or real.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            real.close()
+            self._forget_one()
+            return
+        with self._changed:
+            self._idle.append(real)
+            self._changed.notify()
+
+    def close_idle(self) -> None:
+        """Close those that nobody uses: the server went, or nobody draws on the pool any more."""
+        with self._changed:
+            closed, self._idle = self._idle, []
+            self._open -= len(closed)
+            self._changed.notify_all()
+        for real in closed:
+            real.close()
+
+    def _forget_one(self) -> None:
+        with self._changed:
+            self._open -= 1
+            self._changed.notify()
+
+
+_pools: dict[Kind, Pool] = {}
+_lock = threading.Lock()
+
+
+def join(kind: Kind) -> Pool:
+    """The process's pool of a kind; whoever joins leaves it again."""
+    with _lock:
+        pool = _pools.setdefault(kind, Pool(kind))
+        pool.users += 1
+        return pool
+
+
+def leave(pool: Pool) -> None:
+    """The last one closes the connections."""
+    with _lock:
+        pool.users -= 1
+        if pool.users:
+            return
+        del _pools[pool.kind]
+    pool.close_idle()
+
+
+def _conninfo(kind: Kind) -> str:
+    with translating():
+        given = conninfo_to_dict(kind.schema.url)
+    options = [
+        str(given.get("options", "")),
+        f"-c search_path={kind.schema.name}",
+        f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}",
+    ]
+    if kind.read_only:
+        options.append("-c default_transaction_read_only=on")
+    if kind.synchronous == "NORMAL":
+        options.append("-c synchronous_commit=off")
+    defaults: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS_MAX,
+        "tcp_user_timeout": SILENCE_MS_MAX,
+        "keepalives_idle": SILENCE_MS_MAX // 1000,
+        "application_name": f"hookline {kind.schema.which}",
+    }
+    return make_conninfo(**{**defaults, **given, "options": " ".join(options).strip()})

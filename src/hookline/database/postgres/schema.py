@@ -1,0 +1,57 @@
+"""Bringing a schema to the tables this version knows: as ``database.open`` does with a file, by the same migrations."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psycopg
+
+from hookline.database.connect import connect
+from hookline.database.open import DatabaseError, migrate, needs_migration, schema_number, schema_path
+from hookline.database.place import Schema
+from hookline.database.postgres.connection import LOCK_SPACE, lock_number
+from hookline.database.postgres.errors import translating
+
+MAKING_SPACE = LOCK_SPACE + 1
+"""Of the locks by which roles that start together take turns."""
+SERVER_VERSION_MIN = 140_000
+URL_VARIABLE = "HOOKLINE_DATABASE_URL"
+"""Tells the migrating process where the database is: its arguments are for everybody to read, and it may hold a
+password."""
+
+
+def ensure(schema: Schema) -> None:
+    """Make the schema hold its newest tables; raise as ``open.ensure`` does."""
+    with translating(), psycopg.connect(schema.url, autocommit=True) as turn:
+        if turn.info.server_version < SERVER_VERSION_MIN:
+            raise DatabaseError(
+                f"PostgreSQL {turn.info.server_version // 10_000} is too old; Hookline needs PostgreSQL "
+                f"{SERVER_VERSION_MIN // 10_000} or newer"
+            )
+        # Held until the connection is closed.
+        turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, lock_number(schema.which)))
+        found = turn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema.name,)).fetchone()
+        if found is None:
+            _create(turn, schema)
+        elif needs_migration(_number(schema), schema.which, str(schema)):
+            migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
+
+
+def _number(schema: Schema) -> int | None:
+    connection = connect(schema, read_only=True)
+    try:
+        return schema_number(connection, schema.which)
+    finally:
+        connection.close()
+
+
+def _create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+    functions = Path(__file__).with_name("functions.sql").read_text()
+    tables = schema_path(schema.which, ".postgres.sql").read_text()
+    with turn.transaction():
+        turn.execute(f"CREATE SCHEMA {schema.name}")
+        turn.execute(f"SET LOCAL search_path = {schema.name}")
+        # Without values, so that the server takes all statements of a text at once.
+        turn.execute(functions.encode())
+        turn.execute(tables.encode())

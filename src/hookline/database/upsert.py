@@ -1,0 +1,15 @@
+"""Writing a row over the one that has its key: the statement that SQLite and PostgreSQL share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def replacing(table: str, key: Sequence[str], others: Sequence[str]) -> str:
+    """A statement that takes the values of ``key`` and ``others``, and replaces those of a row that is there."""
+    columns = (*key, *others)
+    sets = ", ".join(f"{column} = excluded.{column}" for column in others)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {sets}"
+    )

@@ -1,0 +1,146 @@
+"""A PostgreSQL server of the tests' own: as it is installed on this machine, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import quote
+
+import psycopg
+
+from hookline.database.open import ensure
+from hookline.database.place import Schema, Which
+
+USER = "postgres"
+"""Who runs the server when root runs the tests: the server refuses to be root's."""
+TEMPLATE = "hookline_template"
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 30
+SETTINGS = {
+    "fsync": "on",
+    "shared_buffers": "32MB",
+    "max_connections": "60",
+    "max_wal_size": "256MB",
+    "min_wal_size": "32MB",
+    "autovacuum": "off",
+    "password_encryption": "scram-sha-256",
+    "log_min_messages": "fatal",
+}
+
+
+class PostgresServer:
+    """A running server; each test gets databases of its own in it."""
+
+    def __init__(self) -> None:
+        self._bin = _programs()
+        # Beside pytest's folders, which only their owner may enter.
+        self.folder = Path(tempfile.mkdtemp(prefix="hookline-postgres-"))
+        self._user = USER if os.getuid() == 0 else None
+        if self._user is not None:
+            account = pwd.getpwnam(self._user)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self._count = 0
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._run("initdb", "--no-sync", "--auth=trust", "--username=hookline", "--encoding=UTF8", "--no-locale")
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        given = [f"--{name}={value}" for name, value in SETTINGS.items()]
+        address = [f"--unix_socket_directories={self.folder}", "--listen_addresses=127.0.0.1", f"--port={self.port}"]
+        command = [str(self._bin / "postgres"), "-D", str(self.folder / "data"), *given, *address]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log, extra_groups=self._groups)
+        end = time.monotonic() + START_SECONDS_MAX
+        while not self._answers():
+            assert time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT ends its sessions first, SIGQUIT is as a crash."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(STOP_SECONDS_MAX)
+            self.process = None
+
+    def remove(self) -> None:
+        """Stop it and leave nothing behind."""
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder)
+
+    def url(self, database: str) -> str:
+        """Where a database is, by the socket."""
+        return f"postgresql://hookline@/{database}?host={quote(str(self.folder), safe='')}&port={self.port}"
+
+    @contextmanager
+    def database(self, template: str = "template0") -> Iterator[str]:
+        """The URL of a new database, which goes afterwards."""
+        self._count += 1
+        name = f"test_{self._count}"
+        self.admin(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield self.url(name)
+        self.admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def make_template(self) -> None:
+        """A database that has all schemas, to make others from."""
+        # In a language whose order of letters is not that of bytes: ours must not depend on it.
+        self.admin(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de'")
+        for which in get_args(Which):
+            ensure(Schema(self.url(TEMPLATE), which), which)
+
+    def admin(self, statement: str) -> list[Any]:
+        """Run a statement in the server's own database."""
+        return self.run(self.url("postgres"), statement)
+
+    def run(self, url: str, statement: str) -> list[Any]:
+        """Run a statement in a database."""
+        with psycopg.connect(url, autocommit=True) as connection:
+            done = connection.execute(statement.encode())
+            return done.fetchall() if done.description else []
+
+    @property
+    def _groups(self) -> list[int] | None:
+        return [] if self._user is not None else None
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        try:
+            return bool(self.admin("SELECT 1"))
+        except psycopg.OperationalError:
+            return False
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._bin / program), "-D", str(self.folder / "data"), *arguments]
+        done = subprocess.run(
+            command, user=self._user, extra_groups=self._groups, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def _programs() -> Path:
+    """The folder of the newest server that is installed: Debian keeps it out of PATH."""
+    places = [Path("/usr/lib/postgresql"), Path("/usr/local/lib/postgresql")]
+    found = [path for place in places for path in place.glob("*/bin/postgres")]
+    if found:
+        return max(found, key=lambda path: float(path.parent.parent.name)).parent
+    in_path = shutil.which("postgres")
+    assert in_path is not None, "PostgreSQL is not installed: sh scripts/test-needs.sh installs it"
+    return Path(in_path).resolve().parent
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

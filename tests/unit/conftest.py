@@ -1,0 +1,69 @@
+"""Databases for the tests of rooms that keep something: each test once on SQLite and once on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from hookline.database.place import Place, Schema, Which
+from hookline.settings import Database
+from tests.postgres import TEMPLATE, PostgresServer
+
+PlaceOf = Callable[[Which], Place]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A running server, and the template that databases are made from."""
+    server = PostgresServer()
+    try:
+        server.make_template()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest) -> PostgresServer | None:
+    """The server, None for SQLite."""
+    server: PostgresServer | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    return server
+
+
+@pytest.fixture
+def place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
+    """Where the test's databases are: files of ``tmp_path`` that are not made yet, or empty schemas."""
+    with new_places(backend, folder=tmp_path) as places:
+        yield places
+
+
+@pytest.fixture
+def database(backend: PostgresServer | None) -> Iterator[Database]:
+    """The settings that lead to the test's databases, in the data folder or in PostgreSQL."""
+    with new_places(backend) as places:
+        place = places("control")
+        yield Database(url=place.url if isinstance(place, Schema) else "local")
+
+
+@pytest.fixture
+def bare_place_of(backend: PostgresServer | None, tmp_path: Path) -> Iterator[PlaceOf]:
+    """Where databases will be: neither files nor schemas are there yet."""
+    with new_places(backend, template="template0", folder=tmp_path) as places:
+        yield places
+
+
+@contextmanager
+def new_places(
+    backend: PostgresServer | None, template: str = TEMPLATE, folder: Path | None = None
+) -> Iterator[PlaceOf]:
+    """Databases that nobody else has; files are in ``folder``, or in one that goes with them."""
+    if backend is None:
+        with TemporaryDirectory() as own:
+            yield lambda which: (folder or Path(own)) / f"{which}.db"
+    else:
+        with backend.database(template) as url:
+            yield lambda which: Schema(url, which)

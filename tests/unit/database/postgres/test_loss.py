@@ -1,0 +1,134 @@
+"""A server that goes and comes back, and connections that are few."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from hookline.database.connect import connect
+from hookline.database.place import Schema
+from hookline.database.postgres import pool as pool_module
+from hookline.database.sqlite import OperationalError
+from tests.postgres import TEMPLATE, PostgresServer
+
+INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
+COUNT = "SELECT count(*) FROM source_activity"
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Iterator[Schema]:
+    """An empty control database."""
+    with postgres.database(TEMPLATE) as url:
+        yield Schema(url, "control")
+
+
+def end_sessions(postgres: PostgresServer) -> None:
+    """End everybody's connections but the one that does it."""
+    postgres.admin("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'hookline%'")
+
+
+def test_a_lost_connection_is_not_noticed_between_two_statements(postgres: PostgresServer, schema: Schema) -> None:
+    """Reading, writing and beginning take a new one."""
+    with closing(connect(schema)) as connection:
+        for number, sql in enumerate((INSERT, INSERT)):
+            connection.execute(sql, (str(number), 1))
+            end_sessions(postgres)
+        assert connection.execute(COUNT).fetchone() == (2,)
+        end_sessions(postgres)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(INSERT, ("x", 1))
+        connection.execute("COMMIT")
+        assert connection.execute(COUNT).fetchone() == (3,)
+
+
+def test_a_transaction_that_loses_its_connection_fails_as_a_whole(postgres: PostgresServer, schema: Schema) -> None:
+    """It is over, nothing of it is there, and the next one works."""
+    with closing(connect(schema)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(INSERT, ("a", 1))
+        end_sessions(postgres)
+        with pytest.raises(OperationalError):
+            connection.execute(INSERT, ("b", 1))
+        assert not connection.in_transaction
+        connection.execute(INSERT, ("c", 1))
+        assert connection.execute(COUNT).fetchone() == (1,)
+
+
+def test_a_transaction_after_an_error_does_not_commit(schema: Schema) -> None:
+    """PostgreSQL would answer COMMIT with a rollback and no error."""
+    with closing(connect(schema)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(INSERT, ("a", 1))
+        with pytest.raises(Exception, match="unique"):
+            connection.execute(INSERT, ("a", 1))
+        with pytest.raises(OperationalError, match="nothing of it was written"):
+            connection.execute("COMMIT")
+        assert not connection.in_transaction
+        assert connection.execute(COUNT).fetchone() == (0,)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+def test_a_server_that_restarts(how: signal.Signals) -> None:
+    """While it is away every statement fails and says so; what was committed is there afterwards, after a crash too."""
+    server = PostgresServer()
+    try:
+        server.make_template()
+        with closing(connect(Schema(server.url(TEMPLATE), "control"))) as connection:
+            connection.execute(INSERT, ("a", 1))
+            server.stop(how)
+            for sql in (COUNT, "BEGIN IMMEDIATE"):
+                with pytest.raises(OperationalError):
+                    connection.execute(sql)
+                assert not connection.in_transaction
+            server.start()
+            assert connection.execute(COUNT).fetchone() == (1,)
+    finally:
+        server.remove()
+
+
+def test_connections_are_few(postgres: PostgresServer, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many stores and threads there are; who needs one more than there may be waits, and not for ever."""
+    monkeypatch.setattr(pool_module, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(pool_module, "BUSY_TIMEOUT_SECONDS", 0.1)
+    opened = [connect(schema, read_only=True) for _ in range(20)]
+    threads = [threading.Thread(target=lambda each=each: each.execute(COUNT).fetchall()) for each in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hookline control'"
+    assert postgres.admin(query)[0][0] <= 2
+    for each in opened[:2]:
+        each.execute("BEGIN")
+    with pytest.raises(OperationalError, match="all 2 connections"):
+        opened[2].execute("BEGIN")
+    opened[0].execute("COMMIT")
+    assert opened[2].execute(COUNT).fetchone() == (0,)
+    for each in opened:
+        each.close()
+
+
+def test_writers_take_turns(schema: Schema) -> None:
+    """Transactions that read before they write lose nothing of each other."""
+    with closing(connect(schema)) as connection:
+        connection.execute(INSERT, ("a", 0))
+
+    def count_up() -> None:
+        with closing(connect(schema)) as own:
+            for _ in range(20):
+                own.execute("BEGIN IMMEDIATE")
+                ((value,),) = own.execute("SELECT last_event_at FROM source_activity").fetchall()
+                own.execute("UPDATE source_activity SET last_event_at = ?", (value + 1,))
+                own.execute("COMMIT")
+
+    threads = [threading.Thread(target=count_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    with closing(connect(schema)) as connection:
+        assert connection.execute("SELECT last_event_at FROM source_activity").fetchone() == (80,)

@@ -47,14 +47,27 @@ class JournalFull(JournalError):
     retry_after_seconds = 5
 
 
+class JournalAway(JournalFull):
+    """Those who store the records do not acknowledge, or cannot be reached for reading. Temporary, like a full disk,
+    but whether records of a failed append were stored is open."""
+
+    code = "journal_away"
+
+
 class JournalFailed(JournalError):
     """The disk refused a write or a synchronisation; this process must stop appending and exit."""
 
     code = "journal_failed"
 
 
+class JournalTooNew(JournalError):
+    """A newer version of Hookline wrote this journal."""
+
+    code = "journal_too_new"
+
+
 class JournalLocked(JournalError):
-    """Another server already appends to this journal."""
+    """Another server already appends for this data folder."""
 
     code = "data_folder_in_use"
 

@@ -21,9 +21,11 @@ class KafkaBackend:
         self._address = address
 
     def appender(self, partitions: int = 1) -> KafkaAppender:
-        return KafkaAppender(
+        appender = KafkaAppender(
             self._folder, self._address, partitions, retention_seconds=RETENTION_SECONDS, retention_bytes=1 << 40
         )
+        appender.open()
+        return appender
 
     def reader(self) -> KafkaReader:
         return KafkaReader(self._folder, self._address)

@@ -19,7 +19,7 @@ from hookline.database.sqlite import Connection, connect
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
@@ -74,7 +74,7 @@ class Fates:
 
     def __init__(self, data_path: Path) -> None:
         self._data_path = data_path
-        self._journal = LocalReader(data_path / "journal")
+        self._journal = open_reader(data_path / "journal")
         self._feed = Feed(data_path / "control.db")
         self._control: Connection | None = None
         self._deliveries = Deliveries(data_path)

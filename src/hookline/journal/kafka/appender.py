@@ -4,8 +4,8 @@ The client's own threads talk to the brokers. Nothing is ever acknowledged from 
 within ``DELIVERY_SECONDS`` fails. While they are away, one call at a time and partition finds out whether they are
 back, and the others are refused at once, so that memory and waiting stay bounded.
 
-Everything is called on one event loop but ``erase``, ``retain`` and ``look``, which wait for brokers and may be called
-in a thread.
+Everything is called on one event loop but ``open``, ``erase``, ``retain`` and ``look``, which wait for brokers and may
+be called in a thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, standing
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, partition_of
+from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
 from hookline.journal.record import Record
 from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
@@ -38,6 +38,10 @@ POLL_SECONDS = 0.001
 """How often confirmations are looked for while some are due."""
 SLOW_POLL_SECONDS = 0.02
 """The same once they have been due for a while."""
+TOPIC_FILE = "topic"
+"""In the journal's folder: the id of the topic that its offsets mean something in."""
+CLOSE_SECONDS = 4.0
+"""How long closing waits for brokers."""
 LOOK_SECONDS = 2.0
 """How long to wait for an answer about the topic's standing."""
 
@@ -60,11 +64,13 @@ class KafkaAppender:
         pending_bytes_max: int = PENDING_BYTES_MAX,
         delivery_seconds: float = DELIVERY_SECONDS,
     ) -> None:
-        """Make or check the topic; raise JournalAway while brokers do not answer. ``wake_path`` and ``on_failed`` as
-        for a local journal."""
+        """Take the folder; records are taken once ``open`` was called. ``wake_path`` and ``on_failed`` are what they
+        are for a local journal."""
         self.failed: JournalFailed | None = None
-        self.away = ""
+        self.away = "the journal's topic was not found yet"
         """Why records cannot be stored just now, as far as is known; empty when they can."""
+        self._retention_bytes = retention_bytes
+        self._folder = folder
         self._address = address
         self._partitions = partitions
         self._retention_ms = int(retention_seconds * 1000)
@@ -82,17 +88,26 @@ class KafkaAppender:
         self._idle.set()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_fd = lock_folder(folder)
-        try:
-            self.topic = open_topic(address, partitions, retention_seconds, retention_bytes)
-            self._watermarks = Watermarks(address)
-            self._ends = {number: self._watermarks.of(number)[1] for number in range(partitions)}
-        except BaseException:
-            os.close(self._lock_fd)
-            raise
+        self._watermarks = Watermarks(address)
         self._erased = ErasedLog(folder)
         self._wake = Wake(wake_path)
         self._admin = AdminClient(address.client())
         self._producer = Producer(_producing(address, pending_bytes_max, delivery_seconds))
+
+    def open(self) -> None:
+        """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
+        one that this folder began with."""
+        topic = open_topic(self._address, self._partitions, self._retention_ms / 1000, self._retention_bytes)
+        known = self._folder / TOPIC_FILE
+        if not known.exists():
+            known.write_text(topic)
+        elif known.read_text() != topic:
+            raise JournalUnusable(
+                f"the topic {self._address.topic} was made anew since {self._folder} was used with it: bring the old"
+                " one back, or use a new data folder"
+            )
+        self._ends = {number: self._watermarks.of(number)[1] for number in range(self._partitions)}
+        self.away = ""
 
     @property
     def pending_bytes(self) -> int:
@@ -163,7 +178,8 @@ class KafkaAppender:
         return sum(offset - starts[number] for number, offset in expired.items())
 
     def look(self) -> str:
-        """Ask brokers whether the topic takes records, and keep the answer in ``away``."""
+        """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
+        it does, every append is refused at once."""
         self.away = standing(self._admin, self._address, LOOK_SECONDS)
         return self.away
 
@@ -172,7 +188,11 @@ class KafkaAppender:
         if self._closed:
             return
         self._closed = True
-        await self._idle.wait()
+        try:
+            await asyncio.wait_for(self._idle.wait(), CLOSE_SECONDS)
+        except TimeoutError:
+            self._producer.purge()  # brokers are away: who waits is told so, which is all there is to wait for
+            await self._idle.wait()
         self._producer.close()
         self._watermarks.close()
         self._wake.close()
@@ -180,6 +200,8 @@ class KafkaAppender:
 
     def _begin(self, records: Sequence[Record], done: Done) -> Call:
         self._check_usable()
+        if self.away:
+            raise JournalAway(self.away)
         size = size_bytes(records)
         if self._pending_bytes + size > self._pending_bytes_max:
             raise JournalFull("Kafka is slower than what arrives: try again in a moment")
@@ -282,7 +304,7 @@ def _producing(address: KafkaAddress, pending_bytes_max: int, delivery_seconds: 
         acks="all",
         enable_idempotence=True,
         compression_type="lz4",
-        linger_ms=2,
+        linger_ms=5,
         batch_size=MESSAGE_BYTES_MAX // 2,
         message_max_bytes=MESSAGE_BYTES_MAX,
         delivery_timeout_ms=milliseconds,

@@ -18,7 +18,6 @@ from hookline.journal.port import GROUP_BYTES_MAX, JournalAway, JournalCorrupt
 CURSORS_MAX = 4
 FETCH_RECORDS = 500
 """Messages taken together, as many as a local group has."""
-FETCH_SECONDS = 5.0
 BUFFER_KILOBYTES = 4_096
 """What one consumer reads ahead."""
 
@@ -122,7 +121,7 @@ class Cursors:
         self._cursors: list[Cursor] = []
         """The one that was used last is last."""
 
-    def take(self, partition: int, offset: int, end: int, wait_seconds: float = FETCH_SECONDS) -> Run:
+    def take(self, partition: int, offset: int, end: int, wait_seconds: float) -> Run:
         """Messages from exactly ``offset`` on, at least one, below ``end``; raise JournalAway when none come in time,
         JournalCorrupt where some are missing, KafkaException when the place is not kept."""
         cursor = self._at(partition, offset)

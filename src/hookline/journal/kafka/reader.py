@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.codec import blanked, decode
+from hookline.journal.kafka.codec import blanked
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
 from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.kafka.groups import group_of
 from hookline.journal.kafka.topic import partition_count
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
+from hookline.journal.port import Group, JournalAway, OffsetExpired
 from hookline.journal.record import Record
 
+T = TypeVar("T")
+
+WAIT_SECONDS = 5.0
 GET_RECORDS = 32
 """Records read together for one that was asked for: its neighbours are often next."""
 _FINGERPRINT_BYTES = 16
@@ -24,8 +31,21 @@ _FINGERPRINT_BYTES = 16
 class KafkaReader:
     """Reads the topic; ``folder`` holds what was erased. Not thread-safe: one per thread."""
 
-    def __init__(self, folder: Path, address: KafkaAddress) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        address: KafkaAddress,
+        wait_seconds: float = WAIT_SECONDS,
+        rest_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Brokers may take ``wait_seconds`` for an answer; for ``rest_seconds`` after one that did not come nothing is
+        asked, and JournalAway raised at once."""
         self._address = address
+        self._wait_seconds = wait_seconds
+        self._rest_seconds = rest_seconds
+        self._clock = clock
+        self._asks_from = 0.0
         self._erased = ErasedPlaces(folder)
         self._watermarks: Watermarks | None = None
         self._cursors = Cursors(address)
@@ -36,7 +56,7 @@ class KafkaReader:
     def partitions(self) -> range:
         """The partition numbers."""
         if self._partition_count == 0:
-            self._partition_count = partition_count(self._address)
+            self._partition_count = self._waited(lambda: partition_count(self._address, self._wait_seconds))
         return range(self._partition_count)
 
     def start(self, partition: int) -> int:
@@ -121,9 +141,21 @@ class KafkaReader:
             self._watermarks = None
 
     def _ask(self, partition: int) -> tuple[int, int]:
+        """Where the partition begins and ends; (0, 0) while there is no topic."""
+        if self._partition_count == 0 and not self.partitions():
+            return 0, 0
         if self._watermarks is None:
-            self._watermarks = Watermarks(self._address)
-        return self._watermarks.of(partition)
+            self._watermarks = Watermarks(self._address, self._wait_seconds)
+        return self._waited(partial(self._watermarks.of, partition))
+
+    def _waited(self, question: Callable[[], T]) -> T:
+        if self._clock() < self._asks_from:
+            raise JournalAway("Kafka did not answer a moment ago")
+        try:
+            return question()
+        except JournalAway:
+            self._asks_from = self._clock() + self._rest_seconds
+            raise
 
     def _groups(self, partition: int, offset: int, end: int) -> Iterator[Group]:
         while offset < end:
@@ -133,7 +165,7 @@ class KafkaReader:
 
     def _run(self, partition: int, offset: int, end: int) -> Run:
         try:
-            return self._cursors.take(partition, offset, end)
+            return self._waited(lambda: self._cursors.take(partition, offset, end, self._wait_seconds))
         except KafkaException:
             start, _ = self._ask(partition)
             if offset < start:
@@ -141,23 +173,4 @@ class KafkaReader:
             raise ValueError(f"offset {offset} is past the end of the journal") from None
 
     def _group(self, partition: int, run: Run) -> Group:
-        first = run.first_offset
-        try:
-            records = decode(run.values)
-        except ValueError:
-            records = self._decode_singly(partition, run)
-        for offset in self._erased.of(partition).intersection(range(first, first + len(records))):
-            records[offset - first] = blanked(records[offset - first])
-        return Group(first, records, run.size_bytes)
-
-    def _decode_singly(self, partition: int, run: Run) -> list[Record]:
-        """The records before the first message that is none; raise JournalCorrupt when it is the first."""
-        records: list[Record] = []
-        for value in run.values:
-            try:
-                records += decode([value])
-            except ValueError:
-                break
-        if not records:
-            raise JournalCorrupt(f"{self._address.topic}[{partition}]", run.first_offset, run.first_offset + 1)
-        return records
+        return group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -20,7 +20,8 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.port import JournalAway, JournalError
 from hookline.telemetry.log import logger
 
-ADMIN_SECONDS = 10.0
+ADMIN_SECONDS = 5.0
+"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
 REPLICAS = 3
 """Copies of every record, where there are so many brokers."""
 MESSAGE_BYTES_MAX = 2 * 1024 * 1024
@@ -32,15 +33,11 @@ _SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
 _LOOK_SECONDS = 0.05
 
 
-class Topic(NamedTuple):
-    """The topic as it stands."""
+def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int) -> str:
+    """Make the topic or check it, give it this retention and return its id, which no other topic of this name has.
 
-    partitions: int
-    replicas: int
-
-
-def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int) -> Topic:
-    """Make the topic or check it, and give it this retention; raise JournalAway while brokers do not answer."""
+    Raise JournalAway while brokers do not answer.
+    """
     admin = AdminClient(address.client())
     try:
         found = _look(admin, address)
@@ -48,7 +45,9 @@ def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float,
             _create(admin, address, partitions, _retention(retention_seconds, retention_bytes, partitions))
         else:
             _adopt(admin, address, found, partitions, _retention(retention_seconds, retention_bytes, partitions))
-        return _wait_for_leaders(admin, address, partitions)
+        _wait_for_leaders(admin, address, partitions)
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
+        return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
     except KafkaException as error:
         raise _told(address, error) from error
 
@@ -133,14 +132,13 @@ def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: in
         logger().warning("journal_topic_weak", replicas=replicas, min_in_sync=in_sync, next_step=next_step)
 
 
-def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> Topic:
+def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> None:
     deadline = time.monotonic() + ADMIN_SECONDS
     while True:
         found = _look(admin, address)
-        if found is not None and len(found.partitions) >= partitions:
-            led = [partition for partition in found.partitions.values() if partition.leader >= 0]
-            if len(led) == len(found.partitions):
-                return Topic(len(led), min(len(partition.replicas) for partition in led))
+        there = list(found.partitions.values()) if found is not None else []
+        if len(there) >= partitions and all(partition.leader >= 0 for partition in there):
+            return
         if time.monotonic() > deadline:
             raise JournalAway(f"not every partition of topic {address.topic} has a broker that leads it")
         time.sleep(_LOOK_SECONDS)

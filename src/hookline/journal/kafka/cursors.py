@@ -18,6 +18,8 @@ from hookline.journal.port import GROUP_BYTES_MAX, JournalAway, JournalCorrupt
 CURSORS_MAX = 4
 FETCH_RECORDS = 500
 """Messages taken together, as many as a local group has."""
+FETCH_WAIT_MILLISECONDS = 10
+"""How long a broker waits for more at the end: a consumer that is placed elsewhere meanwhile must wait as long."""
 BUFFER_KILOBYTES = 4_096
 """What one consumer reads ahead."""
 
@@ -45,7 +47,7 @@ class Cursor:
                 auto_offset_reset="error",
                 isolation_level="read_uncommitted",
                 enable_partition_eof=True,
-                fetch_wait_max_ms=50,
+                fetch_wait_max_ms=FETCH_WAIT_MILLISECONDS,
                 fetch_error_backoff_ms=50,
                 fetch_queue_backoff_ms=10,
                 queued_max_messages_kbytes=BUFFER_KILOBYTES,
@@ -136,6 +138,12 @@ class Cursors:
             cursor.rest()
             raise JournalAway(f"Kafka gave nothing of partition {partition} from offset {offset} on")
         return run
+
+    def rest(self, partition: int, offset: int) -> None:
+        """Nobody goes on from here."""
+        for cursor in self._cursors:
+            if cursor.partition == partition and cursor.offset == offset:
+                cursor.rest()
 
     def close(self) -> None:
         """Let go of the connections."""

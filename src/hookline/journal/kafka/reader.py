@@ -106,6 +106,7 @@ class KafkaReader:
                 group = next(self._groups(partition, offset, min(end, offset + GET_RECORDS)))
             except OffsetExpired:
                 return None
+            self._cursors.rest(partition, group.next_offset)
             self._recent, self._recent_partition = group, partition
         record = group.records[offset - group.first_offset]
         return blanked(record) if offset in self._erased.of(partition) else record

@@ -31,7 +31,7 @@ from hookline.deliver.sink import Sink
 from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.opening import open_follower, open_loop_reader
+from hookline.journal.opening import hurry, open_follower, open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
@@ -66,7 +66,7 @@ class DeliverRole:
         data = settings.data_path
         ensure(data / "deliver.db", "deliver")
         self.settings = settings
-        self.journal: Reader = journal or open_loop_reader(data / "journal")
+        self.journal: Reader = journal or open_reader(data / "journal")
         self.store = DeliverStore(data / "deliver.db")
         self.feed = Feed(data / "control.db")
         clock = clock or SystemClock()
@@ -113,6 +113,7 @@ class DeliverRole:
         self._restore(version)
         if self.follower is not None:
             self.follower.start()
+            hurry(self.journal)
         # What changed meanwhile comes first: nothing more is sent to a destination that was disabled.
         self.follow_connections()
         for lane in list(self.engine.lanes.values()):

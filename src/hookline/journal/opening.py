@@ -75,15 +75,13 @@ def open_reader(folder: Path) -> SearchableReader:
     return KafkaReader(folder, parse_address(url))
 
 
-def open_loop_reader(folder: Path) -> Reader:
-    """The same for an event loop, which brokers that are away must not hold up: they make JournalAway soon."""
-    url = kafka_url(folder)
-    if url is None:
-        return LocalReader(folder)
-    from hookline.journal.kafka.address import parse_address
-    from hookline.journal.kafka.reader import KafkaReader
+def hurry(reader: Reader) -> None:
+    """Have a reader that an event loop uses wait for brokers only so long that others hardly notice."""
+    if not isinstance(reader, LocalReader):
+        from hookline.journal.kafka.reader import KafkaReader
 
-    return KafkaReader(folder, parse_address(url), LOOP_WAIT_SECONDS, LOOP_REST_SECONDS)
+        if isinstance(reader, KafkaReader):
+            reader.wait(LOOP_WAIT_SECONDS, LOOP_REST_SECONDS)
 
 
 def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:

@@ -31,19 +31,10 @@ _FINGERPRINT_BYTES = 16
 class KafkaReader:
     """Reads the topic; ``folder`` holds what was erased. Not thread-safe: one per thread."""
 
-    def __init__(
-        self,
-        folder: Path,
-        address: KafkaAddress,
-        wait_seconds: float = WAIT_SECONDS,
-        rest_seconds: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Brokers may take ``wait_seconds`` for an answer; for ``rest_seconds`` after one that did not come nothing is
-        asked, and JournalAway raised at once."""
+    def __init__(self, folder: Path, address: KafkaAddress, clock: Callable[[], float] = time.monotonic) -> None:
         self._address = address
-        self._wait_seconds = wait_seconds
-        self._rest_seconds = rest_seconds
+        self._wait_seconds = WAIT_SECONDS
+        self._rest_seconds = 0.0
         self._clock = clock
         self._asks_from = 0.0
         self._erased = ErasedPlaces(folder)
@@ -52,6 +43,13 @@ class KafkaReader:
         self._partition_count = 0
         self._recent: Group | None = None
         self._recent_partition = -1
+
+    def wait(self, wait_seconds: float, rest_seconds: float) -> None:
+        """Give brokers ``wait_seconds`` for an answer from now on; for ``rest_seconds`` after one that did not come ask
+        nothing, and raise JournalAway at once."""
+        self._wait_seconds, self._rest_seconds = wait_seconds, rest_seconds
+        if self._watermarks is not None:
+            self._watermarks.ask_seconds = wait_seconds
 
     def partitions(self) -> range:
         """The partition numbers."""

@@ -24,7 +24,7 @@ class Watermarks:
 
     def __init__(self, address: KafkaAddress, ask_seconds: float = ASK_SECONDS) -> None:
         self._topic = address.topic
-        self._ask_seconds = ask_seconds
+        self.ask_seconds = ask_seconds
         # A consumer in name only: it is assigned nothing and fetches nothing.
         self._consumer = Consumer(address.client(group_id="hookline", isolation_level="read_uncommitted"))
 
@@ -46,7 +46,7 @@ class Watermarks:
     def _ask(self, question: Callable[[float], T | None]) -> T:
         """Ask again for as long as it may take: a leader that has just changed answers the next time. That a broker
         does not know the topic is no answer either: one that has just started may not know it yet."""
-        deadline = time.monotonic() + self._ask_seconds
+        deadline = time.monotonic() + self.ask_seconds
         while True:
             reason = "no answer"
             try:

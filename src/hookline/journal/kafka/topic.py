@@ -46,8 +46,7 @@ def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float,
         else:
             _adopt(admin, address, found, partitions, _retention(retention_seconds, retention_bytes, partitions))
         _wait_for_leaders(admin, address, partitions)
-        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
-        return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
+        return _id(admin, address)
     except KafkaException as error:
         raise _told(address, error) from error
 
@@ -141,6 +140,19 @@ def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int
             return
         if time.monotonic() > deadline:
             raise JournalAway(f"not every partition of topic {address.topic} has a broker that leads it")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _id(admin: AdminClient, address: KafkaAddress) -> str:
+    deadline = time.monotonic() + ADMIN_SECONDS
+    while True:
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
+        try:
+            return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
+        except KafkaException as error:
+            # The broker that was asked may not have heard yet of a topic that was just made.
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                raise
         time.sleep(_LOOK_SECONDS)
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, PostgreSQL, and the real SDKs in build/. Installs what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, PostgreSQL, and the real SDKs and Kafka in
+# build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -43,3 +44,6 @@ sh scripts/client-pythons.sh
 
 # SDKs of Go, Java, PHP and Ruby, with the programs that use them.
 sh scripts/sdk-programs.sh
+
+# Kafka brokers.
+sh scripts/kafka-jars.sh

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 settings.load_profile("ci")
 
-WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/service/", "tests/ui/")
+WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/kafka/", "tests/service/", "tests/ui/")
 """Folders whose tests start services, browsers and SDKs: one at a time, or they take the machine from each other."""
 
 

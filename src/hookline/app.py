@@ -37,7 +37,11 @@ def run_deliver(settings: Settings) -> int:
 
     async def main(stop: asyncio.Event) -> int:
         from hookline.deliver.role import DeliverRole
+        from hookline.journal.opening import wait_for_partitions
 
+        await wait_for_partitions(settings, stop)
+        if stop.is_set():
+            return 0
         role = DeliverRole(settings)
         role.recover()
         await role.run(stop)
@@ -68,11 +72,14 @@ def run_control(
     from hookline.control.admin_token import AdminTokenError
     from hookline.control.opening import CannotStart, open_connections
     from hookline.database.open import DatabaseError
+    from hookline.journal.opening import claim
+    from hookline.journal.port import JournalAway, JournalUnusable
 
     log.configure("control", settings.log.format)
     _prepare(settings)
     descriptor = os.environ.get(SUPERVISOR_FD)
     try:
+        claim(settings)
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
 
@@ -88,10 +95,13 @@ def run_control(
             stop_descriptor=int(descriptor) if descriptor else None,
             origins=origins,
         )
-    except (CannotStart, AdminTokenError, DatabaseError) as error:
+    except (CannotStart, AdminTokenError, DatabaseError, JournalUnusable) as error:
         log.logger().error("control_cannot_start", reason=str(error))
         sys.stderr.write(f"hookline control: {error}\n")
         return EXIT_UNUSABLE
+    except JournalAway as away:
+        log.logger().warning("waiting_for_journal", reason=str(away))
+        return 1
 
 
 def boot_id() -> str | None:
@@ -118,10 +128,15 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
         return await main(stop)
 
     from hookline.database.open import DatabaseError
-    from hookline.journal.port import JournalError
+    from hookline.journal.opening import claim
+    from hookline.journal.port import JournalError, JournalUnusable
 
     try:
+        claim(settings)
         return uvloop.run(whole())
+    except JournalUnusable as error:
+        sys.stderr.write(f"hookline: {error}\n")
+        return EXIT_UNUSABLE
     except (JournalError, DatabaseError, OSError) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return 1

@@ -34,6 +34,8 @@ def test_every_dependency_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert names(project["project"]["dependencies"]) <= locked("requirements.lock")
     assert names(project["dependency-groups"]["dev"]) <= locked("requirements-dev.lock")
+    for extra in project["project"]["optional-dependencies"].values():
+        assert names(extra) <= locked("requirements-dev.lock")
     client = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())["project"]
     assert client["dependencies"] == []
     for extra in client.get("optional-dependencies", {}).values():

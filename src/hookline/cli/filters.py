@@ -29,11 +29,11 @@ def tried_filters(file: Path, data_path: Path) -> Iterator[str]:
 
 
 def _tried(destination: Destination, folder: Path) -> Iterator[str]:
-    from hookline.journal.local.reader import LocalReader
     from hookline.journal.newest import newest_first
+    from hookline.journal.opening import open_reader
     from hookline.route.filter_trial import try_filters
 
-    journal = LocalReader(folder)
+    journal = open_reader(folder)
     ends = {partition: journal.end(partition) for partition in journal.partitions()}
     newest = islice(newest_first(journal, ends), EVENTS_READ_MAX)
     trial = try_filters(destination, (place.record for place in newest), samples_max=0)

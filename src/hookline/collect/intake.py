@@ -27,7 +27,7 @@ from hookline.collect.pixel import event_of
 from hookline.collect.router import ROUTES, Kind, Route, keyed
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
-from hookline.journal.port import JournalError, JournalFailed, JournalFull
+from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
 from hookline.telemetry.log import logger
@@ -60,13 +60,15 @@ class Intake:
         self.known_heads = KnownHeads()
         self.takes = False
         """Whether events are taken at all; if not, ``screen`` says why."""
+        self.away = False
+        """Whether the journal is known not to take records just now: events are refused one by one."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
 
     @property
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
-        return self.takes and self._clock() >= self._full_until
+        return self.takes and not self.away and self._clock() >= self._full_until
 
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources from now on."""
@@ -280,7 +282,7 @@ class Intake:
         if isinstance(error, JournalFull):
             # Not longer than a client is told to wait: a load balancer must find us ready again without our traffic.
             self._full_until = self._clock() + RETRY_AFTER_SECONDS
-            return "journal_full"
+            return JournalAway.code if isinstance(error, JournalAway) else JournalFull.code
         if isinstance(error, JournalFailed):
             self._failed = True
             self.takes = False

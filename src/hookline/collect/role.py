@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.database.place import place_of
 from hookline.journal.local.appender import LocalAppender
+from hookline.journal.opening import open_appender
 from hookline.journal.port import JournalFailed
 from hookline.journal.remote import serve_append
 from hookline.privacy.suppression_feed import SuppressionFeed
@@ -35,17 +37,11 @@ class CollectRole:
         self._run_folder = data / "run"
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
-        self.appender = LocalAppender(
-            data / "journal",
-            settings.journal.partitions,
-            retention_seconds=settings.retention.events,
-            retention_bytes=settings.retention.bytes,
-            wake_path=settings.socket_path("deliver.wake"),
-            on_failed=self._on_failed,
-        )
-        for recovery in self.appender.recovered:
-            report = self._log.error if recovery.damaged_records else self._log.warning
-            report("journal_recovered", **recovery._asdict())
+        self.appender = open_appender(settings, self._on_failed)
+        if isinstance(self.appender, LocalAppender):
+            for recovery in self.appender.recovered:
+                report = self._log.error if recovery.damaged_records else self._log.warning
+                report("journal_recovered", **recovery._asdict())
         self.edge = Edge(self.appender, settings)
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
@@ -60,7 +56,7 @@ class CollectRole:
         beats = [
             loop.create_task(self._follow_connections()),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
-            loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
+            loop.create_task(self._look_after_journal()),
         ]
         ends = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -97,13 +93,21 @@ class CollectRole:
         if self.suppressions.poll():
             self.edge.suppress(self.suppressions.current)
 
+    async def _look_after_journal(self) -> None:
+        if isinstance(self.appender, LocalAppender):
+            await self._every(RETENTION_SECONDS, partial(self._retain, self.appender))
+        else:
+            from hookline.collect.journal_watch import JournalWatch
+
+            await JournalWatch(self.appender, self.edge).run()
+
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
             beat()
             await asyncio.sleep(seconds)
 
-    def _retain(self) -> None:
-        freed = self.appender.retain(int(time.time() * 1000))
+    def _retain(self, appender: LocalAppender) -> None:
+        freed = appender.retain(int(time.time() * 1000))
         if freed:
             self._log.info("retention_dropped", bytes=freed)
 

@@ -57,6 +57,10 @@ class Edge:
         """Store no events of these people from the next request on; None for nobody."""
         self._intake.suppressed = suppressed
 
+    def set_away(self, away: bool) -> None:
+        """Say in ``/readyz`` whether the journal takes records just now."""
+        self._intake.away = away
+
     async def serve(self, host: str | None = None, port: int | None = None) -> tuple[str, int]:
         """Listen on an address, by default that of the settings; return the one bound (port 0 takes a free one)."""
         default_host, default_port = parse_listen(self._settings.collect.listen)

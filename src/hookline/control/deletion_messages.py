@@ -13,7 +13,7 @@ from hookline.control.event_log import EventLog
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.delivery import DestinationFate
@@ -108,7 +108,7 @@ class DeletionMessages:
         return await self._events.run(lambda: self._find(wanted))
 
     def _find(self, wanted: Iterable[bytes]) -> dict[int, Places]:
-        journal = LocalReader(self._data_path / "journal")
+        journal = open_reader(self._data_path / "journal")
         try:
             found: dict[int, set[int]] = {}
             for print_ in wanted:

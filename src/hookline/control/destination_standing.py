@@ -10,8 +10,8 @@ from hookline.connections.model import Destination, Lane
 from hookline.connections.state import Stored
 from hookline.database.place import place_of
 from hookline.events.timestamps import iso
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalError
+from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalError, Reader
 from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.delivery import Deliveries
@@ -59,7 +59,7 @@ class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
 def standing_of(settings: Settings, stored: Stored[Destination]) -> DestinationStanding:
     """Look it up; reads the journal where something waits, so not on an event loop."""
     deliveries = Deliveries(settings.data_path, place_of(settings, "deliver"))
-    journal = LocalReader(settings.data_path / "journal")
+    journal = open_reader(settings.data_path / "journal")
     try:
         return _standing(deliveries, journal, stored)
     finally:
@@ -67,7 +67,7 @@ def standing_of(settings: Settings, stored: Stored[Destination]) -> DestinationS
         journal.close()
 
 
-def _standing(deliveries: Deliveries, journal: LocalReader, stored: Stored[Destination]) -> DestinationStanding:
+def _standing(deliveries: Deliveries, journal: Reader, stored: Stored[Destination]) -> DestinationStanding:
     destination, lane = stored.object, stored.lane
     buried = deliveries.dead_letters(destination.id)
     if lane is None:
@@ -96,7 +96,7 @@ def _state(paused: bool, states: list[str]) -> State:
 
 
 def _count(
-    journal: LocalReader, destination: Destination, lane: Lane, partition: int, start: int
+    journal: Reader, destination: Destination, lane: Lane, partition: int, start: int
 ) -> tuple[int, bool, int | None]:
     """How many records from ``start`` on belong to the lane, whether that is exact, and when the first came (ms)."""
     end = journal.end(partition)
@@ -123,7 +123,7 @@ def _waits(record: Record, destination: Destination, lane: Lane, partition: int,
     return not_routed_reason(record, destination, lane, partition, offset) is None
 
 
-def _received(journal: LocalReader, partition: int, offset: int) -> int | None:
+def _received(journal: Reader, partition: int, offset: int) -> int | None:
     record = journal.get(partition, offset)
     return None if record is None else record.received_at
 

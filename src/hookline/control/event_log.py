@@ -14,8 +14,9 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 from hookline.control.event_filter import EventFilter
 from hookline.control.problem import Problem
-from hookline.journal.local.reader import LocalReader
 from hookline.journal.newest import newest_first
+from hookline.journal.opening import open_reader
+from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.fate import EventFate, Fates, Found
 from hookline.settings import Settings
@@ -75,7 +76,7 @@ class EventLog:
         self._data_path = settings.data_path
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
-        self._reader: LocalReader | None = None
+        self._reader: SearchableReader | None = None
         self._fates: Fates | None = None
 
     async def newest(
@@ -124,9 +125,9 @@ class EventLog:
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _journal(self) -> LocalReader:
+    def _journal(self) -> SearchableReader:
         if self._reader is None:
-            self._reader = LocalReader(self._data_path / "journal")
+            self._reader = open_reader(self._data_path / "journal")
         return self._reader
 
     def _fate_reader(self) -> Fates:

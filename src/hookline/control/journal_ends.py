@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookline.connections.model import Offsets
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.settings import Settings
 
 
@@ -12,7 +12,7 @@ def journal_ends(settings: Settings) -> Offsets:
     ends = dict.fromkeys(range(settings.journal.partitions), 0)
     folder = settings.data_path / "journal"
     if folder.is_dir():
-        reader = LocalReader(folder)
+        reader = open_reader(folder)
         try:
             ends.update({partition: reader.end(partition) for partition in reader.partitions()})
         finally:

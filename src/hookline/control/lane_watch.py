@@ -16,6 +16,7 @@ from hookline.control.journal_ends import journal_ends
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import engine
+from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -46,7 +47,7 @@ class LaneWatch:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 self.look()
-            except (engine.Error, OSError) as error:
+            except (engine.Error, OSError, JournalError) as error:
                 logger().warning("lane_watch_failed", error=str(error), next_step="it looks again in a second")
 
     def look(self) -> list[str]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from hookline.connections.model import Destination
 from hookline.control.dead_letter_log import DeadLetterLog, FinalAttempt, LostRange
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalCorrupt, OffsetExpired, Reader
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.letters import LetterFilter
@@ -21,7 +20,7 @@ Places = dict[int, set[int]]
 def letter_places(
     log: DeadLetterLog,
     buckets: Buckets,
-    journal: LocalReader,
+    journal: Reader,
     wanted: LetterFilter,
     destination: Destination,
     due: Callable[[], bool],
@@ -68,7 +67,7 @@ class _Delivered:
         return attempt.offset in self._offsets
 
 
-def _kept(journal: LocalReader, lost: LostRange) -> Iterator[int]:
+def _kept(journal: Reader, lost: LostRange) -> Iterator[int]:
     """The offsets of a stretch that can still be read."""
     offset = max(lost.first_offset, journal.start(lost.partition))
     end = min(lost.last_offset + 1, journal.end(lost.partition))

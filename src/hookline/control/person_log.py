@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 from hookline.control.profile_log import ProfileReader
 from hookline.database.connection import Connection
 from hookline.database.read_only import ReadOnly
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
+from hookline.journal.port import SearchableReader
 from hookline.profiles.ownership import Ownership, of_anonymous_id, of_person, of_user_id
 from hookline.profiles.people import Identity, Person
 from hookline.profiles.timeline import Timeline
@@ -51,7 +52,7 @@ class PersonLog:
         self._data_path = data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="person-log")
         self._database = ReadOnly(data_path / "profiles.db")
-        self._journal: LocalReader | None = None
+        self._journal: SearchableReader | None = None
 
     async def read(self, work: Callable[[PersonReader], T]) -> T:
         """What some work comes to."""
@@ -67,7 +68,7 @@ class PersonLog:
 
     def _read(self, work: Callable[[PersonReader], T]) -> T:
         if self._journal is None:
-            self._journal = LocalReader(self._data_path / "journal")
+            self._journal = open_reader(self._data_path / "journal")
         connection = self._database.open()
         profiles = None if connection is None else ProfileReader(connection, self._journal)
         return work(PersonReader(Timeline(self._journal, self._data_path / "index"), profiles, connection))

@@ -17,6 +17,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from hookline.control.call import current_call
+from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
 
 MEDIA_TYPE = "application/problem+json"
@@ -83,7 +84,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
     """Answer any exception as a problem document; log those that are our own fault."""
     problem = _problem_of(error)
     instance = request.scope["path"]
-    if problem.status >= 500 and not isinstance(error, Problem):
+    if problem.status >= 500 and not isinstance(error, Problem | JournalAway):
         instance = f"urn:uuid:{uuid4()}"
         logger().error("internal_error", instance=instance, method=request.method, exc_info=error)
     return Response(
@@ -141,6 +142,8 @@ def _problem_of(error: Exception) -> Problem:
         fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
         names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
         return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
+    if isinstance(error, JournalAway):
+        return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
     status = error.status_code if isinstance(error, HTTPException) else 500
     code, detail = CODES.get(status) or CODES[400 if status < 500 else 500]
     headers = error.headers if isinstance(error, HTTPException) else None

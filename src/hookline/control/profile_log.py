@@ -11,7 +11,8 @@ from typing import TypeVar
 from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.read_only import ReadOnly
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
+from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.profiles.membership_log import Change, changes_of
@@ -26,7 +27,7 @@ T = TypeVar("T")
 class ProfileReader:
     """Used on the log's thread only, within ``ProfileLog.read``."""
 
-    def __init__(self, connection: Connection, journal: LocalReader) -> None:
+    def __init__(self, connection: Connection, journal: Reader) -> None:
         self.people = People(connection)
         self.standing = Standing(connection)
         self.previews = PreviewLog(connection)
@@ -51,7 +52,7 @@ class ProfileLog:
         self._data_path = data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="profile-log")
         self._database = ReadOnly(data_path / "profiles.db")
-        self._journal: LocalReader | None = None
+        self._journal: Reader | None = None
 
     async def read(self, work: Callable[[ProfileReader], T]) -> T | None:
         """What some work comes to, None while there are no profiles."""
@@ -70,5 +71,5 @@ class ProfileLog:
         if connection is None or not is_current(connection, "profiles"):  # made, or migrated, in a moment
             return None
         if self._journal is None:
-            self._journal = LocalReader(self._data_path / "journal")
+            self._journal = open_reader(self._data_path / "journal")
         return work(ProfileReader(connection, self._journal))

@@ -19,8 +19,8 @@ from hookline.database.place import Place
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
@@ -75,7 +75,7 @@ class Planning:
 
     def steps(self) -> Iterator[None]:
         """Do the work, pausing after each step."""
-        journal, buckets = LocalReader(self._data_path / "journal"), Buckets(self._data_path, self._deliver)
+        journal, buckets = open_reader(self._data_path / "journal"), Buckets(self._data_path, self._deliver)
         letters = DeadLetterLog(self._deliver)
         try:
             if self._request.by_places:
@@ -97,7 +97,7 @@ class Planning:
     def _sources(self) -> tuple[str, ...]:
         return self._destination.sources if self._request.source is None else (self._request.source,)
 
-    def _look_up(self, journal: LocalReader) -> dict[int, set[int]]:
+    def _look_up(self, journal: Reader) -> dict[int, set[int]]:
         """The first event of each messageId: a later one of the same id is a repeat."""
         found: dict[int, set[int]] = {partition: set() for partition in self._ends}
         for source in self._sources():
@@ -109,7 +109,7 @@ class Planning:
                     offsets.update(first for first in [next(good, None)] if first is not None)
         return found
 
-    def _look_at(self, journal: LocalReader, found: dict[int, set[int]]) -> Iterator[None]:
+    def _look_at(self, journal: Reader, found: dict[int, set[int]]) -> Iterator[None]:
         self.of, self.scanned = sum(map(len, found.values())), 0
         for partition, offsets in found.items():
             for offset in sorted(offsets):
@@ -121,7 +121,7 @@ class Planning:
                 if self._due():
                     yield
 
-    def _read(self, journal: LocalReader, buckets: Buckets, partition: int) -> Iterator[None]:
+    def _read(self, journal: Reader, buckets: Buckets, partition: int) -> Iterator[None]:
         offset, end = self._starts[partition], self._ends[partition]
         bucket, repeats = -1, set[int]()
         while offset < end:

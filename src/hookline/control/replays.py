@@ -18,7 +18,7 @@ from hookline.control.objects import decode_body
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.replay_view import ReplayView, dry_view_of, view_of
 from hookline.control.services import FromServices, Services
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.replays.model import RATE_MAX, Replay, ReplayRequest, State, lane_of, replay_id
 from hookline.replays.span import span_of
 from hookline.replays.store import TooManyReplays
@@ -147,7 +147,7 @@ async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destina
 
 
 def _span(services: Services, request: ReplayRequest) -> tuple[Offsets, Offsets]:
-    journal = LocalReader(services.settings.data_path / "journal")
+    journal = open_reader(services.settings.data_path / "journal")
     try:
         return span_of(journal, journal.partitions(), request)
     finally:

@@ -13,7 +13,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired, Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -34,12 +34,18 @@ class CatchUp:
         self._hungry: deque[Lane] = deque()
         self._waiting: set[Lane] = set()
         self._cursors: dict[tuple[int, int], Iterator[Group]] = {}
+        self._is_away = False
 
     def want(self, lane: Lane) -> None:
         """A detached lane has room for more; idempotent until its turn."""
         if lane not in self._waiting:
             self._waiting.add(lane)
             self._hungry.append(lane)
+
+    @property
+    def waits(self) -> bool:
+        """Whether lanes wait for a journal that could not be read just now."""
+        return self._is_away
 
     def take_one(self, lane: Lane) -> Event | None:
         """The next event of a detached lane alone, for a probe; None also when only events of others, or that its
@@ -87,7 +93,13 @@ class CatchUp:
         if lane.closed or lane.full or lane.halted or not lane.detached:
             return bool(self._hungry)
         intake = min(lane.detached, key=lambda intake: intake.next_offset)
-        group = self._read(intake)
+        try:
+            group = self._read(intake)
+        except JournalAway:
+            self._is_away = True
+            self.want(lane)
+            return False  # the next beat tries again
+        self._is_away = False
         if group is not None:
             companions = [lane, *self._companions(lane, intake)]
             repeated = self._repeated(group, intake.partition)

@@ -18,7 +18,7 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
-from hookline.journal.port import Reader
+from hookline.journal.port import JournalAway, Reader
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.places import Places
 
@@ -49,12 +49,15 @@ class Retries:
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
             elif not lane.halted:
-                if lane.order is not None:
-                    self._start_called(lane, lane.order, now_ms)
-                if lane.next_retry_ms <= now_ms:
-                    self._start_due(lane, now_ms)
+                try:
+                    self._start_ready(lane, now_ms)
+                except JournalAway:
+                    lane.next_retry_ms = now_ms + RECHECK_MS
         for lane in list(self._engine.probing):
-            self._probe(lane, now_ms)
+            try:
+                self._probe(lane, now_ms)
+            except JournalAway:
+                continue
 
     def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
         """Close a lane's rows of events that were erased; return how many."""
@@ -67,20 +70,31 @@ class Retries:
                     dropped += 1
         return dropped
 
+    def _start_ready(self, lane: Lane, now_ms: int) -> None:
+        """Start the rows whose turn or time has come."""
+        if lane.order is not None:
+            self._start_called(lane, lane.order, now_ms)
+        if lane.next_retry_ms <= now_ms:
+            self._start_due(lane, now_ms)
+
     def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
         """Start the rows whose user's turn it is (``delivery.order``)."""
         if lane.rows_changed:
-            lane.rows_changed = False
             load_order(lane, self._store, self._journal)
+            lane.rows_changed = False
         called, order.called = order.called, []
-        for place in called:
+        for index, place in enumerate(called):
             if place in lane.settling or self._engine.room(lane) <= 0:
                 order.called.append(place)
                 continue
             row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
             if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
                 # One that was tried before, and asked to wait, comes at its own time.
-                self._start(lane, row, now_ms)
+                try:
+                    self._start(lane, row, now_ms)
+                except JournalAway:
+                    order.called += called[index:]
+                    raise
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._room(lane), ROWS_PER_TURN_MAX)

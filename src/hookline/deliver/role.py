@@ -32,8 +32,8 @@ from hookline.deliver.sink import Sink
 from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import Reader
+from hookline.journal.opening import hurry, open_follower, open_reader
+from hookline.journal.port import JournalAway, Reader
 from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
@@ -68,15 +68,17 @@ class DeliverRole:
         place = place_of(settings, "deliver")
         ensure(place, "deliver")
         self.settings = settings
-        self.journal: Reader = journal or LocalReader(data / "journal")
+        self.journal: Reader = journal or open_reader(data / "journal")
         self.store = DeliverStore(place)
         self.feed = Feed(place_of(settings, "control"))
         clock = clock or SystemClock()
+        self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
         self.pools = (network or _network)(self.engine.results, settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
+        self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
@@ -85,7 +87,7 @@ class DeliverRole:
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.erasures = Erasures(self.engine, self.feeder, self.retries, self.store, self.erasure_feed)
         self._run_folder = data / "run"
-        self.slots = SlotReports(self.engine, self.feeder, self.journal, self._run_folder)
+        self.slots = SlotReports(self.engine, self.feeder, self._run_folder)
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -107,8 +109,13 @@ class DeliverRole:
                 bytes_max=self.settings.dedup.bytes,
             )
             self._feed_index(duplicates, partition, place)
-            self.feeder.shared[partition] = SharedReader(partition, self.journal, duplicates, place)
+            if self.follower is not None:
+                self.follower.follow(partition, end)
+            self.feeder.shared[partition] = SharedReader(partition, self.follower or self.journal, duplicates, place)
         self._restore(version)
+        if self.follower is not None:
+            self.follower.start()
+            hurry(self.journal)
         # What changed meanwhile comes first: nothing more is sent to a destination that was disabled.
         self.follow_connections()
         for lane in list(self.engine.lanes.values()):
@@ -169,6 +176,8 @@ class DeliverRole:
         self.replay_feed.close()
         self.erasure_feed.close()
         self.engine.ring.close()
+        if self.follower is not None:
+            self.follower.close()
         self.journal.close()
 
     async def _drain(self) -> None:
@@ -199,6 +208,12 @@ class DeliverRole:
                 wake.recv(WAKE_BYTES_MAX)
         self.feeder.wake()
 
+    def _arrived(self) -> None:
+        """More of a journal on Kafka is there; called on the follower's thread."""
+        assert self._loop is not None, "only a simulation, which has its own journal, brings its own turns"
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self.feeder.wake)
+
     def beat(self) -> None:
         """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
         self.pools.sweep(self.settings.deliver.timeout)
@@ -216,8 +231,10 @@ class DeliverRole:
                 self._idle_beats = 0
             elif self._idle_beats == IDLE_BEATS:
                 shared.duplicates.rest()
-            if self.journal.end(shared.partition) > shared.next_offset:
+            if shared.end > shared.next_offset:
                 self.feeder.wake()
+        if self.feeder.catch_up.waits:
+            self.feeder.wake()
 
     def follow_connections(self) -> None:
         """Bring the lanes in line with the connections and replays, if those changed."""
@@ -232,7 +249,10 @@ class DeliverRole:
 
     async def _retain(self) -> None:
         for shared in self.feeder.shared.values():
-            start = self.journal.start(shared.partition)
+            try:
+                start = self.journal.start(shared.partition)
+            except JournalAway:
+                return
             shared.duplicates.retain()
             if start > self._forgotten.get(shared.partition, 0):
                 await self.checkpointer.forget_below(shared.partition, start)
@@ -261,7 +281,7 @@ class DeliverRole:
             "hookline_deliver_replayed_total": self.replays.delivered,
             "hookline_deliver_in_flight": engine.flying,
             "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
-            "hookline_deliver_lag_events": sum(self.journal.end(s.partition) - s.next_offset for s in shared),
+            "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(
                 metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
             ),

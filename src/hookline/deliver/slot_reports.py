@@ -9,7 +9,6 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
 from hookline.deliver.tallies import Tally
-from hookline.journal.port import Reader
 from hookline.telemetry.slots import (
     DESTINATIONS_MAX,
     SLOTS_KEPT,
@@ -25,10 +24,9 @@ from hookline.telemetry.slots import (
 class SlotReports:
     """Turns counters that run since the start into counts of one slot."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, journal: Reader, run_folder: Path) -> None:
+    def __init__(self, engine: Engine, feeder: Feeder, run_folder: Path) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._journal = journal
         self._run_folder = run_folder
         self._slots: deque[Slot] = deque(maxlen=SLOTS_KEPT)
         self._at = slot_of(engine.clock.now_ms())
@@ -69,7 +67,7 @@ class SlotReports:
             retries=moved["retries"],
             given_up=moved["given_up"],
             waiting=sum(waiting.values()),
-            lag=sum(self._journal.end(p) - shared.next_offset for p, shared in self._feeder.shared.items()),
+            lag=sum(max(shared.end - shared.next_offset, 0) for shared in self._feeder.shared.values()),
             response=[moved[f"response {index}"] for index in range(len(counters.durations.buckets))],
             latency=[moved[f"latency {index}"] for index in range(len(counters.latencies.buckets))],
             destinations=dict(destinations[:DESTINATIONS_MAX]),
@@ -80,7 +78,7 @@ class SlotReports:
     def _waiting(self, lane: Lane) -> int:
         """Events held, rows, and what lies between the lane's place and the journal's end: the most that can wait."""
         behind = sum(
-            (intake.end or self._journal.end(intake.partition)) - intake.next_offset for intake in lane.detached
+            (intake.end or self._feeder.shared[intake.partition].end) - intake.next_offset for intake in lane.detached
         )
         return lane.size + len(lane.in_flight) + lane.retry_count + behind
 

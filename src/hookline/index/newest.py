@@ -14,8 +14,7 @@ import msgspec
 
 from hookline.index.run import SUFFIX, Run, RunDamaged
 from hookline.index.user_hash import user_hash
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalCorrupt, OffsetExpired, SearchableReader
 from hookline.journal.record import Record
 
 STRETCH_MIN = 256
@@ -42,7 +41,7 @@ class _Range(NamedTuple):
 
 
 def newest_of(
-    journal: LocalReader, index_dir: Path, partition: int, user_keys: Collection[str], before: int
+    journal: SearchableReader, index_dir: Path, partition: int, user_keys: Collection[str], before: int
 ) -> Iterator[Stretch]:
     """Yield the stretches below ``before`` backwards, as far as records are kept.
 
@@ -93,7 +92,7 @@ def _in_run(path: Path, hashes: Collection[bytes], before: int) -> list[int] | N
 
 
 def _unindexed(
-    journal: LocalReader, partition: int, keys: frozenset[str], start: int, before: int
+    journal: SearchableReader, partition: int, keys: frozenset[str], start: int, before: int
 ) -> Iterator[Stretch]:
     length = STRETCH_MIN
     while before > start:
@@ -103,7 +102,7 @@ def _unindexed(
 
 
 def _search(
-    journal: LocalReader, partition: int, keys: frozenset[str], first: int, last: int
+    journal: SearchableReader, partition: int, keys: frozenset[str], first: int, last: int
 ) -> list[tuple[int, Record | None]]:
     texts = [msgspec.msgpack.encode(key) for key in keys]
     found: list[tuple[int, Record | None]] = []

@@ -17,7 +17,7 @@ import msgspec
 from hookline.insights.distinct import Distinct
 from hookline.insights.schema import NAME_CHARACTERS_MAX, NameSchema
 from hookline.insights.schema_store import OTHERS, Name, SchemaPlace, SchemaStore
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired
 from hookline.journal.record import Record
 
@@ -49,7 +49,7 @@ class SchemaReader:
     """Used from one thread."""
 
     def __init__(self, data_path: Path, store: SchemaStore, clock: Callable[[], float] = monotonic) -> None:
-        self._journal = LocalReader(data_path / "journal")
+        self._journal = open_reader(data_path / "journal")
         self._store = store
         self._clock = clock
         self._places = store.places()

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 
 
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     record: Record
 
 
-def newest_first(journal: LocalReader, before: Mapping[int, int]) -> Iterator[Place]:
+def newest_first(journal: SearchableReader, before: Mapping[int, int]) -> Iterator[Place]:
     """Yield the records below the offset given for each partition, newest first by when they were received."""
     streams = [_partition(journal, partition, offset) for partition, offset in before.items()]
     if len(streams) == 1:
@@ -26,7 +26,7 @@ def newest_first(journal: LocalReader, before: Mapping[int, int]) -> Iterator[Pl
     return heapq.merge(*streams, key=lambda place: -place.record.received_at)
 
 
-def _partition(journal: LocalReader, partition: int, before: int) -> Iterator[Place]:
+def _partition(journal: SearchableReader, partition: int, before: int) -> Iterator[Place]:
     for group in journal.read_backwards(partition, before):
         for index in range(len(group.records) - 1, -1, -1):
             offset = group.first_offset + index

@@ -4,12 +4,18 @@ The journal is a set of partitions, numbered from 0. A partition is an ordered s
 **offset**, an integer that starts at 0, grows by exactly one per record and is never used twice. Records of one user
 go to one partition (``partition_of``), so they are read in the order in which they were acknowledged.
 
+There are two: files of one machine (``local/``) and a topic of Kafka (``kafka/``). A topic keeps the rule of offsets as
+long as only idempotent producers without transactions write to it; where offsets or records are missing all the same,
+readers hear of it as of damage.
+
 **Appending.** ``append`` takes records for any partitions and returns once every one of them is durable: a crash of
 the process, or of the machine, after that cannot lose them. Records of one call and one partition get consecutive
-offsets in the order given. Concurrent calls share one synchronisation of the disk. When it raises, nothing may be
+offsets in the order given, as long as the appender is the topic's only one; beside others they keep their order.
+Concurrent calls share one synchronisation of the disk. When it raises, nothing may be
 acknowledged: some records of the call may still turn up later (after a crash the journal keeps what it had written),
 so a resend must carry the same messageId, by which a reader recognises it. ``JournalFull`` is temporary and leaves
-the journal usable; ``JournalFailed`` is final for this process: a failed synchronisation is never tried again,
+the journal usable, and so is its kind ``JournalAway``, where brokers did not confirm in time: nothing is known then of
+what they stored. ``JournalFailed`` is final for this process: a failed synchronisation is never tried again,
 because the operating system may have dropped the pages it failed to write. The process must exit and open the
 journal anew, from what the disk really holds.
 
@@ -19,8 +25,9 @@ sees is durable. A group is a run of consecutive records that were written toget
 ``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
 below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently.
 
-**Retention** drops whole groups of old records from the front, by age and by bytes. **Erasure** overwrites a record
-in place: its offset and length stay, its content is gone from the disk, and readers see it as ``erased``.
+**Retention** drops whole groups of old records from the front, by age and by bytes. **Erasure** makes readers see a
+record as ``erased``: its offset stays, its content does not. A local journal overwrites it in place, so that it is gone
+from the disk; on Kafka its bytes stay where they are until retention drops them.
 """
 
 from __future__ import annotations
@@ -47,14 +54,33 @@ class JournalFull(JournalError):
     retry_after_seconds = 5
 
 
+class JournalAway(JournalFull):
+    """Those who store the records do not acknowledge, or cannot be reached for reading. Temporary, like a full disk,
+    but whether records of a failed append were stored is open."""
+
+    code = "journal_away"
+
+
 class JournalFailed(JournalError):
     """The disk refused a write or a synchronisation; this process must stop appending and exit."""
 
     code = "journal_failed"
 
 
+class JournalUnusable(JournalError):
+    """The journal that the settings name cannot be this data folder's; starting again does not help."""
+
+    code = "journal_unusable"
+
+
+class JournalTooNew(JournalError):
+    """A newer version of Hookline wrote this journal."""
+
+    code = "journal_too_new"
+
+
 class JournalLocked(JournalError):
-    """Another server already appends to this journal."""
+    """Another server already appends for this data folder."""
 
     code = "data_folder_in_use"
 
@@ -126,17 +152,31 @@ class Reader(Protocol):
         """Give back files and memory maps."""
 
 
+class SearchableReader(Reader, Protocol):
+    """A reader that also goes backwards and looks into raw bytes: for those who look something up."""
+
+    def read_backwards(self, partition: int, before_offset: int) -> Iterator[Group]:
+        """Yield the groups below ``before_offset``, newest group first, records of a group oldest first.
+
+        The first one ends exactly at ``before_offset``, or at the end when that is smaller.
+        """
+
+    def holding(self, partition: int, texts: Sequence[bytes], start: int, end: int) -> Iterator[Group]:
+        """Yield the groups in ``[start, end)`` that hold one of these texts in their raw bytes, oldest first; of the
+        first and last group the records in the range."""
+
+
 class Appender(Protocol):
-    """The one writer of a journal's partitions in this installation."""
+    """The one writer of a journal's partitions for a data folder."""
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably; see the module's text for order, errors and what a failure means."""
 
     def erase(self, partition: int, offsets: Sequence[int]) -> int:
-        """Overwrite the records at these offsets; return how many were there. Durable on return."""
+        """Erase the records at these offsets; return how many were there. Durable on return."""
 
     def retain(self, now_ms: int) -> int:
-        """Drop what retention no longer keeps; return the number of bytes freed."""
+        """Drop what retention no longer keeps; return how much: bytes of a local journal, records on Kafka."""
 
     async def close(self) -> None:
         """Finish what is being written and let go of the journal; idempotent."""

@@ -19,7 +19,7 @@ from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
@@ -76,7 +76,7 @@ class Fates:
     def __init__(self, settings: Settings) -> None:
         data_path, control = settings.data_path, place_of(settings, "control")
         self._data_path = data_path
-        self._journal = LocalReader(data_path / "journal")
+        self._journal = open_reader(data_path / "journal")
         self._feed = Feed(control)
         self._control = ReadOnly(control)
         self._deliveries = Deliveries(data_path, place_of(settings, "deliver"))

@@ -16,8 +16,8 @@ import msgspec
 
 from hookline.index.lookup import find_users
 from hookline.index.user_hash import user_hash
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalCorrupt
+from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalCorrupt, Reader
 from hookline.journal.record import Record
 from hookline.replays.places import Places
 
@@ -67,7 +67,7 @@ def search(
     found = Found(given)
     for ids in found.ids:
         ids.update(dict.fromkeys(each for id in list(ids) for each in known_ids(id)))
-    journal = LocalReader(data_path / "journal")
+    journal = open_reader(data_path / "journal")
     try:
         looked_up: set[str] = set()
         for _ in range(ROUNDS_MAX):
@@ -88,7 +88,7 @@ def search(
 
 def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
     """The places of what syncs of audiences and computed traits have told about these ids."""
-    journal = LocalReader(data_path / "journal")
+    journal = open_reader(data_path / "journal")
     hashes = frozenset(map(user_hash, ids))
     found: dict[int, Places] = {}
     try:
@@ -105,7 +105,7 @@ def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
     return found
 
 
-def _events(found: Found, journal: LocalReader, index: Path, partition: int, end: int, ids: set[str]) -> None:
+def _events(found: Found, journal: Reader, index: Path, partition: int, end: int, ids: set[str]) -> None:
     owners = found.owners()
     hashes = frozenset(user_hash(id) for id in ids)
     offsets = found.offsets.setdefault(partition, set())
@@ -123,7 +123,7 @@ def _events(found: Found, journal: LocalReader, index: Path, partition: int, end
                 found.ids[person].update(dict.fromkeys(_other_ids(record)))
 
 
-def _unread(found: Found, journal: LocalReader, index: Path, partition: int, end: int) -> None:
+def _unread(found: Found, journal: Reader, index: Path, partition: int, end: int) -> None:
     """Items that were refused without a user: any that names one of the ids goes."""
     forms = {form for id in found.owners() for form in _written(id)}
     offsets = found.offsets.setdefault(partition, set())
@@ -134,7 +134,7 @@ def _unread(found: Found, journal: LocalReader, index: Path, partition: int, end
             found.message_ids.add(record.message_id)
 
 
-def _kept(journal: LocalReader, partition: int, offset: int) -> Record | None:
+def _kept(journal: Reader, partition: int, offset: int) -> Record | None:
     """The record, None where the disk lost it: what cannot be read cannot be told to be anybody's."""
     try:
         return journal.get(partition, offset)

@@ -16,7 +16,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.erasure_feed import ErasureFeed
@@ -54,7 +54,7 @@ class ProfilesRole:
     def __init__(self, settings: Settings) -> None:
         data = settings.data_path
         self._run_folder = data / "run"
-        self.journal = LocalReader(data / "journal")
+        self.journal = open_reader(data / "journal")
         self.store = ProfileStore(data / DATABASE)
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.index.newest import Stretch, newest_of
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import JournalCorrupt
+from hookline.journal.port import JournalCorrupt, SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.profiles.ownership import Ownership
@@ -36,7 +35,9 @@ class TimelinePage(NamedTuple):
 class Timeline:
     """Reads with a journal of the caller's; ``index_path`` is the folder of all partitions."""
 
-    def __init__(self, journal: LocalReader, index_path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, journal: SearchableReader, index_path: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._journal = journal
         self._index_path = index_path
         self._clock = clock
@@ -67,7 +68,9 @@ class Timeline:
 class _Search:
     """One partition from ``before`` backwards. ``newest`` is the record that was found and not taken yet."""
 
-    def __init__(self, journal: LocalReader, index_path: Path, owned: Ownership, partition: int, before: int) -> None:
+    def __init__(
+        self, journal: SearchableReader, index_path: Path, owned: Ownership, partition: int, before: int
+    ) -> None:
         self.partition = partition
         self.before = before
         self.newest: Stored | None = None

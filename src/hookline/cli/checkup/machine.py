@@ -15,7 +15,7 @@ from hookline.cli.checkup.here import Here
 from hookline.collect.limits import CONNECTIONS_MAX
 from hookline.database.open import ENGINE_VERSION_MIN
 from hookline.database.sqlite import engine
-from hookline.journal.local.reader import LocalReader
+from hookline.journal.opening import open_reader
 from hookline.telemetry.metrics import PROCESS_CLOCK_SHIFT
 
 LIBRARIES = ("uvloop", "httptools", "msgspec", "litestar", "uvicorn", "cryptography")
@@ -82,7 +82,7 @@ def _shifts(here: Here) -> Iterator[Finding]:
 
 
 def _from_the_future(here: Here) -> Iterator[Finding]:
-    journal = LocalReader(here.settings.data_path / "journal")
+    journal = open_reader(here.settings.data_path / "journal")
     try:
         newest = [journal.get(each, journal.end(each) - 1) for each in journal.partitions() if journal.end(each)]
     finally:

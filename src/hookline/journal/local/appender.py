@@ -6,14 +6,13 @@ Not thread-safe: everything is called on one event loop.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from hookline.journal.folder_lock import lock_folder
 from hookline.journal.local.committer import Committer, Done
 from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
@@ -22,19 +21,17 @@ from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
 from hookline.journal.local.retention import drop_expired
-from hookline.journal.port import JournalError, JournalFailed, JournalFull, JournalLocked, partition_of
+from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
 from hookline.journal.record import Record
+from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
+from hookline.journal.wake import Wake
 
 MEGABYTE = 1024 * 1024
 SEGMENT_BYTES = 64 * MEGABYTE
 SEGMENT_BYTES_MIN = 64 * 1024
 RESERVE_BYTES = 32 * MEGABYTE
 """Left free on the file system, for the databases beside the journal."""
-PENDING_BYTES_MAX = 64 * MEGABYTE
-RECORD_BYTES_MAX = MEGABYTE
-RECORDS_PER_CALL_MAX = 10_000
 
-_RECORD_OVERHEAD_BYTES = 160
 _ROLLS_PER_RETENTION = 8
 """A segment is closed once it spans this fraction of the retention time, however little is in it."""
 
@@ -69,7 +66,6 @@ class LocalAppender:
         self._folder = folder
         self._retention_seconds = retention_seconds
         self._retention_bytes = retention_bytes
-        self._wake_address = str(wake_path) if wake_path else None
         self._on_failed = on_failed
         self._segment_bytes = segment_bytes
         self._record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes // 4)
@@ -78,17 +74,16 @@ class LocalAppender:
         self._clock = clock
         self._closed = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
-        self._wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._wake.setblocking(False)
+        self._wake = Wake(wake_path)
         self._partitions: list[PartitionWriter] = []
         _make_folder(folder, self._disk)
-        self._lock_fd = _lock(folder)
+        self._lock_fd = lock_folder(folder)
         try:
             self._open(partitions)
         except BaseException:
             self._release()
             raise
-        self._committer = Committer(self._commit, self._would_wait, self._poke, self._fail, pending_bytes_max)
+        self._committer = Committer(self._commit, self._would_wait, self._wake.poke, self._fail, pending_bytes_max)
 
     @property
     def pending_bytes(self) -> int:
@@ -212,24 +207,7 @@ class LocalAppender:
     def _size_bytes(self, records: Sequence[Record]) -> int:
         if self._closed:
             raise JournalError("the journal is closed")
-        if len(records) > RECORDS_PER_CALL_MAX:
-            raise ValueError(f"append at most {RECORDS_PER_CALL_MAX} records at a time")
-        total = 0
-        for record in records:
-            size = len(record.body) + len(record.message_id) + len(record.user_key) + _RECORD_OVERHEAD_BYTES
-            if record.envelope is not None:
-                size += len(record.envelope)
-            if size > self._record_bytes_max:
-                raise ValueError(f"a record of {size} bytes is larger than the journal takes")
-            total += size
-        return total
-
-    def _poke(self) -> None:
-        if self._wake_address is not None:
-            try:
-                self._wake.sendto(b"\0", self._wake_address)
-            except OSError:
-                pass  # no one listens, or has enough pokes waiting: readers also look by themselves
+        return size_bytes(records, self._record_bytes_max)
 
     def _fail(self, error: JournalFailed) -> None:
         if self.failed is None:
@@ -264,13 +242,3 @@ def _make_folder(folder: Path, disk: Disk) -> None:
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)
         disk.sync_folder(path.parent)
-
-
-def _lock(folder: Path) -> int:
-    fd = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise JournalLocked(f"another server already writes to {folder}: stop it, or use another data folder") from None
-    return fd

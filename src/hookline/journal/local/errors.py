@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.journal.port import JournalCorrupt, JournalError, JournalFull
+from hookline.journal.port import JournalCorrupt, JournalFull, JournalTooNew
 
 __all__ = ["JournalBusy", "JournalCorrupt", "JournalTooNew"]
 
@@ -12,9 +12,3 @@ class JournalBusy(JournalFull):
 
     code = "journal_busy"
     retry_after_seconds = 1
-
-
-class JournalTooNew(JournalError):
-    """A newer version of Hookline wrote this journal."""
-
-    code = "journal_too_new"

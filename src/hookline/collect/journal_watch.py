@@ -1,0 +1,66 @@
+"""Keeps a journal on Kafka going beside the edge: opens it, says whether it takes records, and drops what is too old.
+
+What asks brokers does so in a thread: the edge goes on answering meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hookline.collect.server import Edge
+from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.port import JournalAway
+from hookline.telemetry.log import logger
+
+LOOK_SECONDS = 2.0
+RETENTION_SECONDS = 30.0
+
+
+class JournalWatch:
+    """Runs for the life of the role; an error that waiting does not mend ends it."""
+
+    def __init__(self, appender: KafkaAppender, edge: Edge) -> None:
+        self._appender = appender
+        self._edge = edge
+        self._is_away = False
+        self._log = logger()
+
+    async def run(self) -> None:
+        """Open the journal as soon as brokers answer, then look after it."""
+        self._edge.set_away(True)
+        while not await self._opened():  # noqa: ASYNC110 - brokers tell nobody when they are back
+            await asyncio.sleep(LOOK_SECONDS)
+        retained = 0.0
+        while True:
+            self._tell(await asyncio.to_thread(self._appender.look))
+            if not self._is_away and time.monotonic() - retained >= RETENTION_SECONDS:
+                retained = time.monotonic()
+                await self._retain()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _opened(self) -> bool:
+        try:
+            await asyncio.to_thread(self._appender.open)
+        except JournalAway as away:
+            self._tell(str(away))
+            return False
+        self._tell("")
+        return True
+
+    async def _retain(self) -> None:
+        try:
+            dropped = await asyncio.to_thread(self._appender.retain, int(time.time() * 1000))
+        except JournalAway:
+            return  # the next time
+        if dropped:
+            self._log.info("retention_dropped", events=dropped)
+
+    def _tell(self, reason: str) -> None:
+        self._edge.set_away(bool(reason))
+        if reason and not self._is_away:
+            next_step = "events are answered 503 until brokers answer; start them or see what they say"
+            self._log.error("journal_away", reason=reason, next_step=next_step)
+        elif self._is_away and not reason:
+            self._log.info("journal_back")
+        self._is_away = bool(reason)

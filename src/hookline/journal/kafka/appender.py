@@ -1,0 +1,315 @@
+"""Appending to a journal on Kafka: idempotent, and answered once every in-sync replica that must has the record.
+
+The client's own threads talk to the brokers. Nothing is ever acknowledged from memory: what brokers do not confirm
+within ``DELIVERY_SECONDS`` fails. While they are away, one call at a time and partition finds out whether they are
+back, and the others are refused at once, so that memory and waiting stay bounded.
+
+Everything is called on one event loop but ``open``, ``erase``, ``retain`` and ``look``, which wait for brokers and may
+be called in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from hookline.journal.folder_lock import lock_folder
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.call import Call
+from hookline.journal.kafka.codec import encode
+from hookline.journal.kafka.erased import ErasedLog
+from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, standing
+from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
+from hookline.journal.record import Record
+from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
+from hookline.journal.wake import Wake
+
+Done = Callable[[BaseException | None], None]
+
+DELIVERY_SECONDS = 10.0
+"""Until brokers have confirmed a record, or its append failed: long enough for another broker to take over."""
+POLL_SECONDS = 0.001
+"""How often confirmations are looked for while some are due."""
+SLOW_POLL_SECONDS = 0.02
+"""The same once they have been due for a while."""
+TOPIC_FILE = "topic"
+"""In the journal's folder: the id of the topic that its offsets mean something in."""
+CLOSE_SECONDS = 4.0
+"""How long closing waits for brokers."""
+LOOK_SECONDS = 2.0
+"""How long to wait for an answer about the topic's standing."""
+
+_QUICK_POLLS = 200
+
+
+class KafkaAppender:
+    """Appends to a topic for the data folder ``folder``; the second one on a folder is refused with JournalLocked."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: KafkaAddress,
+        partitions: int = 1,
+        *,
+        retention_seconds: float,
+        retention_bytes: int,
+        wake_path: Path | None = None,
+        on_failed: Callable[[JournalFailed], None] | None = None,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+        delivery_seconds: float = DELIVERY_SECONDS,
+    ) -> None:
+        """Take the folder; records are taken once ``open`` was called. ``wake_path`` and ``on_failed`` are what they
+        are for a local journal."""
+        self.failed: JournalFailed | None = None
+        self.away = "the journal's topic was not found yet"
+        """Why records cannot be stored just now, as far as is known; empty when they can."""
+        self._retention_bytes = retention_bytes
+        self._folder = folder
+        self._address = address
+        self._partitions = partitions
+        self._retention_ms = int(retention_seconds * 1000)
+        self._on_failed = on_failed
+        self._pending_bytes_max = pending_bytes_max
+        self._closed = False
+        self._calls: set[Call] = set()
+        self._in_flight: dict[int, int] = {}
+        self._away: set[int] = set()
+        self._ends: dict[int, int] = {}
+        self._polling: asyncio.TimerHandle | None = None
+        self._polls = 0
+        self._pending_bytes = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_fd = lock_folder(folder)
+        self._watermarks = Watermarks(address)
+        self._erased = ErasedLog(folder)
+        self._wake = Wake(wake_path)
+        self._admin = AdminClient(address.client())
+        self._producer = Producer(_producing(address, pending_bytes_max, delivery_seconds))
+
+    def open(self) -> None:
+        """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
+        one that this folder began with."""
+        topic = open_topic(self._address, self._partitions, self._retention_ms / 1000, self._retention_bytes)
+        known = self._folder / TOPIC_FILE
+        if not known.exists():
+            known.write_text(topic)
+        elif known.read_text() != topic:
+            raise JournalUnusable(
+                f"the topic {self._address.topic} was made anew since {self._folder} was used with it: bring the old"
+                " one back, or use a new data folder"
+            )
+        self._ends = {number: self._watermarks.of(number)[1] for number in range(self._partitions)}
+        self.away = ""
+
+    @property
+    def pending_bytes(self) -> int:
+        """About how much waits for the brokers."""
+        return self._pending_bytes
+
+    def ends(self) -> dict[int, int]:
+        """The durable end of every partition, as far as this process has moved it or found it."""
+        return dict(self._ends)
+
+    def append_soon(self, records: Sequence[Record], done: Done) -> None:
+        """Append without a future: ``done`` is called later on the loop, with None once durable or with the error.
+
+        Without records it is called once everything that was appended before is answered.
+        """
+        try:
+            call = self._begin(records, done)
+        except (JournalError, ValueError, TypeError) as refused:
+            asyncio.get_running_loop().call_soon(done, refused)
+            return
+        self._calls.add(call)
+        self._pending_bytes += call.size_bytes
+        self._idle.clear()
+        if not call.left:
+            asyncio.get_running_loop().call_soon(self._answer, call)
+        elif self._polling is None:
+            self._polls = 0
+            self._polling = asyncio.get_running_loop().call_later(POLL_SECONDS, self._poll)
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Store the records durably; see the port for order, errors and what a failure means."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: BaseException | None) -> None:
+            if stored.done():
+                return  # the caller was cancelled
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+        self.append_soon(records, done)
+        await stored
+
+    def erase(self, partition: int, offsets: Sequence[int]) -> int:
+        """Have readers see these records as erased; return how many are there. Their bytes go with retention."""
+        self._check_usable()
+        start, end = self._watermarks.of(partition)
+        kept = {offset for offset in offsets if start <= offset < end}
+        self._erased.add(partition, kept)
+        return len(kept)
+
+    def retain(self, now_ms: int) -> int:
+        """Drop records received before what retention keeps; return how many. Bytes are the brokers' to watch."""
+        self._check_usable()
+        oldest = {number: self._watermarks.at(number, now_ms - self._retention_ms) for number in self._ends}
+        starts = {number: self._watermarks.of(number)[0] for number in oldest}
+        expired = {number: offset for number, offset in oldest.items() if offset > starts[number]}
+        if expired:
+            places = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
+            try:
+                for dropping in self._admin.delete_records(places, request_timeout=ADMIN_SECONDS).values():
+                    dropping.result(ADMIN_SECONDS)
+            except KafkaException as error:
+                raise JournalAway(f"Kafka did not drop old records: {error.args[0].str()}") from error
+        for number, start in starts.items():
+            self._erased.forget_below(number, expired.get(number, start))
+        return sum(offset - starts[number] for number, offset in expired.items())
+
+    def look(self) -> str:
+        """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
+        it does, every append is refused at once."""
+        self.away = standing(self._admin, self._address, LOOK_SECONDS)
+        return self.away
+
+    async def close(self) -> None:
+        """Wait for what brokers have yet to confirm, then let go of the journal; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await asyncio.wait_for(self._idle.wait(), CLOSE_SECONDS)
+        except TimeoutError:
+            self._producer.purge()  # brokers are away: who waits is told so, which is all there is to wait for
+            await self._idle.wait()
+        self._producer.close()
+        self._watermarks.close()
+        self._wake.close()
+        os.close(self._lock_fd)
+
+    def _begin(self, records: Sequence[Record], done: Done) -> Call:
+        self._check_usable()
+        if self.away:
+            raise JournalAway(self.away)
+        size = size_bytes(records)
+        if self._pending_bytes + size > self._pending_bytes_max:
+            raise JournalFull("Kafka is slower than what arrives: try again in a moment")
+        places = [partition_of(record.user_key, self._partitions) for record in records]
+        if self._away:
+            for partition in self._away.intersection(places):
+                if self._in_flight.get(partition):
+                    raise JournalAway("Kafka does not confirm what it is given: try again in a moment")
+        values = [encode(record) for record in records]
+        call = Call(done, size, self._settled)
+        if not records:
+            call.follow(self._calls)
+        for record, partition, value in zip(records, places, values, strict=True):
+            try:
+                self._producer.produce(
+                    self._address.topic,
+                    value,
+                    record.user_key.encode() or None,
+                    partition,
+                    on_delivery=call.delivered,
+                    timestamp=record.received_at,
+                    headers=_headers(record),
+                )
+            except (BufferError, KafkaException) as error:
+                call.error = self._error_of(error)
+                break
+            call.left += 1
+            self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
+        return call
+
+    def _poll(self) -> None:
+        self._producer.poll(0)
+        loop = asyncio.get_running_loop()
+        self._polls += 1
+        if self._in_flight:
+            seconds = POLL_SECONDS if self._polls < _QUICK_POLLS else SLOW_POLL_SECONDS
+            self._polling = loop.call_later(seconds, self._poll)
+        else:
+            self._polling = None
+
+    def _settled(self, call: Call, error: KafkaError | None, message: Message) -> None:
+        """One record is confirmed, or failed; called for each, in a poll."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None, "a record is produced to a partition"
+        left = self._in_flight[partition] - 1
+        if left:
+            self._in_flight[partition] = left
+        else:
+            del self._in_flight[partition]
+        if error is None and offset is not None:
+            self._polls = 0
+            self._ends[partition] = offset + 1
+            self._away.discard(partition)
+        elif error is not None:
+            self._away.add(partition)
+            call.error = self._error_of(KafkaException(error))
+        if not call.left:
+            self._answer(call)
+
+    def _answer(self, call: Call) -> None:
+        self._calls.discard(call)
+        self._pending_bytes -= call.size_bytes
+        for follower in call.followers:
+            follower.left -= 1
+            if not follower.left:
+                self._answer(follower)
+        if call.error is None and call.size_bytes:
+            self._wake.poke()
+        if not self._calls:
+            self._idle.set()
+        call.answer()
+
+    def _error_of(self, error: BufferError | KafkaException) -> JournalError:
+        if isinstance(error, BufferError):
+            return JournalFull("Kafka is slower than what arrives: try again in a moment")
+        reason: KafkaError = error.args[0]
+        if not reason.fatal():
+            return JournalAway(f"Kafka does not confirm what it is given ({reason.str()}): try again in a moment")
+        failure = JournalFailed(f"Kafka refuses this producer for good ({reason.str()}): start again")
+        if self.failed is None:
+            self.failed = failure
+            if self._on_failed is not None:
+                self._on_failed(failure)
+        return failure
+
+    def _check_usable(self) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if self._closed:
+            raise JournalError("the journal is closed")
+
+
+def _headers(record: Record) -> list[tuple[str, str | bytes | None]] | None:
+    return None if record.traceparent is None else [("traceparent", record.traceparent)]
+
+
+def _producing(address: KafkaAddress, pending_bytes_max: int, delivery_seconds: float) -> dict[str, object]:
+    milliseconds = int(delivery_seconds * 1000)
+    return address.client(
+        acks="all",
+        enable_idempotence=True,
+        compression_type="lz4",
+        linger_ms=5,
+        batch_size=MESSAGE_BYTES_MAX // 2,
+        message_max_bytes=MESSAGE_BYTES_MAX,
+        delivery_timeout_ms=milliseconds,
+        request_timeout_ms=max(milliseconds // 2, 1),
+        queue_buffering_max_messages=1_000_000,
+        # Keys stand beside the records; what may wait is counted before a record comes here.
+        queue_buffering_max_kbytes=2 * pending_bytes_max // 1024,
+    )

@@ -1,0 +1,81 @@
+"""Which records were erased. Kafka cannot overwrite a message, so the offsets are kept beside the journal and readers
+blank what is there; the bytes go when retention takes them.
+
+One file per partition in ``erased/``, each offset eight bytes, little-endian, in no order. Written by the process that
+appends; readers look whether the file is another one or has grown.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+
+FOLDER = "erased"
+_OFFSET_BYTES = 8
+_NONE: frozenset[int] = frozenset()
+
+
+class ErasedPlaces:
+    """The erased offsets, for one reader."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+        self._known: dict[int, tuple[tuple[int, int], frozenset[int]]] = {}
+
+    def of(self, partition: int) -> frozenset[int]:
+        """The erased offsets of a partition as they are now."""
+        path = self._folder / str(partition)
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return _NONE
+        version = (found.st_ino, found.st_size)
+        known = self._known.get(partition)
+        if known is None or known[0] != version:
+            known = self._known[partition] = (version, frozenset(_load(path)))
+        return known[1]
+
+
+class ErasedLog:
+    """Writes them down; for the one process that appends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+        self._places = ErasedPlaces(folder)
+
+    def add(self, partition: int, offsets: Iterable[int]) -> None:
+        """Keep these offsets too; durable on return."""
+        new = sorted(set(offsets) - self._places.of(partition))
+        if new:
+            self._write(self._folder / str(partition), "ab", new)
+
+    def forget_below(self, partition: int, start: int) -> None:
+        """Let go of offsets that the journal no longer keeps, once they are half of all."""
+        kept = [offset for offset in self._places.of(partition) if offset >= start]
+        if 2 * len(kept) < len(self._places.of(partition)):
+            path = self._folder / str(partition)
+            self._write(path.with_suffix(".new"), "wb", sorted(kept))
+            os.replace(path.with_suffix(".new"), path)
+
+    def _write(self, path: Path, mode: str, offsets: list[int]) -> None:
+        is_new = not path.exists()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with open(path, mode) as file:
+            file.truncate(file.tell() // _OFFSET_BYTES * _OFFSET_BYTES)  # of one that was torn no one was told
+            file.write(b"".join(offset.to_bytes(_OFFSET_BYTES, "little") for offset in offsets))
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            for folder in (self._folder, self._folder.parent):
+                fd = os.open(folder, os.O_RDONLY)
+                os.fsync(fd)
+                os.close(fd)
+
+
+def _load(path: Path) -> array[int]:
+    data = path.read_bytes()
+    offsets = array("Q")
+    offsets.frombytes(data[: len(data) // _OFFSET_BYTES * _OFFSET_BYTES])
+    return offsets

@@ -1,0 +1,241 @@
+"""Following the end of a journal on Kafka from an event loop: a thread waits for brokers, the loop takes what is there.
+
+One consumer reads all partitions ahead, each up to ``AHEAD_BYTES``; nothing here waits. ``read`` ends where what has
+arrived ends, and ``on_arrival`` is called on the thread when more has come.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
+from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.kafka.groups import group_of
+from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
+
+AHEAD_BYTES = 8 * 1024 * 1024
+"""What is read ahead of a partition; its consumer rests until half of it is taken."""
+ENDS_SECONDS = 0.25
+"""How often the ends of partitions that rest are asked for: their fetches do not tell."""
+_POLL_SECONDS = 0.1
+
+
+class _Ahead:
+    """What has arrived of one partition and was not taken yet."""
+
+    def __init__(self, offset: int) -> None:
+        self.begin(offset)
+        self.next_offset = offset
+        """Where the first of the runs begins, or will."""
+
+    def begin(self, offset: int) -> None:
+        self.runs: deque[Run] = deque()
+        self.next_offset = self.expected = offset
+        self.size_bytes = 0
+        self.rests = False
+        self.error: JournalError | None = None
+        self.is_placed = False
+
+
+class Follower:
+    """Reads on in every partition from where ``read`` was asked to begin; used from one thread beside its own."""
+
+    def __init__(self, folder: Path, address: KafkaAddress, on_arrival: Callable[[], object]) -> None:
+        self._topic = address.topic
+        self._erased = ErasedPlaces(folder)
+        self._on_arrival = on_arrival
+        self._watermarks = Watermarks(address)
+        self._consumer = Consumer(
+            address.client(
+                group_id="hookline",
+                enable_auto_commit=False,
+                auto_offset_reset="error",
+                isolation_level="read_uncommitted",
+                fetch_error_backoff_ms=50,
+                fetch_queue_backoff_ms=10,
+                queued_max_messages_kbytes=AHEAD_BYTES // 1024,
+            )
+        )
+        self._lock = threading.Lock()
+        self._ahead: dict[int, _Ahead] = {}
+        self._ends: dict[int, int] = {}
+        self._closing = threading.Event()
+        self._asked = 0.0
+        self._failure: JournalError | None = None
+        self._thread = threading.Thread(target=self._run, name="kafka-follower", daemon=True)
+
+    def end(self, partition: int) -> int:
+        """One past the last durable record, as far as brokers have told."""
+        return self._ends.get(partition, 0)
+
+    def follow(self, partition: int, end: int) -> None:
+        """Have a partition that ends here now followed, once it is read; before ``start``."""
+        self._ends[partition] = end
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield the groups that have arrived from ``offset`` on; raise OffsetExpired and JournalCorrupt as the port
+        says, once the thread has met such a place."""
+        with self._lock:
+            ahead = self._ahead.get(partition)
+            if ahead is None:
+                ahead = self._ahead[partition] = _Ahead(offset)
+            elif ahead.next_offset != offset:
+                ahead.begin(offset)
+        if self._failure is not None:
+            raise self._failure
+        while (run := self._taken(ahead, offset)) is not None:
+            group = group_of(f"{self._topic}[{partition}]", run, self._erased.of(partition))
+            offset = group.next_offset
+            yield group
+
+    def close(self) -> None:
+        """End the thread and let go of the connections; idempotent."""
+        if not self._closing.is_set():
+            self._closing.set()
+            if self._thread.is_alive():
+                self._thread.join()
+            self._consumer.close()
+            self._watermarks.close()
+
+    def _taken(self, ahead: _Ahead, offset: int) -> Run | None:
+        with self._lock:
+            if ahead.next_offset != offset:
+                return None  # another reading has begun meanwhile
+            if not ahead.runs:
+                if ahead.error is not None:
+                    raise ahead.error
+                return None
+            run = ahead.runs.popleft()
+            ahead.size_bytes -= run.size_bytes
+            ahead.next_offset = run.first_offset + len(run.values)
+            return run
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001 - the thread's border: whoever reads must hear of it
+            self._failure = JournalError(f"following the journal on Kafka ended unexpectedly ({error!r}): start again")
+            self._on_arrival()
+
+    def _follow(self) -> None:
+        while not self._closing.is_set():
+            self._place()
+            message = self._consumer.poll(_POLL_SECONDS) if self._ahead else None
+            if message is None:
+                if not self._ahead:
+                    self._closing.wait(_POLL_SECONDS)
+                self._look_at_ends()
+                continue
+            arrived = [message, *self._consumer.consume(FETCH_RECORDS - 1, 0)]
+            if self._arrive(arrived):
+                self._on_arrival()
+            self._look_at_ends()
+
+    def _place(self) -> None:
+        """Have the consumer begin where a reading begins, and rest or go on by what waits."""
+        with self._lock:
+            ahead = dict(self._ahead)
+        begin: list[TopicPartition] = []
+        rest: list[TopicPartition] = []
+        go_on: list[TopicPartition] = []
+        for partition, each in ahead.items():
+            if not each.is_placed:
+                each.is_placed = True
+                begin.append(TopicPartition(self._topic, partition, each.expected))
+            elif each.rests != (each.size_bytes > (AHEAD_BYTES // 2 if each.rests else AHEAD_BYTES)):
+                each.rests = not each.rests
+                (rest if each.rests else go_on).append(TopicPartition(self._topic, partition))
+        if begin:
+            known = {place.partition for place in self._consumer.assignment()}
+            again = [place for place in begin if place.partition in known]
+            if again:
+                self._consumer.incremental_unassign(again)
+            self._consumer.incremental_assign(begin)
+        if rest:
+            self._consumer.pause(rest)
+        if go_on:
+            self._consumer.resume(go_on)
+
+    def _arrive(self, messages: list[Message]) -> bool:
+        values: dict[int, list[Message]] = {}
+        for message in messages:
+            error = message.error()
+            partition = message.partition()
+            if partition is None:
+                continue
+            if error is None:
+                values.setdefault(partition, []).append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self._lost(partition)
+            # Others are told again for as long as they last.
+        for partition, those in values.items():
+            self._add(partition, those)
+        return bool(values)
+
+    def _add(self, partition: int, messages: list[Message]) -> None:
+        first = messages[0].offset() or 0
+        values = [message.value() or b"" for message in messages]
+        run = Run(first, values, sum(map(len, values)))
+        with self._lock:
+            ahead = self._ahead[partition]
+            if not ahead.is_placed or ahead.error is not None:
+                return  # it was told to begin elsewhere
+            if first != ahead.expected or messages[-1].offset() != first + len(messages) - 1:
+                gap = next((m.offset() or 0 for at, m in enumerate(messages) if m.offset() != ahead.expected + at), 0)
+                ahead.error = JournalCorrupt(f"{self._topic}[{partition}]", ahead.expected, gap)
+                return
+            ahead.runs.append(run)
+            ahead.size_bytes += run.size_bytes
+            ahead.expected = first + len(values)
+            self._ends[partition] = max(self._ends.get(partition, 0), ahead.expected)
+
+    def _lost(self, partition: int) -> None:
+        """The place is below what is kept: what to go on from is for the reader to decide."""
+        try:
+            start, end = self._watermarks.of(partition)
+        except JournalAway:
+            start, end = -1, -1
+        with self._lock:
+            ahead = self._ahead[partition]
+            if 0 <= ahead.expected < start:
+                ahead.error = OffsetExpired(start)
+            elif ahead.expected > end >= 0:
+                ahead.error = JournalError(
+                    f"partition {partition} of {self._topic} ends at {end}, before offset {ahead.expected}: brokers "
+                    "lost what they had acknowledged, or this is another topic"
+                )
+            else:
+                ahead.is_placed = False  # it was a moment's confusion: try the same place again
+        self._on_arrival()
+
+    def _look_at_ends(self) -> None:
+        """Learn the ends: from the fetches where there are some, by asking where a partition rests."""
+        asks = time.monotonic() - self._asked >= ENDS_SECONDS
+        if asks:
+            self._asked = time.monotonic()
+        for partition in list(self._ends):
+            ahead = self._ahead.get(partition)
+            place = TopicPartition(self._topic, partition)
+            try:
+                if ahead is not None and not ahead.rests:
+                    known = self._consumer.get_watermark_offsets(place, cached=True)
+                    end = known[1] if known else -1
+                elif asks:
+                    end = self._watermarks.of(partition)[1]
+                else:
+                    continue
+            except (KafkaException, JournalAway):
+                continue
+            self._ends[partition] = max(self._ends[partition], end)

@@ -1,0 +1,175 @@
+"""Reading a journal on Kafka, from any place to the end as it is now; waits for brokers where it must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from confluent_kafka import KafkaException
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.codec import blanked
+from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
+from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.kafka.groups import group_of
+from hookline.journal.kafka.topic import partition_count
+from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.port import Group, JournalAway, OffsetExpired
+from hookline.journal.record import Record
+
+T = TypeVar("T")
+
+WAIT_SECONDS = 5.0
+GET_RECORDS = 32
+"""Records read together for one that was asked for: its neighbours are often next."""
+_FINGERPRINT_BYTES = 16
+
+
+class KafkaReader:
+    """Reads the topic; ``folder`` holds what was erased. Not thread-safe: one per thread."""
+
+    def __init__(self, folder: Path, address: KafkaAddress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._address = address
+        self._wait_seconds = WAIT_SECONDS
+        self._rest_seconds = 0.0
+        self._clock = clock
+        self._asks_from = 0.0
+        self._erased = ErasedPlaces(folder)
+        self._watermarks: Watermarks | None = None
+        self._cursors = Cursors(address)
+        self._partition_count = 0
+        self._recent: Group | None = None
+        self._recent_partition = -1
+
+    def wait(self, wait_seconds: float, rest_seconds: float) -> None:
+        """Give brokers ``wait_seconds`` for an answer from now on; for ``rest_seconds`` after one that did not come ask
+        nothing, and raise JournalAway at once."""
+        self._wait_seconds, self._rest_seconds = wait_seconds, rest_seconds
+        if self._watermarks is not None:
+            self._watermarks.ask_seconds = wait_seconds
+
+    def partitions(self) -> range:
+        """The partition numbers."""
+        if self._partition_count == 0:
+            self._partition_count = self._waited(lambda: partition_count(self._address, self._wait_seconds))
+        return range(self._partition_count)
+
+    def start(self, partition: int) -> int:
+        """The oldest offset still kept."""
+        return self._ask(partition)[0]
+
+    def end(self, partition: int) -> int:
+        """One past the last durable record."""
+        return self._ask(partition)[1]
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield the groups from ``offset`` to the end as it is now; the first one begins exactly at ``offset``.
+
+        Raise OffsetExpired when ``offset`` is below ``start`` (also later, when retention overtakes a slow reader),
+        ValueError when it is past ``end``, JournalCorrupt where the topic lacks something, JournalAway when brokers do
+        not answer in time.
+        """
+        start, end = self._ask(partition)
+        if offset < start:
+            raise OffsetExpired(start)
+        if offset > end:
+            raise ValueError(f"offset {offset} is past the end of the journal, {end}")
+        return self._groups(partition, offset, end)
+
+    def read_backwards(self, partition: int, before_offset: int) -> Iterator[Group]:
+        """Yield the groups below ``before_offset``, newest group first, records of a group oldest first."""
+        start, end = self._ask(partition)
+        before = min(before_offset, end)
+        while before > start:
+            first = max(start, before - FETCH_RECORDS)
+            try:
+                groups = list(self._groups(partition, first, before))
+            except OffsetExpired as expired:
+                start = expired.start
+                continue
+            yield from reversed(groups)
+            before = first
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        """The record at ``offset``, or None when it is not (or no longer) kept."""
+        group = self._recent
+        if group is None or self._recent_partition != partition or not group.first_offset <= offset < group.next_offset:
+            start, end = self._ask(partition)
+            if not start <= offset < end:
+                return None
+            try:
+                group = next(self._groups(partition, offset, min(end, offset + GET_RECORDS)))
+            except OffsetExpired:
+                return None
+            self._cursors.rest(partition, group.next_offset)
+            self._recent, self._recent_partition = group, partition
+        record = group.records[offset - group.first_offset]
+        return blanked(record) if offset in self._erased.of(partition) else record
+
+    def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
+        """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
+        if len(fingerprint) != _FINGERPRINT_BYTES:
+            raise ValueError(f"a fingerprint has {_FINGERPRINT_BYTES} bytes")
+        for group in self.holding(partition, (fingerprint,), start, end):
+            for offset, record in enumerate(group.records, group.first_offset):
+                if record.fingerprint == fingerprint and not record.erased:
+                    yield offset
+
+    def holding(self, partition: int, texts: Sequence[bytes], start: int, end: int) -> Iterator[Group]:
+        """Yield the groups in ``[start, end)`` that hold one of these texts in their raw bytes, oldest first."""
+        kept, last = self._ask(partition)
+        offset, end = max(start, kept), min(end, last)
+        while offset < end:
+            try:
+                run = self._run(partition, offset, end)
+            except OffsetExpired as expired:
+                offset = expired.start
+                continue
+            if any(text in value for value in run.values for text in texts):
+                yield self._group(partition, run)
+            offset = run.first_offset + len(run.values)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._cursors.close()
+        if self._watermarks is not None:
+            self._watermarks.close()
+            self._watermarks = None
+
+    def _ask(self, partition: int) -> tuple[int, int]:
+        """Where the partition begins and ends; (0, 0) while there is no topic."""
+        if self._partition_count == 0 and not self.partitions():
+            return 0, 0
+        if self._watermarks is None:
+            self._watermarks = Watermarks(self._address, self._wait_seconds)
+        return self._waited(partial(self._watermarks.of, partition))
+
+    def _waited(self, question: Callable[[], T]) -> T:
+        if self._clock() < self._asks_from:
+            raise JournalAway("Kafka did not answer a moment ago")
+        try:
+            return question()
+        except JournalAway:
+            self._asks_from = self._clock() + self._rest_seconds
+            raise
+
+    def _groups(self, partition: int, offset: int, end: int) -> Iterator[Group]:
+        while offset < end:
+            group = self._group(partition, self._run(partition, offset, end))
+            offset = group.next_offset
+            yield group
+
+    def _run(self, partition: int, offset: int, end: int) -> Run:
+        try:
+            return self._waited(lambda: self._cursors.take(partition, offset, end, self._wait_seconds))
+        except KafkaException:
+            start, _ = self._ask(partition)
+            if offset < start:
+                raise OffsetExpired(start) from None
+            raise ValueError(f"offset {offset} is past the end of the journal") from None
+
+    def _group(self, partition: int, run: Run) -> Group:
+        return group_of(f"{self._address.topic}[{partition}]", run, self._erased.of(partition))

@@ -1,0 +1,180 @@
+"""The journal's topic: made when it is not there, held against the settings when it is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.port import JournalAway, JournalError
+from hookline.telemetry.log import logger
+
+ADMIN_SECONDS = 5.0
+"""How long to wait for brokers when the topic is opened; a role that is told to end meanwhile ends after it."""
+REPLICAS = 3
+"""Copies of every record, where there are so many brokers."""
+MESSAGE_BYTES_MAX = 2 * 1024 * 1024
+"""A record, its key once more, and headers."""
+
+_SEGMENTS_PER_RETENTION = 8
+_SEGMENT_BYTES_MIN = 16 * 1024 * 1024
+_SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
+_LOOK_SECONDS = 0.05
+
+
+def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int) -> str:
+    """Make the topic or check it, give it this retention and return its id, which no other topic of this name has.
+
+    Raise JournalAway while brokers do not answer.
+    """
+    admin = AdminClient(address.client())
+    try:
+        found = _look(admin, address)
+        if found is None:
+            _create(admin, address, partitions, _retention(retention_seconds, retention_bytes, partitions))
+        else:
+            _adopt(admin, address, found, partitions, _retention(retention_seconds, retention_bytes, partitions))
+        _wait_for_leaders(admin, address, partitions)
+        return _id(admin, address)
+    except KafkaException as error:
+        raise _told(address, error) from error
+
+
+def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> int:
+    """How many partitions the topic has, 0 when there is no such topic; raise JournalAway as ``open_topic`` does."""
+    try:
+        found = _look(AdminClient(address.client()), address, timeout_seconds)
+    except KafkaException as error:
+        raise _told(address, error) from error
+    return len(found.partitions) if found is not None else 0
+
+
+def standing(admin: AdminClient, address: KafkaAddress, timeout_seconds: float) -> str:
+    """Why the topic does not take records just now; empty when it does, as far as brokers tell."""
+    try:
+        found = _look(admin, address, timeout_seconds)
+    except KafkaException as error:
+        return str(_told(address, error))
+    if found is None:
+        return f"there is no topic {address.topic}"
+    for number, partition in sorted(found.partitions.items()):
+        if partition.leader < 0:
+            return f"partition {number} of topic {address.topic} has no broker that leads it"
+        if len(partition.isrs) < _in_sync_min(len(partition.replicas)):
+            return f"partition {number} of topic {address.topic} has too few copies in sync"
+    return ""
+
+
+def _look(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> Any:
+    topic = admin.list_topics(address.topic, timeout=timeout_seconds).topics[address.topic]
+    if topic.error is None:
+        return topic
+    if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return None
+    raise KafkaException(topic.error)
+
+
+def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retention: dict[str, str]) -> None:
+    replicas = min(REPLICAS, len(admin.list_topics(timeout=ADMIN_SECONDS).brokers))
+    config = {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+        # Retention goes by when an event was received. A clock that is wrong must not keep events out.
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.after.max.ms": str((1 << 63) - 1),
+        "min.insync.replicas": str(_in_sync_min(replicas)),
+        "unclean.leader.election.enable": "false",
+        **retention,
+    }
+    topic = NewTopic(address.topic, partitions, replicas, config=config)
+    try:
+        admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic].result(ADMIN_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    report = logger().info if replicas == REPLICAS else logger().warning
+    report("journal_topic_created", topic=address.topic, partitions=partitions, replicas=replicas)
+
+
+def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: int, retention: dict[str, str]) -> None:
+    kept = len(found.partitions)
+    if kept > partitions:
+        raise JournalError(f"this journal has {kept} partitions: set journal.partitions to {kept} or more")
+    if kept < partitions:
+        more = admin.create_partitions([NewPartitions(address.topic, partitions)])
+        more[address.topic].result(ADMIN_SECONDS)
+    resource = ConfigResource(ResourceType.TOPIC, address.topic)
+    present = next(iter(admin.describe_configs([resource]).values())).result(ADMIN_SECONDS)
+    changes = {name: value for name, value in retention.items() if present[name].value != value}
+    if changes:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
+        next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
+    replicas = min(len(partition.replicas) for partition in found.partitions.values())
+    in_sync = int(present["min.insync.replicas"].value or 1)
+    if replicas < REPLICAS or in_sync < _in_sync_min(replicas):
+        next_step = "an acknowledged event is on fewer brokers than three copies and two in sync give; change the topic"
+        logger().warning("journal_topic_weak", replicas=replicas, min_in_sync=in_sync, next_step=next_step)
+
+
+def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> None:
+    deadline = time.monotonic() + ADMIN_SECONDS
+    while True:
+        found = _look(admin, address)
+        there = list(found.partitions.values()) if found is not None else []
+        if len(there) >= partitions and all(partition.leader >= 0 for partition in there):
+            return
+        if time.monotonic() > deadline:
+            raise JournalAway(f"not every partition of topic {address.topic} has a broker that leads it")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _id(admin: AdminClient, address: KafkaAddress) -> str:
+    deadline = time.monotonic() + ADMIN_SECONDS
+    while True:
+        described = admin.describe_topics(TopicCollection([address.topic]), request_timeout=ADMIN_SECONDS)
+        try:
+            return str(described[address.topic].result(ADMIN_SECONDS).topic_id)
+        except KafkaException as error:
+            # The broker that was asked may not have heard yet of a topic that was just made.
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def _retention(seconds: float, size_bytes: int, partitions: int) -> dict[str, str]:
+    """A partition has an equal share of the bytes; a segment spans an eighth of what is kept, as a local one does."""
+    share = max(size_bytes // partitions, _SEGMENT_BYTES_MIN)
+    milliseconds = max(int(seconds * 1000), 1)
+    segment_bytes = min(max(share // _SEGMENTS_PER_RETENTION, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX)
+    return {
+        "retention.ms": str(milliseconds),
+        "retention.bytes": str(share),
+        "segment.ms": str(max(milliseconds // _SEGMENTS_PER_RETENTION, 1)),
+        "segment.bytes": str(segment_bytes),
+    }
+
+
+def _in_sync_min(replicas: int) -> int:
+    return 2 if replicas >= REPLICAS else 1
+
+
+def _told(address: KafkaAddress, error: KafkaException) -> JournalError:
+    reason: KafkaError = error.args[0]
+    if reason.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+        return JournalAway(f"no Kafka broker answers at {address.servers}: start them, or correct journal.url")
+    return JournalError(f"Kafka refused to open topic {address.topic}: {reason.str()}")

@@ -1,0 +1,60 @@
+"""Where partitions begin and end, asked of the brokers each time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.port import JournalAway
+
+T = TypeVar("T")
+
+ASK_SECONDS = 5.0
+"""How long to ask, while a partition's leader changes too."""
+
+_PAUSE_SECONDS = 0.05
+
+
+class Watermarks:
+    """Asks about the partitions of a topic; may be used from any thread."""
+
+    def __init__(self, address: KafkaAddress, ask_seconds: float = ASK_SECONDS) -> None:
+        self._topic = address.topic
+        self.ask_seconds = ask_seconds
+        # A consumer in name only: it is assigned nothing and fetches nothing.
+        self._consumer = Consumer(address.client(group_id="hookline", isolation_level="read_uncommitted"))
+
+    def of(self, partition: int) -> tuple[int, int]:
+        """The oldest offset kept, and one past the last that is on every replica in sync."""
+        place = TopicPartition(self._topic, partition)
+        return self._ask(lambda seconds: self._consumer.get_watermark_offsets(place, seconds))
+
+    def at(self, partition: int, time_ms: int) -> int:
+        """The offset of the first record received at this time or later, the end when there is none."""
+        place = TopicPartition(self._topic, partition, max(time_ms, 0))
+        (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([place], seconds))
+        return int(found.offset) if found.offset >= 0 else self.of(partition)[1]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def _ask(self, question: Callable[[float], T | None]) -> T:
+        """Ask again for as long as it may take: a leader that has just changed answers the next time. That a broker
+        does not know the topic is no answer either: one that has just started may not know it yet."""
+        deadline = time.monotonic() + self.ask_seconds
+        while True:
+            reason = "no answer"
+            try:
+                answer = question(max(deadline - time.monotonic(), _PAUSE_SECONDS))
+                if answer is not None:
+                    return answer
+            except KafkaException as error:
+                reason = error.args[0].str()
+            if time.monotonic() > deadline:
+                raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
+            time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,150 @@
+"""Which journal a data folder has, and opening it: a local one, or one on Kafka that ``journal/kafka`` names.
+
+The places that the databases of a data folder hold mean nothing in another journal, so a folder belongs to the one it
+began with. The file is also how tools that know the data folder alone find the brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import JournalAway, JournalFailed, JournalUnusable, Reader, SearchableReader
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.journal.kafka.appender import KafkaAppender
+    from hookline.journal.kafka.follower import Follower
+    from hookline.journal.local.appender import LocalAppender
+
+FOLDER = "journal"
+KAFKA_FILE = "kafka"
+"""In the journal's folder: the ``journal.url``."""
+LOOP_WAIT_SECONDS = 0.25
+"""How long a read may hold up an event loop; after one that was in vain, none is tried for ``LOOP_REST_SECONDS``."""
+LOOP_REST_SECONDS = 2.0
+_LOCAL = "local"
+_LOOK_SECONDS = 0.25
+
+
+def claim(settings: Settings) -> None:
+    """Hold the data folder against ``journal.url``, and note the brokers in it; raise JournalUnusable."""
+    folder = settings.data_path / FOLDER
+    url, noted = settings.journal.url, kafka_url(folder)
+    if url == _LOCAL:
+        if noted is not None:
+            raise JournalUnusable(f"the journal of {folder.parent} is on Kafka: set journal.url to {noted}")
+        return
+    if find_spec("confluent_kafka") is None:
+        raise JournalUnusable("a journal on Kafka needs the extra named kafka: pip install 'hookline[kafka]'")
+    from hookline.journal.kafka.address import parse_address
+
+    if noted is None and (folder / "0").exists():
+        raise JournalUnusable(f"{folder.parent} has a local journal: use a new data folder for one on Kafka")
+    if noted is not None and parse_address(noted).topic != parse_address(url).topic:
+        raise JournalUnusable(f"the journal of {folder.parent} is {noted}: a folder cannot go on with another topic")
+    if noted != url:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = folder / f"{KAFKA_FILE}.{os.getpid()}"
+        temporary.write_text(f"{url}\n")
+        temporary.replace(folder / KAFKA_FILE)
+
+
+def kafka_url(folder: Path) -> str | None:
+    """Where the journal of this folder is; None when it is the folder itself."""
+    try:
+        return (folder / KAFKA_FILE).read_text().strip()
+    except FileNotFoundError:
+        return None
+
+
+def open_reader(folder: Path) -> SearchableReader:
+    """A reader of the journal of a data folder's ``journal`` folder."""
+    url = kafka_url(folder)
+    if url is None:
+        return LocalReader(folder)
+    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.reader import KafkaReader
+
+    return KafkaReader(folder, parse_address(url))
+
+
+def hurry(reader: Reader) -> None:
+    """Have a reader that an event loop uses wait for brokers only so long that others hardly notice."""
+    if not isinstance(reader, LocalReader):
+        from hookline.journal.kafka.reader import KafkaReader
+
+        if isinstance(reader, KafkaReader):
+            reader.wait(LOOP_WAIT_SECONDS, LOOP_REST_SECONDS)
+
+
+def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:
+    """What an event loop follows the journal's end by; None for a local one, whose reader never waits."""
+    url = kafka_url(folder)
+    if url is None:
+        return None
+    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.follower import Follower
+
+    return Follower(folder, parse_address(url), on_arrival)
+
+
+def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]) -> LocalAppender | KafkaAppender:
+    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic."""
+    folder = settings.data_path / FOLDER
+    url = kafka_url(folder)
+    if url is None:
+        from hookline.journal.local.appender import LocalAppender
+
+        return LocalAppender(
+            folder,
+            settings.journal.partitions,
+            retention_seconds=settings.retention.events,
+            retention_bytes=settings.retention.bytes,
+            wake_path=settings.socket_path("deliver.wake"),
+            on_failed=on_failed,
+        )
+    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.appender import KafkaAppender
+
+    return KafkaAppender(
+        folder,
+        parse_address(url),
+        settings.journal.partitions,
+        retention_seconds=settings.retention.events,
+        retention_bytes=settings.retention.bytes,
+        wake_path=settings.socket_path("deliver.wake"),
+        on_failed=on_failed,
+    )
+
+
+async def wait_for_partitions(settings: Settings, stop: asyncio.Event) -> None:
+    """Return once all partitions of a journal on Kafka can be read, or at ``stop``; at once for a local one."""
+    folder = settings.data_path / FOLDER
+    if kafka_url(folder) is None:
+        return
+    reader, told = open_reader(folder), False
+    try:
+        while not stop.is_set():
+            try:
+                numbers = await asyncio.to_thread(reader.partitions)
+                if len(numbers) >= settings.journal.partitions:
+                    return
+                reason = "the journal's topic is not there yet; collect makes it"
+            except JournalAway as away:
+                reason = str(away)
+            if not told:
+                logger().warning("waiting_for_journal", reason=reason)
+                told = True
+            try:
+                await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
+            except TimeoutError:
+                pass
+    finally:
+        reader.close()

@@ -1,0 +1,206 @@
+"""Three real Kafka brokers on loopback in KRaft mode, each a process that a test may stop, kill and start again.
+
+Every broker is a controller too, so that the cluster lives as long as two of them do. What waits in a broker before it
+gives up on another is set short: a test should not wait half a minute for what a failure does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.service.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / "build" / "kafka"
+BROKERS = 3
+HEAP = "256m"
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+_CLUSTER_ID = "aG9va2xpbmUtdGVzdHMtMQ"
+_JAVA = ["java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": 1,
+    "offsets.topic.replication.factor": BROKERS,
+    "num.network.threads": 2,
+    "num.io.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+    # A killed broker is known to be gone within two seconds.
+    "broker.heartbeat.interval.ms": 250,
+    "broker.session.timeout.ms": 2_000,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1_500,
+    "replica.lag.time.max.ms": 5_000,
+    # Records of tests are from 1970: brokers must not look how old they are while a test reads them.
+    "log.initial.task.delay.ms": 3_600_000,
+    "log.retention.check.interval.ms": 3_600_000,
+}
+
+
+class Broker:
+    """One broker: its folder, its ports, its process."""
+
+    def __init__(self, folder: Path, number: int, port: int, voters: str, controller_port: int) -> None:
+        self.number = number
+        self.port = port
+        self.process: subprocess.Popen[bytes] | None = None
+        self._folder = folder
+        self._properties = folder / "server.properties"
+        folder.mkdir(parents=True)
+        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+        own = {
+            "node.id": number,
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.quorum.voters": voters,
+            "log.dirs": folder / "logs",
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in {**_SETTINGS, **own}.items()))
+
+    def format(self) -> subprocess.Popen[bytes]:
+        """Begin to prepare the folder for the first start."""
+        return self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+
+    def start(self) -> None:
+        """Start the process; it is ready a while later."""
+        if not self.is_running:
+            self.process = self._run("kafka.Kafka", str(self._properties))
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> None:
+        """SIGTERM: the broker hands over what it leads, where someone can take it; killed if that takes long."""
+        if self.process is not None and self.is_running:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it is there and does nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """What it printed."""
+        return (self._folder / "log").read_text(errors="replace")
+
+    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
+        log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*_JAVA, log4j, "-cp", f"{JARS}/*", *arguments],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": os.environ["PATH"]},
+                start_new_session=True,
+            )
+
+
+class Cluster:
+    """Three brokers; a context manager that starts them and ends them."""
+
+    def __init__(self, folder: Path) -> None:
+        if not (JARS / ".made-of").exists():
+            raise AssertionError("no Kafka to test with: sh scripts/kafka-jars.sh fetches it or says why it cannot")
+        numbers = range(1, BROKERS + 1)
+        ports = _free_ports(2 * BROKERS)
+        voters = ",".join(f"{n}@127.0.0.1:{ports[BROKERS + n - 1]}" for n in numbers)
+        self.brokers = [Broker(folder / str(n), n, ports[n - 1], voters, ports[BROKERS + n - 1]) for n in numbers]
+
+    def __enter__(self) -> Cluster:
+        for formatting in [broker.format() for broker in self.brokers]:
+            assert formatting.wait(START_SECONDS) == 0, self.logs
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in self.brokers:
+            broker.kill()
+
+    @property
+    def addresses(self) -> str:
+        """``host:port`` of every broker, comma-separated."""
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
+
+    def url(self, topic: str) -> str:
+        """The ``journal.url`` of a topic here."""
+        return f"kafka://{self.addresses}/{topic}"
+
+    def start(self) -> None:
+        """Start whichever brokers do not run, and wait until all are members."""
+        for broker in self.brokers:
+            broker.start()
+        self.wait_for(BROKERS)
+
+    def kill(self) -> None:
+        """SIGKILL for all at once."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def wait_for(self, brokers: int) -> None:
+        """Wait until so many brokers are members and no partition lacks a leader or a replica in sync with it."""
+        wait_until(lambda: self._is_whole(brokers), START_SECONDS, f"{brokers} brokers; their logs end:\n{self.logs}")
+
+    def leader(self, topic: str, partition: int) -> Broker:
+        """The broker that leads a partition."""
+        metadata = self._admin().list_topics(topic, timeout=5).topics[topic].partitions[partition]
+        return self.brokers[metadata.leader - 1]
+
+    @property
+    def logs(self) -> str:
+        """The end of what each broker printed."""
+        return "\n".join(broker.log[-2_000:] for broker in self.brokers)
+
+    def _is_whole(self, brokers: int) -> bool:
+        try:
+            metadata = self._admin().list_topics(timeout=2)
+        except KafkaException:
+            return False
+        partitions = [each for topic in metadata.topics.values() for each in topic.partitions.values()]
+        in_sync = min(brokers, BROKERS)
+        return len(metadata.brokers) == brokers and all(
+            each.leader > 0 and len(each.isrs) >= min(in_sync, len(each.replicas)) for each in partitions
+        )
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
+
+
+def _free_ports(count: int) -> list[int]:
+    bound = [socket.socket() for _ in range(count)]
+    try:
+        for each in bound:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in bound]
+    finally:
+        for each in bound:
+            each.close()

@@ -1,0 +1,331 @@
+"""What the journal on Kafka does when brokers go: nothing acknowledged is lost, nothing unconfirmed is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from hookline.journal.conformance import a_record, records_of
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable
+from hookline.journal.sizes import PENDING_BYTES_MAX
+from tests.kafka.cluster import Cluster
+
+DELIVERY_SECONDS = 3.0
+BOUND_SECONDS = 60.0
+
+
+class Ledger:
+    """Appends records one after another, as a client that sends again what was not acknowledged."""
+
+    def __init__(self, appender: KafkaAppender, user: str) -> None:
+        self.acknowledged: list[str] = []
+        self.refusals = 0
+        self._appender = appender
+        self._user = user
+
+    async def go_on(self, until: Callable[[], bool]) -> None:
+        """Append until told to stop."""
+        while not until():
+            record = a_record(len(self.acknowledged), user=self._user)
+            try:
+                await asyncio.wait_for(self._appender.append([record]), BOUND_SECONDS)
+            except JournalFull:
+                self.refusals += 1
+                await asyncio.sleep(0.01)
+            else:
+                self.acknowledged.append(record.message_id)
+
+
+def read_ids(folder: Path, address: KafkaAddress, partitions: int = 1) -> list[list[str]]:
+    """What a new reader finds in each partition."""
+    reader = KafkaReader(folder, address)
+    try:
+        found = [records_of(list(reader.read(partition, 0))) for partition in range(partitions)]
+    finally:
+        reader.close()
+    return [[record.message_id for record in records] for records in found]
+
+
+def without_repeats(ids: list[str]) -> list[str]:
+    """As a reader that drops repeats sees them; a resend comes right after what it repeats, one user waits for it."""
+    return list(dict.fromkeys(ids))
+
+
+@pytest.fixture
+def address(cluster: Cluster, topic: str) -> KafkaAddress:
+    """A topic of its own."""
+    return KafkaAddress(cluster.addresses, topic)
+
+
+def use(
+    folder: Path,
+    address: KafkaAddress,
+    body: Callable[[KafkaAppender], Awaitable[None]],
+    *,
+    partitions: int = 1,
+    delivery_seconds: float = DELIVERY_SECONDS,
+    pending_bytes_max: int = PENDING_BYTES_MAX,
+) -> None:
+    """Run ``body`` with an appender."""
+
+    async def run() -> None:
+        appender = KafkaAppender(
+            folder,
+            address,
+            partitions,
+            retention_seconds=86_400,
+            retention_bytes=1 << 40,
+            delivery_seconds=delivery_seconds,
+            pending_bytes_max=pending_bytes_max,
+        )
+        try:
+            appender.open()
+            await body(appender)
+        finally:
+            await appender.close()
+
+    asyncio.run(run())
+
+
+def test_a_killed_leader_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """kill -9 of the broker that leads, in the middle of appends: every acknowledged record is there, in order."""
+    ledgers: list[Ledger] = []
+
+    async def body(appender: KafkaAppender) -> None:
+        ledgers.extend(Ledger(appender, f"user-{number}") for number in range(8))
+        killed: list[int] = []
+
+        def enough() -> bool:
+            done = sum(len(ledger.acknowledged) for ledger in ledgers)
+            if done >= 400 and not killed:
+                cluster.leader(address.topic, 0).kill()
+                killed.append(done)
+            return bool(killed) and done >= killed[0] + 400
+
+        await asyncio.gather(*(ledger.go_on(enough) for ledger in ledgers))
+
+    use(tmp_path, address, body)
+    (read,) = _by_user(tmp_path, address)
+    for number, ledger in enumerate(ledgers):
+        mine = without_repeats(read[f"user-{number}"])
+        assert mine[: len(ledger.acknowledged)] == ledger.acknowledged
+
+
+def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """All brokers killed: an append fails within its bound, others are refused at once; back again, it works."""
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(1)])
+        cluster.kill()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with pytest.raises(JournalAway):
+            await asyncio.wait_for(appender.append([a_record(2)]), BOUND_SECONDS)
+        assert loop.time() - began < 3 * DELIVERY_SECONDS
+        probing = asyncio.ensure_future(appender.append([a_record(3)]))
+        await asyncio.sleep(0)
+        for number in range(100):
+            with pytest.raises(JournalAway):
+                await appender.append([a_record(10 + number)])
+        assert not probing.done(), "the others did not wait for the brokers"
+        with pytest.raises(JournalAway):
+            await probing
+        assert appender.pending_bytes == 0
+        assert appender.look() != ""
+        await asyncio.to_thread(cluster.start)
+        assert appender.look() == ""
+        back = Ledger(appender, "u1")
+        await back.go_on(lambda: len(back.acknowledged) > 0)
+
+    use(tmp_path, address, body)
+    (ids,) = read_ids(tmp_path, address)
+    assert (ids[0], ids[-1]) == ("m1", "m0")
+
+
+def test_closing_without_brokers_ends_and_acknowledges_nothing(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """Who waits when the appender is closed and brokers are away is told that nothing was stored for sure."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def body(appender: KafkaAppender) -> None:
+        cluster.kill()
+        waiting.append(asyncio.ensure_future(appender.append([a_record(1)])))
+        await asyncio.sleep(0)
+
+    use(tmp_path, address, body, delivery_seconds=300)
+    assert isinstance(waiting[0].exception(), JournalAway)
+
+
+def test_two_brokers_away_are_too_many_to_acknowledge(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """One copy is not enough: with two of three brokers killed nothing is acknowledged until one is back."""
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(1)])
+        leader = cluster.leader(address.topic, 0)
+        for broker in cluster.brokers:
+            if broker is not leader:
+                broker.kill()
+        with pytest.raises(JournalAway):
+            await asyncio.wait_for(appender.append([a_record(2)]), BOUND_SECONDS)
+        await asyncio.to_thread(cluster.start)
+        back = Ledger(appender, "u1")
+        await back.go_on(lambda: len(back.acknowledged) > 0)
+
+    use(tmp_path, address, body)
+    (ids,) = read_ids(tmp_path, address)
+    assert ids[0] == "m1"
+    assert "m0" in ids
+
+
+def test_what_was_acknowledged_is_there_after_all_were_killed(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """kill -9 for every broker at once, then all started: the journal ends where it ended, and goes on."""
+
+    async def fill(appender: KafkaAppender) -> None:
+        await appender.append([a_record(number, user=f"u{number}") for number in range(300)])
+
+    use(tmp_path, address, fill, partitions=4)
+    before = read_ids(tmp_path, address, 4)
+    cluster.kill()
+    cluster.start()
+    assert read_ids(tmp_path, address, 4) == before
+    assert sorted(itertools.chain(*before)) == sorted(f"m{number}" for number in range(300))
+    use(tmp_path, address, lambda appender: appender.append([a_record(300)]), partitions=4)
+    assert sum(map(len, read_ids(tmp_path, address, 4))) == 301
+
+
+def test_what_waits_for_slow_brokers_is_bounded(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """Brokers that stand still: more than may wait is refused, what waits is stored once they go on."""
+    pending_bytes_max = 200_000
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(0)])
+        for broker in cluster.brokers:
+            broker.pause()
+        calls = [asyncio.ensure_future(appender.append([a_record(n, body=b"x" * 2_000)])) for n in range(1, 200)]
+        await asyncio.sleep(0)
+        assert appender.pending_bytes <= pending_bytes_max
+        for broker in cluster.brokers:
+            broker.resume()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        stored = [number for number, end in enumerate(ends, 1) if end is None]
+        assert all(end is None or type(end) is JournalFull for end in ends)
+        assert 0 < len(stored) < len(ends)
+        acknowledged.extend(f"m{number}" for number in stored)
+
+    acknowledged: list[str] = ["m0"]
+    use(tmp_path, address, body, pending_bytes_max=pending_bytes_max, delivery_seconds=60)
+    assert read_ids(tmp_path, address) == [acknowledged]
+
+
+def test_two_machines_append_side_by_side(tmp_path: Path, address: KafkaAddress) -> None:
+    """Appenders of two data folders share a topic: everything is there, each one's records in its order."""
+
+    async def both(appender: KafkaAppender) -> None:
+        second = KafkaAppender(tmp_path / "b", address, retention_seconds=86_400, retention_bytes=1 << 40)
+        try:
+            second.open()
+            await asyncio.gather(
+                *(appender.append([a_record(n, user="a")]) for n in range(200)),
+                *(second.append([a_record(n, user="b")]) for n in range(200)),
+            )
+        finally:
+            await second.close()
+
+    use(tmp_path / "a", address, both)
+    (read,) = _by_user(tmp_path, address)
+    assert read["a"] == read["b"] == [f"m{number}" for number in range(200)]
+
+
+def _by_user(folder: Path, address: KafkaAddress) -> list[dict[str, list[str]]]:
+    reader = KafkaReader(folder, address)
+    try:
+        found: dict[str, list[str]] = {}
+        for record in records_of(list(reader.read(0, 0))):
+            found.setdefault(record.user_key, []).append(record.message_id)
+    finally:
+        reader.close()
+    return [found]
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """The places that a data folder holds mean nothing in it: that is said instead of going on somewhere."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+    admin = AdminClient({"bootstrap.servers": cluster.addresses})
+    admin.delete_topics([address.topic])[address.topic].result(30)
+    with pytest.raises(JournalUnusable, match="made anew"):
+        use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+
+
+def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """Three copies, two in sync, the retention of the settings; that of later settings takes its place."""
+    for seconds in (86_400, 3_600):
+        appender = KafkaAppender(tmp_path, address, 2, retention_seconds=seconds, retention_bytes=1 << 30)
+        appender.open()
+        asyncio.run(appender.close())
+        admin = AdminClient({"bootstrap.servers": cluster.addresses})
+        asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, address.topic)])
+        config = {name: entry.value for name, entry in next(iter(asked.values())).result(30).items()}
+        assert (config["min.insync.replicas"], config["unclean.leader.election.enable"]) == ("2", "false")
+        assert (config["retention.ms"], config["retention.bytes"]) == (str(seconds * 1_000), str(1 << 29))
+    partitions = admin.list_topics(address.topic, timeout=30).topics[address.topic].partitions
+    assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
+
+
+def test_partitions_are_added_and_never_taken_away(tmp_path: Path, address: KafkaAddress) -> None:
+    """A larger number adds some; a smaller one is refused, with the number to set."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=1)
+    many = [a_record(number, user=f"u{number}") for number in range(30)]
+    use(tmp_path, address, lambda appender: appender.append(many), partitions=3)
+    assert all(read_ids(tmp_path, address, 3))
+    with pytest.raises(JournalError, match=r"set journal\.partitions to 3 or more"):
+        use(tmp_path, address, lambda appender: appender.append([]), partitions=2)
+
+
+def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """What somebody else wrote into the topic does not stop a reader, and is not passed over in silence."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(0)]))
+    producer = Producer({"bootstrap.servers": cluster.addresses})
+    producer.produce(address.topic, b"not a record", partition=0)
+    assert producer.flush(30) == 0
+    use(tmp_path, address, lambda appender: appender.append([a_record(2)]))
+    reader = KafkaReader(tmp_path, address)
+    groups = reader.read(0, 0)
+    assert [record.message_id for record in next(groups).records] == ["m0"]
+    with pytest.raises(JournalCorrupt) as damage:
+        next(groups)
+    assert (damage.value.offset, damage.value.next_offset) == (1, 2)
+    assert records_of(list(reader.read(0, 2))) == [a_record(2)]
+    reader.close()
+
+
+def test_messages_carry_trace_key_and_time(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """Other tools for Kafka find the user as key, when it was received as time, and the trace as header."""
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    record = msgspec.structs.replace(a_record(1, received_at=1_700_000_000_000), traceparent=trace)
+    use(tmp_path, address, lambda appender: appender.append([record]))
+    consumer = Consumer({"bootstrap.servers": cluster.addresses, "group.id": "test"})
+    consumer.assign([TopicPartition(address.topic, 0, 0)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert (message.key(), message.timestamp()[1]) == (b"u1", 1_700_000_000_000)
+    assert message.headers() == [("traceparent", trace.encode())]

@@ -17,7 +17,7 @@ from hookline.database.sqlite import Connection, connect, engine
 
 Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
 
-HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 7}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 8}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600

@@ -105,11 +105,11 @@ async def _syncs(folder: Path, store: ProfileStore, registry: Registry, persons:
     await _sync(sync, appender)
     full, members = time.perf_counter() - began, sync.told
     feature = next(id for id, each in registry.features().items() if each in features_of(AUDIENCE))
-    chance, now_ms, batch = random.Random(3), int(time.time() * 1000), Batch()
+    chance, now_ms, batch = random.Random(3), int(time.time() * 1000), Batch(store.chunks.shift())
     batch.places = {0: store.places()[0]}
     for person in chance.sample(range(1, persons), persons // 100):
         for number in range(3):
-            batch.add_entry(feature, person, pack(now_ms - number, chance.randbytes(8), number), None)
+            batch.add_entry(feature, person, pack(person, now_ms - number, chance.randbytes(8), number), None)
     store.write(batch)
     began = time.perf_counter()
     await _sync(sync, appender, later_ms=AUDIENCE_MS)

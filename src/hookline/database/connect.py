@@ -32,7 +32,7 @@ def change_mark(connection: Connection) -> Any:
 
 
 def overwrite_deleted(connection: Connection) -> None:
-    """From now on, what this connection deletes is overwritten; PostgreSQL has no such thing (decision 0023)."""
+    """From now on, what this connection deletes is overwritten; PostgreSQL has no such thing (decision 0025)."""
     if is_file(connection):
         connection.execute("PRAGMA secure_delete = ON").fetchall()
 

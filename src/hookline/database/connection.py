@@ -1,7 +1,7 @@
 """What the rooms may ask of a connection, on SQLite and on PostgreSQL.
 
 Statements are SQLite's, with ``?`` or ``?1`` for values, as far as PostgreSQL can be taught to understand them
-(decision 0023). A connection is in autocommit mode: a transaction begins with ``BEGIN`` (to read at one moment) or
+(decision 0025). A connection is in autocommit mode: a transaction begins with ``BEGIN`` (to read at one moment) or
 ``BEGIN IMMEDIATE`` (to write; one at a time in a database) and ends with ``COMMIT`` or ``ROLLBACK``. On SQLite it is
 the engine's own object. Errors are those of ``database.sqlite``.
 """

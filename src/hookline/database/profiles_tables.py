@@ -112,7 +112,7 @@ history = Table(
     metadata,
     Column("feature", Integer, primary_key=True, autoincrement=False),
     Column("chunk", Integer, primary_key=True, autoincrement=False),
-    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("bucket", BigInteger, primary_key=True, autoincrement=False),
     Column("entries", LargeBinary, nullable=False),
     Column("entry_values", LargeBinary),
     sqlite_with_rowid=False,
@@ -124,6 +124,7 @@ chunks = Table(
     Column("chunk", Integer, primary_key=True, autoincrement=False),
     Column("level", Integer, nullable=False),
     Column("entries", BigInteger, nullable=False),
+    Column("shift", Integer, nullable=False, server_default="0"),
 )
 
 places = Table(

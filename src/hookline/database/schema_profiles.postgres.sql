@@ -189,3 +189,15 @@ CREATE TABLE introductions (
     PRIMARY KEY (definition)
 );
 UPDATE alembic_version SET version_num='profiles_0007' WHERE alembic_version.version_num = 'profiles_0006';
+-- Running upgrade profiles_0007 -> profiles_0008
+ALTER TABLE chunks ADD COLUMN shift INTEGER DEFAULT '0' NOT NULL;
+DROP TABLE history;
+CREATE TABLE history (
+    feature INTEGER NOT NULL,
+    chunk INTEGER NOT NULL,
+    bucket BIGINT NOT NULL,
+    entries BYTEA NOT NULL,
+    entry_values BYTEA,
+    PRIMARY KEY (feature, chunk, bucket)
+);
+UPDATE alembic_version SET version_num='profiles_0008' WHERE alembic_version.version_num = 'profiles_0007';

@@ -63,19 +63,10 @@ CREATE TABLE backfills (
 	PRIMARY KEY (feature, partition)
 )
  WITHOUT ROWID;
-CREATE TABLE history (
-	feature INTEGER NOT NULL, 
-	chunk INTEGER NOT NULL, 
-	person BIGINT NOT NULL, 
-	entries BLOB NOT NULL, 
-	entry_values BLOB, 
-	PRIMARY KEY (feature, chunk, person)
-)
- WITHOUT ROWID;
 CREATE TABLE chunks (
 	chunk INTEGER NOT NULL, 
 	level INTEGER NOT NULL, 
-	entries BIGINT NOT NULL, 
+	entries BIGINT NOT NULL, shift INTEGER DEFAULT '0' NOT NULL, 
 	PRIMARY KEY (chunk)
 );
 CREATE TABLE places (
@@ -183,4 +174,13 @@ CREATE TABLE introductions (
 	person BIGINT NOT NULL, 
 	PRIMARY KEY (definition)
 );
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0007');
+CREATE TABLE history (
+	feature INTEGER NOT NULL, 
+	chunk INTEGER NOT NULL, 
+	bucket BIGINT NOT NULL, 
+	entries BLOB NOT NULL, 
+	entry_values BLOB, 
+	PRIMARY KEY (feature, chunk, bucket)
+)
+ WITHOUT ROWID;
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0008');

@@ -48,7 +48,7 @@ class Backfill:
         query = "SELECT feature FROM backfills WHERE partition = ? AND next_offset = ? AND end_offset = ?"
         features = [feature for (feature,) in self._store.connection.execute(query, row)]
         known = self._registry.features()
-        batch = Batch()
+        batch = Batch(self._store.chunks.shift())
         next_offset = self._read(partition, span, Matcher({id: known[id] for id in features}), batch)
         batch.backfilled = {(feature, partition): next_offset for feature in features}
         self._store.write(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Literal, NamedTuple
 
 from hookline.profiles import traits
@@ -12,9 +13,10 @@ ANONYMOUS: Literal[1] = 1
 Kind = Literal[0, 1]
 """The kinds of identities, as they are stored."""
 
-PERSON_BITS = 40
-PERSON_MASK = (1 << PERSON_BITS) - 1
-"""A key of the history in memory is the feature above these bits and the person in them."""
+BUCKET_BITS = 32
+BUCKET_MASK = (1 << BUCKET_BITS) - 1
+"""A key of the history in memory is the feature above these bits and the bucket of persons in them. Numbers of persons
+fit into them as well."""
 
 
 class Place(NamedTuple):
@@ -25,14 +27,18 @@ class Place(NamedTuple):
 
 
 class Batch:
-    """Filled by ``Ingest`` and ``Backfill``, written by ``ProfileStore``."""
+    """Filled by ``Ingest`` and ``Backfill``, written by ``ProfileStore``.
 
-    def __init__(self) -> None:
+    Entries are gathered by feature and bucket: a bucket is the persons whose numbers differ in the lowest ``shift``
+    bits alone (``Chunks.shift`` says how many these should be).
+    """
+
+    def __init__(self, shift: int = 0) -> None:
+        self.shift = shift
         self.records = 0
         """Records of people that were applied."""
-        self.entry_count = 0
-        self.entries: dict[int, bytearray] = {}
-        self.values: dict[int, bytearray] = {}
+        self.entries: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.values: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.persons: dict[int, int] = {}
         """New persons, with the time at which the first record of each was received."""
         self.user_ids: dict[int, str] = {}
@@ -56,17 +62,12 @@ class Batch:
 
     def add_entry(self, feature: int, person: int, entry: bytes, value: bytes | None) -> None:
         """Add one event to a feature's history."""
-        key = feature << PERSON_BITS | person
-        known = self.entries.get(key)
-        self.entry_count += 1
-        if known is None:
-            self.entries[key] = bytearray(entry)
-            if value is not None:
-                self.values[key] = bytearray(value)
-            return
+        key = feature << BUCKET_BITS | person >> self.shift
+        known = self.entries[key]
         known += entry
         if value is not None:
-            self.values[key] += value
+            lines = self.values[key]
+            lines += value
 
     def add_traits(self, person: int, given: Traits) -> None:
         """Take in traits of a person."""

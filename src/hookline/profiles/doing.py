@@ -77,16 +77,16 @@ class DoingFields:
     def get(self, name: str, default: Any, /) -> Any:
         """A field's value, or the default when the event has none."""
         if name == "properties":
-            if self._properties is None:
-                self._properties = self._read_properties()
-            return self._properties or self._viewed(name, default)
+            found = self._properties
+            if found is None:
+                try:
+                    found = _properties(self._raw)
+                except (ValueError, RecursionError):
+                    found = {}
+                self._properties = found
+            if found:
+                return found
         return self._viewed(name, default)
-
-    def _read_properties(self) -> dict[str, Any]:
-        try:
-            return _properties(self._raw)
-        except (ValueError, RecursionError):
-            return {}
 
     def _viewed(self, name: str, default: Any) -> Any:
         if self._view is None:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.profiles import traits
 from hookline.profiles.batch import USER
-from hookline.profiles.entries import ENTRY_BYTES, unpack, write
+from hookline.profiles.chunks import Chunk, by_bucket, chunks_of
+from hookline.profiles.entries import ENTRY_BYTES, without
 from hookline.profiles.store import ProfileStore
-from hookline.profiles.trait_chunks import chunks_of
+from hookline.profiles.trait_chunks import trait_chunks_of
 from hookline.replays.places import Places
 
 EVERYTHING = (
@@ -29,6 +30,9 @@ EVERYTHING = (
 """The tables that have rows of a person, and where in them the number stands; beside the history, and what follows."""
 BY_DEFINITION = ("members", "membership_changes")
 """Those whose rows are found by the definition's number and the person's."""
+
+BUCKETS_PER_QUERY = 64
+"""Of a feature's history; a row of a large chunk has thousands of entries."""
 
 Execute = Callable[..., Any]
 
@@ -54,10 +58,10 @@ class Erasing:
         people, sharing = self._who(wanted)
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
-        entries = self._history(numbers)
+        entries = self._history(numbers, lambda place: True)
         for table, column in EVERYTHING:
             self._delete(table, column, numbers)
-        for chunk in chunks_of(self._store.connection):
+        for chunk in trait_chunks_of(self._store.connection):
             self._delete("new_traits", f"chunk = {chunk:d} AND person", numbers)
         for (definition,) in list(self._execute("SELECT id FROM definitions")):
             for table in BY_DEFINITION:
@@ -78,34 +82,43 @@ class Erasing:
         sharing.update(person for (person,) in self._store.many(_BEFORE, ids))
         return people, sharing
 
-    def _history(self, numbers: list[int]) -> int:
-        """Delete these numbers' rows of every chunk."""
+    def _history(self, numbers: list[int], goes: Callable[[int], bool]) -> int:
+        """Take the entries of these numbers out of every chunk, those at the places that go."""
+        features = [feature for (feature,) in self._execute("SELECT id FROM features")]
+        return sum(
+            self._bucket_rows(feature, chunk, {bucket: buckets[bucket] for bucket in some}, goes)
+            for chunk in chunks_of(self._store.connection)
+            for buckets in [by_bucket(numbers, chunk.shift)]
+            for first in range(0, len(buckets), BUCKETS_PER_QUERY)
+            for some in [sorted(buckets)[first : first + BUCKETS_PER_QUERY]]
+            for feature in features
+        )
+
+    def _bucket_rows(
+        self, feature: int, chunk: Chunk, people: Mapping[int, list[int]], goes: Callable[[int], bool]
+    ) -> int:
+        """The same in the rows of some buckets, each with the people whose entries may go."""
+        rows = f"FROM history WHERE feature = {feature:d} AND chunk = {chunk.number:d} AND bucket"
         erased = 0
-        for query in self._chunks("DELETE"):
-            for length in self._store.many(query, numbers, " RETURNING length(entries)"):
-                erased += length[0] // ENTRY_BYTES
+        for bucket, entries, values in list(
+            self._store.many(f"SELECT bucket, entries, entry_values {rows} IN ", people)
+        ):
+            left, left_values = without(people[bucket], entries, values, goes)
+            if left and len(left) < len(entries):
+                query = f"UPDATE history SET entries = ?, entry_values = ? {rows.removeprefix('FROM history ')} = ?"
+                self._execute(query, (left, left_values, bucket))
+            elif not left:
+                self._execute(f"DELETE {rows} = ?", (bucket,))
+            erased += (len(entries) - len(left)) // ENTRY_BYTES
         return erased
 
     def _others(self, people: set[int], groups: set[str]) -> int:
         """Take what came from the erased places out of people who stay; their groups are added to ``groups``."""
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
-        erased = 0
-        for query in self._chunks("SELECT feature, chunk, person, entries, entry_values"):
-            for *key, entries, values in list(self._store.many(query, numbers)):
-                known = unpack(entries, values)
-                kept = [entry for entry in known if not self._is_erased(entry.place)]
-                if len(kept) == len(known):
-                    continue
-                erased += len(known) - len(kept)
-                where = "feature = ? AND chunk = ? AND person = ?"
-                if kept:
-                    written = write(kept, values is not None)
-                    self._execute(f"UPDATE history SET entries = ?, entry_values = ? WHERE {where}", (*written, *key))
-                else:
-                    self._execute(f"DELETE FROM history WHERE {where}", key)
+        erased = self._history(numbers, self._is_erased)
         for person, stored in list(self._store.many("SELECT id, traits FROM persons WHERE id IN ", numbers)):
             self._traits("persons", "id", person, stored)
-        for chunk in chunks_of(self._store.connection):
+        for chunk in trait_chunks_of(self._store.connection):
             where = f"chunk = {chunk:d} AND person"
             for person, stored in list(
                 self._store.many(f"SELECT person, traits FROM new_traits WHERE {where} IN ", numbers)
@@ -137,16 +150,6 @@ class Erasing:
             return False
         self._execute(f"UPDATE {table} SET traits = ? WHERE {where} = ?", (traits.packed(kept), id))
         return True
-
-    def _chunks(self, what: str) -> list[str]:
-        """The query for each feature and chunk, without the numbers: how the history is found by its key."""
-        features = [feature for (feature,) in self._execute("SELECT id FROM features")]
-        chunks = [chunk for (chunk,) in self._execute("SELECT chunk FROM chunks")]
-        return [
-            f"{what} FROM history WHERE feature = {feature:d} AND chunk = {chunk:d} AND person IN "
-            for feature in features
-            for chunk in chunks
-        ]
 
     def _delete(self, table: str, condition: str, keys: Iterable[Any]) -> None:
         for _ in self._store.many(f"DELETE FROM {table} WHERE {condition} IN ", keys):

@@ -5,8 +5,8 @@ that the anonymous id is the user's: an anonymous person becomes that user, or i
 already. When the anonymous id is another user's, the device is shared: from that event on it is the new user's, and the
 two users stay two. ``alias`` says that the previous id is the user's: two known users are merged by it, and only by it.
 
-Merging writes that one number stands for another and moves nothing. Ids are held in memory as far as
-``KNOWN_MAX`` goes; those of a group of records are loaded before the group is looked at.
+Merging writes that one number stands for another and moves nothing. The ids that were met lately are held in memory;
+those of some records are loaded before the first of them is looked at.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Protocol
 
 from hookline.profiles.batch import ANONYMOUS, USER, Batch
 
-KNOWN_MAX = 200_000
-"""Ids of each kind that are held in memory from one batch to the next."""
+KNOWN_LATELY = 120_000
+"""Ids of each kind that are held in memory from one batch to the next; once there are more, they stay as those of
+before until there are so many again, and of these the ones that are met meanwhile stay on."""
 
 
 class LoadsIdentities(Protocol):
@@ -27,7 +28,10 @@ class LoadsIdentities(Protocol):
         """The persons of user ids, as far as there are any."""
 
     def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
-        """The persons of anonymous ids, as far as there are any; below zero while they have no user id."""
+        """The persons of anonymous ids, as far as there are any."""
+
+    def without_user_id(self, people: Iterable[int]) -> set[int]:
+        """Those of these persons who have no user id."""
 
 
 class Identities:
@@ -38,7 +42,9 @@ class Identities:
         self._next_person = next_person
         self._users: dict[str, int] = {}
         self._anonymous: dict[str, int] = {}
-        """Below zero while the person has no user id; such a person has this one id and no other."""
+        """Below zero where the person is known to have no user id; such a person has this one id and no other."""
+        self._users_before: dict[str, int] = {}
+        self._anonymous_before: dict[str, int] = {}
         self._moved: dict[int, int] = {}
         """Known users that were merged in this batch: ids held in memory may still lead to them."""
         self._batch = Batch()
@@ -47,24 +53,46 @@ class Identities:
         """Write what changes to this batch from now on; the one before is stored."""
         self._batch = batch
         if self._moved:
-            self._users, self._anonymous, self._moved = {}, {}, {}
-        for known in (self._users, self._anonymous):
-            if len(known) > KNOWN_MAX:
-                for id in list(known)[: len(known) - KNOWN_MAX // 2]:
-                    del known[id]
+            self.forget()
+        if len(self._users) > KNOWN_LATELY:
+            self._users_before, self._users = self._users, {}
+        if len(self._anonymous) > KNOWN_LATELY:
+            self._anonymous_before, self._anonymous = self._anonymous, {}
 
     def forget(self) -> None:
         """Hold no id in memory any more; between batches only."""
-        self._users, self._anonymous = {}, {}
+        self._users, self._anonymous, self._moved = {}, {}, {}
+        self._users_before, self._anonymous_before = {}, {}
 
-    def load(self, user_ids: Iterable[str], anonymous_ids: Iterable[str]) -> None:
-        """Make everything known of these ids; what is not known after it is new."""
-        missing = {id for id in user_ids if id not in self._users}
+    def load(
+        self, user_ids: Iterable[str], anonymous_ids: Iterable[str], pairs: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Make everything known of these ids; what is not known after it is new.
+
+        ``pairs`` are the user ids and anonymous ids that records have together: of these alone it matters whether the
+        anonymous id's person has a user id already, and only where it is not the user.
+        """
+        missing = _missing(user_ids, self._users, self._users_before)
         if missing:
             self._users |= self._store.users(missing)
-        missing = {id for id in anonymous_ids if id not in self._anonymous}
+        missing = _missing(anonymous_ids, self._anonymous, self._anonymous_before)
         if missing:
             self._anonymous |= self._store.anonymous(missing)
+        self._look_for_user_ids(pairs)
+
+    def _look_for_user_ids(self, pairs: Iterable[tuple[str, str]]) -> None:
+        users, anonymous, given = self._users, self._anonymous, self._batch.user_ids
+        doubtful = {
+            anonymous_id: person
+            for user_id, anonymous_id in pairs
+            if (person := anonymous.get(anonymous_id, 0)) > 0
+            and person != users.get(user_id)
+            and person not in given  # those are not stored yet
+        }
+        without = self._store.without_user_id(doubtful.values()) if doubtful else ()
+        for anonymous_id, person in doubtful.items():
+            if person in without:
+                anonymous[anonymous_id] = -person
 
     def person_of(self, user_id: str, anonymous_id: str, received_at: int, place: int) -> int:
         """The person that an event with these ids belongs to; at least one of them is given."""
@@ -150,3 +178,12 @@ class Identities:
         else:
             self._anonymous[id] = person
             self._batch.identities[ANONYMOUS, id] = abs(person)
+
+
+def _missing(ids: Iterable[str], known: dict[str, int], before: dict[str, int]) -> set[str]:
+    """Those of the ids that are not known; the ones that were known before are known again."""
+    missing = {id for id in ids if id not in known}
+    again = missing & before.keys()
+    for id in again:
+        known[id] = before[id]
+    return missing - again

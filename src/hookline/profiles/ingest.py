@@ -6,7 +6,7 @@ before anything newer is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -21,9 +21,14 @@ from hookline.profiles.identities import Identities
 from hookline.profiles.matching import NAMED_TYPES, Matcher, Rule
 from hookline.profiles.store import ProfileStore
 
-BATCH_RECORDS = 40_000
+BATCH_RECORDS = 50_000
 """Read for one transaction, rounded up to a group."""
+RECORDS_PER_LOOK = 4_000
+"""Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
 MARK_BYTES = 8
+
+_RecordOfAPerson = tuple[int, Record, Doing, str, str]
+"""With its place, what it says, its user id and its anonymous id."""
 
 
 class Ingest:
@@ -59,12 +64,17 @@ class Ingest:
     def step(self) -> bool:
         """Read and write one batch; return whether there was anything to read."""
         if self._unwritten is None:
-            batch = Batch()
+            batch = Batch(self._store.chunks.shift())
             self._identities.begin(batch)
-            for partition in self._journal.partitions():
-                self._read(partition, batch)
+            try:
+                for partition in self._journal.partitions():
+                    self._read(partition, batch)
+            except BaseException:
+                self._identities.forget()  # some of them are those of a batch that will not be written
+                raise
             if batch.is_empty:
                 return False
+            self.places |= batch.places
             self._unwritten = batch
         batch = self._unwritten
         self._store.write(batch)
@@ -79,42 +89,46 @@ class Ingest:
         self._identities.forget()
 
     def _read(self, partition: int, batch: Batch) -> None:
-        place, read = self.place(partition), 0
+        place, read, held = self.place(partition), 0, 0
+        waiting: list[Group] = []
         try:
             # A journal that was put away and begun anew ends before the place: there is nothing to read until then.
             for group in self._journal.read(partition, min(place.next_offset, self._journal.end(partition))):
-                self._apply_group(partition, group, batch)
+                waiting.append(group)
                 place = Place(group.next_offset, place.missed)
-                self.places[partition] = batch.places[partition] = place
-                self.last_received_at = group.records[-1].received_at
                 read += len(group.records)
+                held += len(group.records)
+                if held >= RECORDS_PER_LOOK:
+                    self._apply_groups(partition, waiting, batch)
+                    waiting, held = [], 0
                 if read >= self._batch_records:
-                    return
+                    break
         except OffsetExpired as expired:
-            self.places[partition] = batch.places[partition] = passed_over(place, expired.start)
+            place = passed_over(place, expired.start)
         except JournalCorrupt as damaged:
-            self.places[partition] = batch.places[partition] = passed_over(place, damaged.next_offset)
+            place = passed_over(place, damaged.next_offset)
+        self._apply_groups(partition, waiting, batch)
+        if place != self.place(partition):
+            batch.places[partition] = place
 
-    def _apply_group(self, partition: int, group: Group, batch: Batch) -> None:
-        doings = list(doings_of(partition, group))
-        user_ids = {user_id for *_, user_id, _ in doings}
-        anonymous_ids = {anonymous_id for *_, anonymous_id in doings}
-        for _, record, doing, *_ in doings:
-            if record.type == "alias":
-                user_ids.add(text(doing.previousId))
-                anonymous_ids.add(text(doing.previousId))
-        self._identities.load(user_ids - {""}, anonymous_ids - {""})
+    def _apply_groups(self, partition: int, groups: Sequence[Group], batch: Batch) -> None:
+        doings = [each for group in groups for each in doings_of(partition, group)]
+        self._identities.load(*_ids_of(doings))
+        person_of, rules_of = self._identities.person_of, self.matcher.rules
         for place, record, doing, user_id, anonymous_id in doings:
-            person = self._identities.person_of(user_id, anonymous_id, record.received_at, place)
-            if record.type in NAMED_TYPES:
-                rules = self.matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
+            person = person_of(user_id, anonymous_id, record.received_at, place)
+            type = record.type
+            if type in NAMED_TYPES:
+                rules = rules_of(type, text(doing.event if type == "track" else doing.name))
                 if rules:
                     add_entries(batch, rules, person, place, record, doing)
-            elif record.type == "alias":
+            elif type == "alias":
                 self._identities.alias(user_id, text(doing.previousId), record.received_at, place)
             else:
                 self._apply(place, record, doing, person, batch)
         batch.records += len(doings)
+        if groups:
+            self.last_received_at = groups[-1].records[-1].received_at
 
     def _apply(self, place: int, record: Record, doing: Doing, person: int, batch: Batch) -> None:
         if record.type == "identify":
@@ -125,8 +139,8 @@ class Ingest:
             batch.add_group(text(doing.groupId), person, given, at_ms_of(record), place)
 
 
-def doings_of(partition: int, group: Group) -> Iterator[tuple[int, Record, Doing, str, str]]:
-    """The records of people in a group, each with its place, what it says, its user id and its anonymous id."""
+def doings_of(partition: int, group: Group) -> Iterator[_RecordOfAPerson]:
+    """The records of people in a group."""
     first = partition << PLACE_SHIFT | group.first_offset
     for place, record in enumerate(group.records, first):
         if is_of_a_person(record):
@@ -137,12 +151,27 @@ def doings_of(partition: int, group: Group) -> Iterator[tuple[int, Record, Doing
 def add_entries(batch: Batch, rules: tuple[Rule, ...], person: int, place: int, record: Record, doing: Doing) -> None:
     """Add an event to the features whose condition holds for it."""
     fields = DoingFields(record, doing)
-    entry = None
+    entry = b""
     for feature, condition, value in rules:
         if condition is None or condition(fields):
-            if entry is None:
-                entry = pack(at_ms_of(record), record.fingerprint, place)
+            entry = entry or pack(person, at_ms_of(record), record.fingerprint, place)
             batch.add_entry(feature, person, entry, None if value is None else pack_value(value(fields)))
+
+
+def _ids_of(doings: Collection[_RecordOfAPerson]) -> tuple[set[str], set[str], set[tuple[str, str]]]:
+    """The user ids, the anonymous ids, and those that records have together."""
+    user_ids, anonymous_ids, pairs = set(), set(), set()
+    for _, record, doing, user_id, anonymous_id in doings:
+        user_ids.add(user_id)
+        anonymous_ids.add(anonymous_id)
+        if user_id and anonymous_id:
+            pairs.add((user_id, anonymous_id))
+        if record.type == "alias":
+            previous_id = text(doing.previousId)
+            user_ids.add(previous_id)
+            anonymous_ids.add(previous_id)
+            pairs.add((user_id, previous_id))
+    return user_ids - {""}, anonymous_ids - {""}, pairs
 
 
 def passed_over(place: Place, next_offset: int) -> Place:

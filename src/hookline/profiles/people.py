@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hookline.database.connection import Connection
 from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, USER, Kind
-from hookline.profiles.entries import ordered, unpack
+from hookline.profiles.entries import ordered, unpack_of
 from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.trait_chunks import stored_traits
@@ -130,14 +130,15 @@ class Person:
 
     def entries(self, feature: Feature) -> list[Entry]:
         """The events of a feature, sorted by time and mark; none of a feature that is not kept."""
+        buckets = ", ".join(f"{number:d} >> c.shift" for number in self.numbers)
         query = (
             "SELECT h.entries, h.entry_values FROM features f CROSS JOIN chunks c CROSS JOIN history h"
             " ON h.feature = f.id AND h.chunk = c.chunk"
             f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
-            f" AND h.person IN {self._in}"
+            f" AND h.bucket IN ({buckets})"
         )
         rows = self._connection.execute(query, feature).fetchall()
-        return ordered(entry for entries, values in rows for entry in unpack(entries, values))
+        return ordered(entry for row in rows for _, entry in unpack_of(self.numbers, *row))
 
 
 class PersonFacts:

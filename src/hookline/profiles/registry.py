@@ -16,8 +16,8 @@ from hookline.profiles.feature import Feature
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
 
-ROWS_PER_STEP = 2_000
-"""Of a history that goes."""
+BYTES_PER_STEP = 2 << 20
+"""Of a history that goes, rounded up to a row."""
 
 
 class Span(NamedTuple):
@@ -110,15 +110,24 @@ class Registry:
         row = execute("SELECT id FROM features WHERE purpose = ? LIMIT 1", (Purpose.NOBODY,)).fetchone()
         if row is None:
             return False
-        query = "SELECT chunk, person FROM history WHERE feature = ? ORDER BY chunk, person LIMIT 1 OFFSET ?"
-        following = execute(query, (row[0], ROWS_PER_STEP)).fetchone()
+        following = self._beyond_a_step(row[0])
         with self._store.transaction():
             if following is not None:
-                execute("DELETE FROM history WHERE feature = ? AND (chunk, person) < (?, ?)", (row[0], *following))
+                execute("DELETE FROM history WHERE feature = ? AND (chunk, bucket) < (?, ?)", (row[0], *following))
             else:
                 execute("DELETE FROM history WHERE feature = ?", row)
                 execute("DELETE FROM features WHERE id = ?", row)
         return True
+
+    def _beyond_a_step(self, feature: int) -> tuple[int, int] | None:
+        """Chunk and bucket of the first row that does not go with the next step, None when there is none."""
+        left = BYTES_PER_STEP
+        query = "SELECT chunk, bucket, length(entries) FROM history WHERE feature = ? ORDER BY chunk, bucket"
+        for chunk, bucket, length in self._store.connection.execute(query, (feature,)):
+            if left <= 0:
+                return chunk, bucket
+            left -= length
+        return None
 
     def _give_up(
         self,

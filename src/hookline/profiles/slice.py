@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from hookline.profiles import traits
+from hookline.profiles.chunks import Chunk, by_bucket, chunks_of
 from hookline.profiles.definition import Key, Ready
-from hookline.profiles.entries import ordered, unpack
+from hookline.profiles.entries import ordered, unpack, unpack_of
 from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
-from hookline.profiles.trait_chunks import chunks_of
+from hookline.profiles.trait_chunks import trait_chunks_of
 from hookline.profiles.traits import Traits
 
 _NOTHING: tuple[Entry, ...] = ()
@@ -103,19 +104,34 @@ class Slice:
             (*feature, self._purpose),
         ).fetchone()
         found: defaultdict[int, list[Entry]] = defaultdict(list)
-        for (chunk,) in self._store.connection.execute("SELECT chunk FROM chunks").fetchall() if row else ():
-            query = (
-                "SELECT person, entries, entry_values FROM history"
-                f" WHERE feature = {row[0]:d} AND chunk = {chunk:d} AND"
-            )
-            for person, entries, values in self._rows(query, "person"):
-                found[person] += unpack(entries, values)
+        for chunk in chunks_of(self._store.connection) if row else ():
+            for number, entry in self._in_chunk(row[0], chunk):
+                found[self._known[number]].append(entry)
         return {person: entries if len(entries) == 1 else ordered(entries) for person, entries in found.items()}
+
+    def _in_chunk(self, feature: int, chunk: Chunk) -> Iterator[tuple[int, Entry]]:
+        """The entries of a feature, each with the number under which it was written."""
+        query = (
+            "SELECT bucket, entries, entry_values FROM history"
+            f" WHERE feature = {feature:d} AND chunk = {chunk.number:d} AND bucket"
+        )
+        numbers: Iterable[int] = self._known
+        if self._in_a_row:
+            first, last = self.people[0], self.people[-1]
+            between = f"{query} BETWEEN {first >> chunk.shift:d} AND {last >> chunk.shift:d}"
+            for _, *row in self._store.connection.execute(between):
+                for number, entry in unpack(*row):
+                    if first <= number <= last and number in self._known:
+                        yield number, entry
+            numbers = (number for number in self.merged if not first <= number <= last)
+        buckets = by_bucket(numbers, chunk.shift)
+        for bucket, *row in self._store.many(f"{query} IN ", buckets):
+            yield from unpack_of(buckets[bucket], *row)
 
     def _traits(self) -> dict[int, Traits]:
         found: dict[int, Traits] = {}
         queries = [("SELECT id, traits FROM persons WHERE traits IS NOT NULL AND", "id")]
-        for chunk in chunks_of(self._store.connection):
+        for chunk in trait_chunks_of(self._store.connection):
             queries.append((f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND", "person"))
         for query in queries:
             for person, stored in self._rows(*query):

@@ -16,15 +16,16 @@ from typing import Any
 
 from hookline.database.open import open_profiles
 from hookline.profiles import traits
-from hookline.profiles.batch import ANONYMOUS, PERSON_BITS, PERSON_MASK, USER, Batch, Place
+from hookline.profiles.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, Place
 from hookline.profiles.chunks import Chunks
+from hookline.profiles.entries import ENTRY_BYTES, people_of
 from hookline.profiles.trait_chunks import TraitChunks
+from hookline.profiles.write_back import LOG_PAGES, WriteBack
 from hookline.telemetry.crashpoints import crash_point
 
 CACHE_KIB = 32 * 1024
-LOG_PAGES = 4_000
-"""Of the write-ahead log before it is written back: in large steps, for the same pages change again and again; not in
-larger ones, for collect waits for the disk meanwhile."""
+LOG_PAGES_MAX = 2 * LOG_PAGES
+"""Of the write-ahead log before a commit writes it back itself, which is otherwise done between batches."""
 IDS_PER_QUERY = 500
 ROWS_PER_INSERT = 50
 """Of the history; one statement for many rows costs two thirds."""
@@ -36,12 +37,13 @@ class ProfileStore:
     def __init__(self, path: Path) -> None:
         self.connection = open_profiles(path)
         self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
         self.connection.execute("PRAGMA temp_store = MEMORY")
         # Whether what goes is about somebody who later asks to be forgotten is not known when it goes.
         self.connection.execute("PRAGMA secure_delete = ON")
         self.chunks = Chunks(self)
         self.trait_chunks = TraitChunks(self)
+        self._write_back = WriteBack(path)
         query = (
             "SELECT max(coalesce(max(evaluated), 0), coalesce(max(sending_batch), 0),"
             " coalesce((SELECT max(batch) FROM touched), 0)) FROM definitions"
@@ -69,20 +71,16 @@ class ProfileStore:
 
     def users(self, ids: Iterable[str]) -> dict[str, int]:
         """The persons of user ids, as far as there are any."""
-        query = (
-            "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
-            f" WHERE i.kind = {USER} AND i.id IN "
-        )
-        return dict(self.many(query, ids))
+        return self._persons_of(USER, ids)
 
     def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
-        """The persons of anonymous ids, as far as there are any; below zero while they have no user id."""
-        query = (
-            "SELECT i.id, CASE WHEN p.user_id IS NULL THEN -p.id ELSE p.id END FROM identities i"
-            " LEFT JOIN merged m ON m.person = i.person JOIN persons p ON p.id = coalesce(m.into_person, i.person)"
-            f" WHERE i.kind = {ANONYMOUS} AND i.id IN "
-        )
-        return dict(self.many(query, ids))
+        """The persons of anonymous ids, as far as there are any."""
+        return self._persons_of(ANONYMOUS, ids)
+
+    def without_user_id(self, people: Iterable[int]) -> set[int]:
+        """Those of these persons who have no user id."""
+        rows = self.many("SELECT id FROM persons WHERE user_id IS NULL AND id IN ", people)
+        return {person for (person,) in rows}
 
     def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
         """Of anonymous ids that changed hands: up to which place they were whose, in order."""
@@ -99,6 +97,7 @@ class ProfileStore:
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction; on any error nothing of it is written."""
+        self._write_back.wait()
         try:
             with self.transaction():
                 self._write(batch)
@@ -107,6 +106,7 @@ class ProfileStore:
             self.chunks.forget()
             raise
         crash_point("profiles.after_commit")
+        self._write_back.begin(self.connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Callable[..., Any]]:
@@ -122,6 +122,7 @@ class ProfileStore:
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
+        self._write_back.close()
         self.connection.close()
 
     def touch(self, people: Iterable[int]) -> None:
@@ -133,6 +134,13 @@ class ProfileStore:
             some = numbers[first : first + IDS_PER_QUERY]
             rows = ", ".join(f"({self.batch:d}, {person:d})" for person in some)
             self.connection.execute(f"INSERT OR IGNORE INTO touched (batch, person) VALUES {rows}")
+
+    def _persons_of(self, kind: Kind, ids: Iterable[str]) -> dict[str, int]:
+        query = (
+            "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
+            f" WHERE i.kind = {kind:d} AND i.id IN "
+        )
+        return dict(self.many(query, ids))
 
     def _write(self, batch: Batch) -> None:
         many = self.connection.executemany
@@ -200,14 +208,14 @@ class ProfileStore:
     def _write_history(self, batch: Batch) -> None:
         if not batch.entries:
             return
-        chunk = self.chunks.open_for(batch.entry_count)
+        chunk = self.chunks.open_for(sum(map(len, batch.entries.values())) // ENTRY_BYTES, batch.shift)
         entries, values, keys = batch.entries, batch.values, sorted(batch.entries)
         execute = self.connection.execute
         for first in range(0, len(keys), ROWS_PER_INSERT):
             row: list[Any] = []
             some = keys[first : first + ROWS_PER_INSERT]
             for key in some:
-                row += (key >> PERSON_BITS, chunk, key & PERSON_MASK, entries[key], values.get(key))
+                row += (key >> BUCKET_BITS, chunk, key & BUCKET_MASK, entries[key], values.get(key))
             execute(_insert_history(len(some)), row)
 
     def has_erased(self, key: tuple[int, int, int]) -> bool:
@@ -218,6 +226,7 @@ class ProfileStore:
 
     def empty_log(self) -> bool:
         """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+        self._write_back.wait()
         busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
@@ -226,15 +235,17 @@ class ProfileStore:
         statements are prepared."""
         left = iter(keys)
         while some := list(islice(left, IDS_PER_QUERY)):
-            marks = len(some) if len(some) < 8 else IDS_PER_QUERY
+            marks = len(some) if len(some) < 8 else min(IDS_PER_QUERY, 1 << (len(some) - 1).bit_length())
             some += [None] * (marks - len(some))
             yield from self.connection.execute(f"{query}({','.join('?' * marks)}){behind}", some)
 
 
 def _touched(batch: Batch) -> set[int]:
     """Everybody for whom something may be different after a batch, those who were merged and those they went to."""
-    people = {key & PERSON_MASK for key in batch.entries}
-    people.update(batch.persons, batch.user_ids, batch.traits, batch.merged, batch.merged.values())
+    people = set(batch.persons)
+    for entries in batch.entries.values():
+        people.update(people_of(entries))
+    people.update(batch.user_ids, batch.traits, batch.merged, batch.merged.values())
     people.update(person for _, person in batch.memberships)
     return people
 
@@ -243,8 +254,8 @@ def _touched(batch: Batch) -> set[int]:
 def _insert_history(rows: int) -> str:
     values = ", ".join(["(?, ?, ?, ?, ?)"] * rows)
     return (
-        f"INSERT INTO history (feature, chunk, person, entries, entry_values) VALUES {values}"
-        " ON CONFLICT (feature, chunk, person) DO UPDATE SET"
+        f"INSERT INTO history (feature, chunk, bucket, entries, entry_values) VALUES {values}"
+        " ON CONFLICT (feature, chunk, bucket) DO UPDATE SET"
         " entries = CAST(entries || excluded.entries AS BLOB),"
         " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)"
     )

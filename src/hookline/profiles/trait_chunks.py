@@ -19,7 +19,7 @@ from hookline.telemetry.crashpoints import crash_point
 
 CHUNK_ROWS = 25_000
 """The open chunk is closed once it has so many."""
-FAN_IN = 16
+FAN_IN = 32
 """So many closed chunks are folded together."""
 PERSONS_PER_STEP = 10_000
 
@@ -104,13 +104,17 @@ class TraitChunks:
         execute = self._connection.execute
         query = "SELECT id, traits FROM persons WHERE id >= ? AND id < ? AND traits IS NOT NULL"
         known = dict(execute(query, (first, end)).fetchall())
-        found: dict[int, Traits] = {}
+        found: dict[int, list[bytes]] = {}
         where = f"FROM new_traits WHERE chunk IN ({_listed(chunks)}) AND person >= ? AND person < ?"
         for person, stored in execute(f"SELECT person, traits {where}", (first, end)):
-            traits.add(found.setdefault(person, {}), traits.unpacked(stored))
+            parts = found.get(person)
+            if parts is None:
+                before = known.get(person)
+                parts = found[person] = [] if before is None else [before]
+            parts.append(stored)
         self._connection.executemany(
             "UPDATE persons SET traits = ? WHERE id = ?",
-            [(traits.added(known.get(person), found[person]), person) for person in sorted(found)],
+            [(traits.merged(found[person]), person) for person in sorted(found)],
         )
         execute(f"DELETE {where}", (first, end))
 
@@ -126,7 +130,7 @@ def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]
     return [stored for (stored,) in connection.execute(query)]
 
 
-def chunks_of(connection: Connection) -> list[int]:
+def trait_chunks_of(connection: Connection) -> list[int]:
     """The chunks there are."""
     return [chunk for (chunk,) in connection.execute("SELECT chunk FROM trait_chunks")]
 

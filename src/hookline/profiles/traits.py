@@ -6,7 +6,7 @@ changes nothing. ``null`` is a value like any other: it hides an older one and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,14 +36,21 @@ Traits = dict[str, Trait]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Traits).decode
 _given = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_all = msgspec.json.Decoder(dict[str, Any]).decode
 _value = msgspec.json.Decoder().decode
 
 
 def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> Traits:
     """The traits that one event gives; what cannot be read, or is too large, is left out."""
     found: Traits = {}
-    if not memoryview(raw):
+    length = len(memoryview(raw))
+    if not length:
         return found
+    try:
+        if length <= TRAIT_BYTES_MAX:  # so none is too large; and seldom is there one that cannot be read
+            return {name: Trait(value, at_ms, mark, place, source) for name, value in _all(raw).items()}
+    except (ValueError, RecursionError):
+        pass
     try:
         pairs = _given(raw)
     except (ValueError, RecursionError):
@@ -86,6 +93,16 @@ def added(stored: bytes | None, more: Traits) -> bytes:
         return _encode(more)
     known = unpacked(stored)
     add(known, more)
+    return _encode(known)
+
+
+def merged(parts: Sequence[bytes]) -> bytes:
+    """The bytes to store of what stands in several, in any order."""
+    if len(parts) == 1:
+        return parts[0]
+    known: Traits = {}
+    for part in parts:
+        add(known, unpacked(part))
     return _encode(known)
 
 

@@ -7,11 +7,16 @@ judging does not notice.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from hookline.profiles.entries import ENTRIES_MAX, ENTRY_BYTES, ordered, unpack, write
+from hookline.profiles.feature import Entry
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
 
 ROWS_PER_STEP = 2_000
+BYTES_PER_STEP = 2 << 20
+"""Of entries that are looked at in one step, rounded up to a row."""
 PASS_MS = 6 * 3_600_000
 """From the start of one pass to that of the next."""
 
@@ -33,10 +38,15 @@ class Trim:
             self._next_pass_ms = now_ms + PASS_MS
             self._key = (0, 0, 0)
         query = (
-            "SELECT feature, chunk, person, entries, entry_values FROM history"
-            " WHERE (feature, chunk, person) > (?, ?, ?) ORDER BY feature, chunk, person LIMIT ?"
+            "SELECT feature, chunk, bucket, entries, entry_values FROM history"
+            " WHERE (feature, chunk, bucket) > (?, ?, ?) ORDER BY feature, chunk, bucket LIMIT ?"
         )
-        rows = self._store.connection.execute(query, (*self._key, ROWS_PER_STEP)).fetchall()
+        rows, left = [], BYTES_PER_STEP
+        for row in self._store.connection.execute(query, (*self._key, ROWS_PER_STEP)):
+            rows.append(row)
+            left -= len(row[3])
+            if left <= 0:
+                break
         windows = self._registry.windows()
         changed = [change for row in rows if (change := _trimmed(row, windows, now_ms)) is not None]
         if changed:
@@ -48,11 +58,11 @@ class Trim:
         with self._store.transaction():
             many = self._store.connection.executemany
             many(
-                "UPDATE history SET entries = ?, entry_values = ? WHERE feature = ? AND chunk = ? AND person = ?",
+                "UPDATE history SET entries = ?, entry_values = ? WHERE feature = ? AND chunk = ? AND bucket = ?",
                 [change for change in changed if change[0]],
             )
             many(
-                "DELETE FROM history WHERE feature = ? AND chunk = ? AND person = ?",
+                "DELETE FROM history WHERE feature = ? AND chunk = ? AND bucket = ?",
                 [change[2:] for change in changed if not change[0]],
             )
 
@@ -61,12 +71,23 @@ def _trimmed(
     row: tuple[int, int, int, bytes, bytes | None], windows: dict[int, int | None], now_ms: int
 ) -> tuple[bytes, bytes | None, int, int, int] | None:
     """The row as it should be, None when it is so already."""
-    feature, chunk, person, entries, values = row
+    feature, chunk, bucket, entries, values = row
     window_ms = windows.get(feature)
     if window_ms is None and len(entries) <= ENTRIES_MAX * ENTRY_BYTES:
         return None
     known = unpack(entries, values)
-    kept = ordered(known, None if window_ms is None else now_ms - window_ms)
+    people: defaultdict[int, list[Entry]] = defaultdict(list)
+    for person, entry in known:
+        people[person].append(entry)
+    kept = [
+        (person, entry)
+        for person, theirs in people.items()
+        for entry in (
+            theirs
+            if window_ms is None and len(theirs) <= ENTRIES_MAX
+            else ordered(theirs, None if window_ms is None else now_ms - window_ms)
+        )
+    ]
     if len(kept) == len(known):
         return None
-    return *write(kept, values is not None), feature, chunk, person
+    return *write(kept, values is not None), feature, chunk, bucket

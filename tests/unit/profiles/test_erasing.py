@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from hookline.journal.record import Record
-from hookline.profiles import chunks
+from hookline.profiles import chunks, erasing
+from hookline.profiles.entries import ENTRY_BYTES
 from hookline.profiles.erasing import Erased, Erasing
+from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.people import People
+from hookline.profiles.registry import Registry
 from hookline.replays.places import Places
 from tests.unit.profiles.memory_journal import record
 from tests.unit.profiles.test_sync_model import Profiles
@@ -32,8 +35,10 @@ TABLES = (
 
 @pytest.fixture
 def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiles:
-    """People with audiences, in chunks of two entries."""
+    """People with audiences, in chunks of a few entries whose rows they share, looked at a row at a time."""
     monkeypatch.setattr(chunks, "CHUNK_ENTRIES", 2)
+    monkeypatch.setattr(chunks, "ROWS_PER_CHUNK", 1)
+    monkeypatch.setattr(erasing, "BUCKETS_PER_QUERY", 1)
     return Profiles(tmp_path / "profiles.db")
 
 
@@ -67,7 +72,7 @@ def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None
     person = People(profiles.store.connection).by_user_id("new-of-it")
     assert person is not None
     assert len(person.numbers) == 3
-    entries = profiles.store.connection.execute("SELECT sum(length(entries)) / 24 FROM history").fetchone()[0]
+    entries = profiles.store.connection.execute("SELECT sum(length(entries)) / 28 FROM history").fetchone()[0]
     assert erase(profiles, "old-of-it") == Erased(1, entries)
     for table in TABLES:
         assert profiles.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
@@ -100,6 +105,28 @@ def test_others_stay_and_who_comes_back_is_new(profiles: Profiles) -> None:
     assert not again.traits()
 
 
+def test_who_shares_rows_with_somebody_keeps_their_history(profiles: Profiles) -> None:
+    """Out go the entries of the persons that go, with their values; those of all others stand as they did."""
+    users = "tuvwxy"
+    profiles.journal.append(*(record("page", f"first {user}", userId=user) for user in users))
+    profiles.journal.append(*(order(f"{user}{n}", total=n, userId=user) for n in range(3) for user in users))
+    profiles.sync_all()
+    people = People(profiles.store.connection)
+    features = Registry(profiles.store).for_definitions()
+
+    def history(user: str) -> dict[Feature, list[Entry]]:
+        person = people.by_user_id(user)
+        return {} if person is None else {feature: person.entries(feature) for feature in features}
+
+    before = {user: history(user) for user in users}
+    query = "SELECT max(length(entries)) FROM history"
+    assert profiles.store.connection.execute(query).fetchone()[0] > 2 * ENTRY_BYTES
+    assert all(any(found.values()) for found in before.values())
+    gone = sum(len(entries) for user in "uvx" for entries in before[user].values())
+    assert erase(profiles, "u", "v", "x") == Erased(3, gone)
+    assert {user: history(user) for user in users} == before | {user: {} for user in "uvx"}
+
+
 def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
     """The other user loses the anonymous id and what came from the erased places, and nothing else."""
     profiles.journal.append(
@@ -118,6 +145,6 @@ def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
     places = {
         place
         for (entries,) in profiles.store.connection.execute("SELECT entries FROM history")
-        for place in [int.from_bytes(entries[16:24], "little")]
+        for place in [int.from_bytes(entries[20:28], "little")]
     }
     assert places == {3}

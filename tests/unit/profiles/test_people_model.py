@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.journal.record import Record
-from hookline.profiles import chunks, trait_chunks
+from hookline.profiles import chunks, identities, ingest, trait_chunks
 from hookline.profiles.backfill import Backfill
 from hookline.profiles.batch import Batch
 from hookline.profiles.feature import Feature
@@ -69,7 +70,9 @@ aliases = st.builds(
 records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
-    st.sampled_from(["ingest", "restart", "fail", "keep", "preview", "let go", "backfill", "together", "fold"]),
+    st.sampled_from(
+        ["ingest", "restart", "fail", "fail to look", "keep", "preview", "let go", "backfill", "together", "fold"]
+    ),
 )
 
 
@@ -121,6 +124,20 @@ class Kept:
             self.ingest.step()
         self.store._write = written  # type: ignore[method-assign]
 
+    def fail_to_look(self) -> None:
+        """A look for ids that the disk refuses, when some records of the batch were applied already."""
+        looks, look = count(), self.store.anonymous
+
+        def refused(ids: Iterable[str]) -> dict[str, int]:
+            if next(looks):
+                raise OSError("cannot be read")
+            return look(ids)
+
+        self.store.anonymous = refused  # type: ignore[method-assign]
+        with suppress(OSError):
+            self.ingest.step()
+        self.store.anonymous = look  # type: ignore[method-assign]
+
     def finish(self) -> None:
         """Everything there is to do."""
         while self.ingest.step() or self.backfill.step() or self.registry.let_go():
@@ -135,7 +152,10 @@ def small_chunks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_ENTRIES", 3)
         patch.setattr(chunks, "FAN_IN", 2)
-        patch.setattr(chunks, "ROWS_PER_STEP", 2)
+        patch.setattr(chunks, "ROWS_PER_CHUNK", 4)
+        patch.setattr(ingest, "RECORDS_PER_LOOK", 2)
+        patch.setattr(identities, "KNOWN_LATELY", 2)
+        patch.setattr(chunks, "BYTES_PER_STEP", 60)
         patch.setattr(trait_chunks, "CHUNK_ROWS", 1)
         patch.setattr(trait_chunks, "FAN_IN", 2)
         patch.setattr(trait_chunks, "PERSONS_PER_STEP", 2)
@@ -166,6 +186,8 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
             kept.restart()
         case "fail":
             kept.fail()
+        case "fail to look":
+            kept.fail_to_look()
         case "keep":
             kept.ingest.step()
             kept.keep(len(kept.wanted) % len(FEATURES) + 1)

@@ -289,7 +289,7 @@ def test_of_too_many_the_oldest_go(rig: Rig) -> None:
 
 def test_history_goes_in_steps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large history does not hold the role up when it goes, and comes back under a number of its own."""
-    monkeypatch.setattr(registry, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(registry, "BYTES_PER_STEP", 1)
     rig.ask(audience(ORDERS))
     rig.finish()
     rig.now_ms += KEPT_MS

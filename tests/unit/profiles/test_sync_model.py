@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.journal.record import Record
-from hookline.profiles import sync
+from hookline.profiles import chunks, sync
 from hookline.profiles.definition import as_json, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.ingest import Ingest
@@ -151,8 +151,10 @@ class Profiles:
 
 @pytest.fixture(autouse=True)
 def small_steps() -> Iterator[None]:
-    """Two people and one message at a time."""
+    """Two people and one message at a time, of history in small chunks with rows of some persons."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_ENTRIES", 3)
+        patch.setattr(chunks, "ROWS_PER_CHUNK", 4)
         patch.setattr(sync, "PEOPLE_PER_STEP", 2)
         patch.setattr(sync, "MESSAGES_PER_STEP", 1)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,6 +49,7 @@ def small() -> Iterator[None]:
     """Few entries in a chunk, few rows in a step, few entries of a person."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_ENTRIES", 4)
+        patch.setattr(chunks, "ROWS_PER_CHUNK", 4)
         patch.setattr(trim, "ROWS_PER_STEP", 2)
         for module in (entries, trim):
             patch.setattr(module, "ENTRIES_MAX", MAX)
@@ -73,13 +75,13 @@ class Kept:
 
     def write(self, events: list[tuple[int, str, int, int]]) -> None:
         """Add events: person, name, seconds ago, and a number; what was written before is the same event again."""
-        batch = Batch()
+        batch = Batch(self.store.chunks.shift())
         batch.places = {0: Place(1)}
         for person, name, ago, mark in events:
             for id, feature in self.registry.features().items():
                 if feature.name == name:
                     self.places += 1
-                    entry = pack(NOW_MS - ago * 1_000, f"{mark:04}{ago:04}".encode(), self.places)
+                    entry = pack(person, NOW_MS - ago * 1_000, f"{mark:04}{ago:04}".encode(), self.places)
                     batch.add_entry(id, person, entry, None)
         self.store.write(batch)
 
@@ -90,8 +92,12 @@ class Kept:
             pass
 
     def rows(self) -> dict[tuple[int, int, int], set[Entry]]:
-        """The different entries of each row: feature, chunk and person."""
-        return {tuple(key): set(unpack(found)) for *key, found in self._rows()}
+        """The different entries of each feature, chunk and person."""
+        rows: defaultdict[tuple[int, int, int], set[Entry]] = defaultdict(set)
+        for feature, chunk, found in self._rows():
+            for person, entry in unpack(found):
+                rows[feature, chunk, person].add(entry)
+        return dict(rows)
 
     def answers(self, now_ms: int) -> list[tuple[object, int]]:
         """What each audience says of each person."""
@@ -103,7 +109,7 @@ class Kept:
         ]
 
     def _rows(self) -> list[tuple[Any, ...]]:
-        return self.store.connection.execute("SELECT feature, chunk, person, entries FROM history").fetchall()
+        return self.store.connection.execute("SELECT feature, chunk, entries FROM history").fetchall()
 
 
 @settings(max_examples=80, deadline=None)
@@ -171,7 +177,7 @@ def test_features_with_values_keep_them_beside_their_entries(tmp_path: Path) -> 
     batch = Batch()
     batch.places = {0: Place(1)}
     for ago in (1, 2, 8):
-        batch.add_entry(id, 1, pack(NOW_MS - ago * 1_000, bytes([ago]) * 8, ago), b"%d\n" % ago)
+        batch.add_entry(id, 1, pack(1, NOW_MS - ago * 1_000, bytes([ago]) * 8, ago), b"%d\n" % ago)
     kept.store.write(batch)
     kept.pass_through(NOW_MS)
     assert [each.value for each in People(kept.store.connection).person(1).entries(feature)] == [2, 1]

@@ -1,0 +1,74 @@
+"""Chunks of the history: whatever their rows share, and wherever putting them together stands, everybody's entries are
+those that were written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline.profiles import chunks
+from hookline.profiles.batch import Batch, Place
+from hookline.profiles.entries import pack
+from hookline.profiles.feature import Feature
+from hookline.profiles.people import People
+from hookline.profiles.registry import Registry
+from hookline.profiles.store import ProfileStore
+
+FEATURES = (Feature("track", "Order", "", ""), Feature("track", "Order", "", "properties.total"))
+PEOPLE = range(1, 17)
+
+batches = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(st.sampled_from(PEOPLE), min_size=1, max_size=12)), min_size=1, max_size=10
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(batches, st.integers(0, 4))
+def test_everybody_has_what_was_written_at_every_step(batches: list[tuple[int, list[int]]], restart_at: int) -> None:
+    """Batches whose rows persons of different shifts share, two entries to a chunk, two chunks at a time, in steps of
+    a row each, and a restart after some of them."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_ENTRIES", 16)
+        patch.setattr(chunks, "FAN_IN", 2)
+        patch.setattr(chunks, "BYTES_PER_STEP", 1)
+        path = Path(folder) / "profiles.db"
+        store = ProfileStore(path)
+        registry = Registry(store)
+        registry.keep(dict.fromkeys(FEATURES), {})
+        plain, valued = (registry.for_definitions()[feature] for feature in FEATURES)
+        expected: defaultdict[int, list[int]] = defaultdict(list)
+        place = 0
+        for shift, people in batches:
+            batch = Batch(shift)
+            batch.places = {0: Place(1)}
+            for person in people:
+                place += 1
+                entry = pack(person, place, place.to_bytes(8, "little"), place)
+                batch.add_entry(plain, person, entry, None)
+                batch.add_entry(valued, person, entry, b"%d\n" % place)
+                expected[person].append(place)
+            store.write(batch)
+        _compare(store, expected)
+        steps = 0
+        while store.chunks.put_together():
+            _compare(store, expected)
+            steps += 1
+            if steps == restart_at:
+                store.connection.close()
+                store = ProfileStore(path)
+        query = "SELECT max(count) FROM (SELECT count(*) AS count FROM chunks WHERE level < ? GROUP BY level)"
+        assert (store.connection.execute(query, (chunks.LEVEL_MAX,)).fetchone()[0] or 0) <= 2
+        store.close()
+
+
+def _compare(store: ProfileStore, expected: dict[int, list[int]]) -> None:
+    people = People(store.connection)
+    for person in PEOPLE:
+        plain, valued = (people.person(person).entries(feature) for feature in FEATURES)
+        assert [entry.place for entry in plain] == expected[person]
+        assert [entry.value for entry in valued] == expected[person]

@@ -21,6 +21,7 @@ from hookline.profiles.store import ProfileStore
 
 FEATURES = (Feature("track", "Order", "", ""), Feature("track", "Order", "", "properties.total"))
 PEOPLE = range(1, 17)
+LAST_SHIFT = 4
 
 batches = st.lists(
     st.tuples(st.integers(0, 3), st.lists(st.sampled_from(PEOPLE), min_size=1, max_size=12)), min_size=1, max_size=10
@@ -43,24 +44,25 @@ def test_everybody_has_what_was_written_at_every_step(batches: list[tuple[int, l
         plain, valued = (registry.for_definitions()[feature] for feature in FEATURES)
         expected: defaultdict[int, list[int]] = defaultdict(list)
         place = 0
-        for shift, people in batches:
-            batch = Batch(shift)
-            batch.places = {0: Place(1)}
-            for person in people:
-                place += 1
-                entry = pack(person, place, place.to_bytes(8, "little"), place)
-                batch.add_entry(plain, person, entry, None)
-                batch.add_entry(valued, person, entry, b"%d\n" % place)
-                expected[person].append(place)
-            store.write(batch)
-        _compare(store, expected)
         steps = 0
-        while store.chunks.put_together():
+        for more in batches, [(LAST_SHIFT, [1])]:  # a chunk that is begun closes those before it, however short
+            for shift, people in more:
+                batch = Batch(shift)
+                batch.places = {0: Place(1)}
+                for person in people:
+                    place += 1
+                    entry = pack(person, place, place.to_bytes(8, "little"), place)
+                    batch.add_entry(plain, person, entry, None)
+                    batch.add_entry(valued, person, entry, b"%d\n" % place)
+                    expected[person].append(place)
+                store.write(batch)
             _compare(store, expected)
-            steps += 1
-            if steps == restart_at:
-                store.connection.close()
-                store = ProfileStore(path)
+            while store.chunks.put_together():
+                _compare(store, expected)
+                steps += 1
+                if steps == restart_at:
+                    store.connection.close()
+                    store = ProfileStore(path)
         query = "SELECT max(count) FROM (SELECT count(*) AS count FROM chunks WHERE level < ? GROUP BY level)"
         assert (store.connection.execute(query, (chunks.LEVEL_MAX,)).fetchone()[0] or 0) <= 2
         store.close()

@@ -13,6 +13,7 @@ LOCKS = [
     "requirements.lock",
     "requirements-dev.lock",
     "requirements-tools.lock",
+    "deploy/container/requirements.lock",
     "scripts/sdks/requirements.lock",
     "clients/python/tests/requirements.lock",
     "clients/python/bench/requirements.lock",

@@ -1,0 +1,1 @@
+"""What is in deploy/, as far as it can be held against the service without an engine that runs it."""

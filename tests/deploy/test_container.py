@@ -1,0 +1,96 @@
+"""deploy/container without an engine: what it copies, as whom it runs, and what it starts."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+from pathlib import Path
+
+from hookline.cli.options import SUMMARIES
+from hookline.settings import load
+from tests.deploy.container import CONTAINERFILE, instructions
+from tests.deploy.files import ROOT
+
+
+def copied() -> list[str]:
+    """What is copied from the repository, stages aside."""
+    words = [[word for word in line.split() if not word.startswith("--chown")] for line in instructions("COPY")]
+    return [source for line in words if not line[0].startswith("--from=") for source in line[:-1]]
+
+
+def test_what_is_copied_exists_and_reaches_the_engine() -> None:
+    """Every source is in the repository, and .dockerignore lets it through."""
+    let_through = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert copied()
+    for source in copied():
+        assert (ROOT / source).exists(), source
+        assert any(source == each or source.startswith(f"{each}/") for each in let_through), source
+
+
+def test_what_is_not_copied_does_not_reach_the_engine() -> None:
+    """.dockerignore keeps data folders, settings and everything else away: it begins by leaving out all."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert lines[0] == "*"
+    let_through = [line[1:] for line in lines if line.startswith("!")]
+    assert not [each for each in ("hookline-data", "hookline.yaml", ".git") if fnmatch.filter(let_through, f"{each}*")]
+
+
+def test_the_package_has_what_it_is_built_from() -> None:
+    """The files that pyproject.toml wants in the package are among those copied."""
+    project = (ROOT / "pyproject.toml").read_text()
+    assert {"pyproject.toml", "README.md", "LICENSE", "docs/errors.md", "src"} <= set(copied())
+    assert set(re.findall(r'^"(docs/[^"]+)" = ', project, re.MULTILINE)) == {
+        source for source in copied() if source.startswith("docs/")
+    }
+
+
+def test_it_runs_as_nobody_in_particular() -> None:
+    """The last stage ends as a user that is not root, who owns /data and nothing else."""
+    (user,) = instructions("USER", stage=-1)
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+    owners = [line for line in instructions("COPY", stage=-1) if "--chown" in line]
+    assert [line.split()[-1] for line in owners] == ["/data"]
+    assert f"--chown={user}" in owners[0]
+
+
+def test_stages_have_one_python_that_hookline_takes() -> None:
+    """The interpreter that installs is the one that runs, of a version that the package allows."""
+    images = {line.split()[0] for line in instructions("FROM")}
+    assert len(images) == 1
+    version = re.fullmatch(r"python:(\d+)\.(\d+)-slim-\w+", images.pop())
+    assert version
+    assert (int(version[1]), int(version[2])) >= (3, 11)
+
+
+def test_commands_are_lists_and_the_last_is_a_command_of_hookline() -> None:
+    """No shell is needed; the settings of the image are good ones."""
+    commands = [*instructions("RUN"), *instructions("CMD"), instructions("HEALTHCHECK")[0].partition("CMD ")[2]]
+    for command in commands:
+        assert all(isinstance(word, str) for word in json.loads(command)), command
+    name, verb = json.loads(instructions("CMD", stage=-1)[-1])
+    assert name == "hookline"
+    assert verb in SUMMARIES
+    environment = dict(re.findall(r"(HOOKLINE_\w+)=(\S+)", "\n".join(instructions("ENV", stage=-1))))
+    settings, _origins = load(Path(os.devnull), environment=environment)
+    assert settings.data_dir == "/data"
+    assert json.loads(instructions("VOLUME", stage=-1)[0]) == ["/data"]
+    assert instructions("STOPSIGNAL", stage=-1) == ["SIGTERM"]
+
+
+def test_its_lock_is_the_service_with_kafka() -> None:
+    """The image has what the service is locked to, to the hash, and the client library of Kafka beside it."""
+    pinned = re.compile(r"^([a-z0-9._-]+==\S+)", re.MULTILINE)
+    service = set(pinned.findall((ROOT / "requirements.lock").read_text()))
+    image = set(pinned.findall((CONTAINERFILE.parent / "requirements.lock").read_text()))
+    assert {each.partition("==")[0] for each in image - service} == {"confluent-kafka"}
+    assert service <= image
+
+
+def test_the_health_check_is_the_file_beside_it() -> None:
+    """What the image asks is the file that the tests of the service run, and nothing stands before the command."""
+    (check,) = instructions("HEALTHCHECK")
+    assert json.loads(check.partition("CMD ")[2])[-1] == "/opt/hookline/healthy.py"
+    assert "deploy/container/healthy.py /opt/hookline/healthy.py" in instructions("COPY", stage=-1)
+    assert instructions("ENTRYPOINT") == []

@@ -1,0 +1,1 @@
+"""What is in deploy/ and docs/how-to/run-in-production.md, with the service running."""

@@ -1,0 +1,51 @@
+"""A backup of the data folder by the commands of docs/how-to/run-in-production.md, and what a restored one knows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.docs.pages import section
+from tests.service.harness import Hookline, Receiver, free_port, webhook
+
+QUICK = {"deliver.retry_max": "1s"}
+"""So that a receiver that is back is soon noticed."""
+
+
+def documented(archive: Path, folder: Path) -> list[list[str]]:
+    """The commands that make and unpack a backup, with the paths of this test."""
+    text = section("how-to/run-in-production.md", "Back up and restore")
+    lines = re.findall(r"^ *(tar .*)$", text, re.MULTILINE)
+    paths = {"/var/lib/hookline": str(folder), "/var/backups/hookline.tar.gz": str(archive)}
+    return [[paths.get(word, word) for word in shlex.split(line)] for line in lines]
+
+
+def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
+    """What was delivered is not sent again, what waited is sent; token, connections and fates are those of before."""
+    away, archive = free_port(), tmp_path / "backup.tar.gz"
+    with Receiver() as receiver:
+        destinations = [webhook("well", receiver.url()), webhook("away", f"http://127.0.0.1:{away}/")]
+        first = Hookline(tmp_path / "first", destinations, settings=QUICK).start()
+        sent = [first.track() for _ in range(20)]
+        for message_id in sent:
+            first.wait_fate(message_id, "well", "delivered")
+        token = first.admin_token
+        first.stop()
+        make, _ = documented(archive, first.data)
+        subprocess.run(make, check=True, timeout=60)
+        shutil.rmtree(first.folder)
+
+        second = Hookline(tmp_path / "second", destinations, settings=QUICK)
+        second.data.mkdir(parents=True, mode=0o700)
+        _, unpack = documented(archive, second.data)
+        subprocess.run(unpack, check=True, timeout=60)
+        with Receiver(port=away) as back, second:
+            for message_id in sent:
+                second.wait_fate(message_id, "away", "delivered")
+                assert second.fate_at(message_id, "well")["fate"] == "delivered"
+            assert second.admin_token == token
+            assert sorted(request.message_id for request in back.requests) == sorted(sent)
+            assert len(receiver.requests) == len(sent)

@@ -13,8 +13,9 @@ from hypothesis import settings
 
 settings.load_profile("ci")
 
-WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/kafka/", "tests/service/", "tests/ui/")
-"""Folders whose tests start services, browsers and SDKs: one at a time, or they take the machine from each other."""
+WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/service/", "tests/ui/")
+"""Folders whose tests start services, browsers and SDKs: one at a time, or they take the machine from each other. Those
+with brokers mostly wait for them, so they are done beside."""
 
 
 @pytest.hookimpl(optionalhook=True)

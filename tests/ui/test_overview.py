@@ -92,7 +92,7 @@ def test_charts_tell_numbers(overview: Page, hookline: Hookline) -> None:
     expect(chart.locator(".legend")).to_contain_text("no data")
     overview.get_by_role("navigation", name="Range").get_by_text("7d").click()
     overview.wait_for_url("**/?range=7d")
-    expect(overview.get_by_text("7d")).to_have_attribute("aria-current", "true")
+    expect(overview.get_by_role("link", name="7d", exact=True)).to_have_attribute("aria-current", "true")
     assert overview.evaluate(CONTRAST) == []
 
 

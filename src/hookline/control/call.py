@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
@@ -18,6 +20,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.client_address import Network, client_address
 from hookline.control.identity import Identity, identify
 
 if TYPE_CHECKING:
@@ -35,13 +38,13 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 class Call:
     """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
 
-    def __init__(self, services: Services, scope: HTTPScope) -> None:
+    def __init__(self, services: Services, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
         self._services = services
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get(REQUEST_ID, "")
         self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
         client = scope.get("client")
-        self.address = client[0] if client else "unknown"
+        self.address = client_address(client[0], scope["headers"], trusted) if client else "unknown"
         self.versions: list[int] = []
         self.changes: list[AuditChange] = []
         self.target: str | None = None
@@ -131,13 +134,14 @@ class Calls:
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
         self._services = services
+        self._trusted = [ip_network(text) for text in services.settings.collect.trusted_proxies]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request as a call."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        call = Call(self._services, scope)
+        call = Call(self._services, scope, self._trusted)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

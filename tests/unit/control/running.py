@@ -17,7 +17,7 @@ from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
-from hookline.settings import Control, Database, Deliver, Plan, Settings
+from hookline.settings import Collect, Control, Database, Deliver, Plan, Settings
 from hookline.web.pages import routes
 
 WAIT_SECONDS = 30.0
@@ -53,6 +53,7 @@ class Running:
         folder: Path,
         plan: Plan | None = None,
         deliver: Deliver | None = None,
+        collect: Collect | None = None,
         database_url: str = "local",
         **control: Any,
     ) -> None:
@@ -62,6 +63,7 @@ class Running:
             control=Control(**{"listen": "127.0.0.1:0", "admin_token": TOKEN, **control}),
             plan=plan or Plan(),
             deliver=deliver or Deliver(),
+            collect=collect or Collect(),
         )
         self.data_path = folder
         self.settings = settings

@@ -1,0 +1,51 @@
+"""Who is at the other end of a request: behind reverse proxies, as far as these are trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+FORWARDED_FOR = b"x-forwarded-for"
+HOPS_MAX = 20
+"""Proxies that are followed; nobody has so many."""
+
+_WITH_PORT = re.compile(r"\[([^\]]*)\](?::\d+)?|([^:]*):\d+")
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: Sequence[Network]) -> str:
+    """The nearest address that is no trusted proxy's (``collect.trusted_proxies``); the peer's where none is trusted.
+
+    A proxy adds whom it was asked by at the end of ``X-Forwarded-For``. So only what a trusted one added is believed:
+    whatever stands before that, the client may have made up.
+    """
+    if not _is_trusted(peer, trusted):
+        return peer
+    values = [value.decode("latin-1") for name, value in headers if name == FORWARDED_FOR]
+    nearest = peer
+    for hop in reversed(",".join(values).rsplit(",", HOPS_MAX)):
+        found = _address(hop.strip())
+        if found is None:
+            break
+        nearest = str(found)
+        if not _is_trusted(nearest, trusted):
+            break
+    return nearest
+
+
+def _is_trusted(text: str, trusted: Sequence[Network]) -> bool:
+    address = _address(text)
+    return address is not None and any(address in network for network in trusted)
+
+
+def _address(text: str) -> Address | None:
+    """An address as proxies write it, with or without a port."""
+    found = _WITH_PORT.fullmatch(text)
+    try:
+        address = ip_address((found[1] or found[2] or "") if found else text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

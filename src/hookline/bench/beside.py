@@ -10,6 +10,7 @@ from hookline.bench import machine
 from hookline.bench.connections import Connections, one_receiver
 from hookline.bench.crowd import NAMES
 from hookline.bench.rig import BATCH, Figures, Rig, rig
+from hookline.bench.waiting import wait_until
 
 PEOPLE = 100_000
 NEVER = 10_000
@@ -28,8 +29,7 @@ def beside(seconds: float) -> Figures:
         figures |= found
         figures["beside_lag_events"] = bench.service.metric("hookline_profiles_lag_events")
         began = time.monotonic()
-        while time.monotonic() - began < CAUGHT_UP_SECONDS and bench.service.metric("hookline_profiles_lag_events"):
-            time.sleep(0.5)
+        wait_until(lambda: not bench.service.metric("hookline_profiles_lag_events"), CAUGHT_UP_SECONDS, "caught up")
         figures["beside_caught_up_seconds"] = time.monotonic() - began
         applied = bench.service.metric("hookline_profiles_applied_total")
         figures["beside_not_applied_lost"] = float(bench.service.events_accepted()) - applied
@@ -58,9 +58,7 @@ def _definition(name: str, **rest: object) -> dict[str, Any]:
 
 
 def _wait_for_profiles(bench: Rig) -> None:
-    deadline = time.monotonic() + CAUGHT_UP_SECONDS
-    while "profiles" not in bench.service.processes() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: "profiles" in bench.service.processes(), CAUGHT_UP_SECONDS, "profiles started")
     time.sleep(2.0)  # its start is not what is measured
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from hookline.journal.awaited import Done, awaited
 from hookline.journal.folder_lock import lock_folder
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.call import Call
@@ -29,8 +30,6 @@ from hookline.journal.port import JournalAway, JournalError, JournalFailed, Jour
 from hookline.journal.record import Record
 from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
-
-Done = Callable[[BaseException | None], None]
 
 DELIVERY_SECONDS = 10.0
 """Until brokers have confirmed a record, or its append failed: long enough for another broker to take over."""
@@ -139,18 +138,7 @@ class KafkaAppender:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably; see the port for order, errors and what a failure means."""
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: BaseException | None) -> None:
-            if stored.done():
-                return  # the caller was cancelled
-            if error is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(error)
-
-        self.append_soon(records, done)
-        await stored
+        await awaited(self.append_soon, records)
 
     def erase(self, partition: int, offsets: Sequence[int]) -> int:
         """Have readers see these records as erased; return how many are there. Their bytes go with retention."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from hookline.journal.awaited import Done, awaited
 from hookline.journal.folder_lock import lock_folder
-from hookline.journal.local.committer import Committer, Done
+from hookline.journal.local.committer import Committer
 from hookline.journal.local.disk import Disk, is_full
 from hookline.journal.local.erase import erase_records
 from hookline.journal.local.next_segment import NextSegment
@@ -110,18 +111,7 @@ class LocalAppender:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Store the records durably; see the port for order, errors and what a failure means."""
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: BaseException | None) -> None:
-            if stored.done():
-                return  # the caller was cancelled
-            if error is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(error)
-
-        self.append_soon(records, done)
-        await stored
+        await awaited(self.append_soon, records)
 
     def erase(self, partition: int, offsets: Sequence[int]) -> int:
         """Overwrite the records at these offsets; return how many were there. Durable on return."""

@@ -11,14 +11,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from hookline.journal.awaited import Done
 from hookline.journal.local.errors import JournalBusy
 from hookline.journal.local.segment import encode_groups
 from hookline.journal.port import GROUP_BYTES_MAX, JournalError, JournalFailed
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
-
-Done = Callable[[BaseException | None], None]
-"""Called once per append: None when durable, else why not."""
 
 Waiting = tuple[Sequence[Record], Done]
 

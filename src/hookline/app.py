@@ -8,11 +8,15 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hookline.settings import Settings
 from hookline.telemetry import log
+
+if TYPE_CHECKING:
+    from litestar.types import ControllerRouterHandler
 
 SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
 EXIT_UNUSABLE = 2
@@ -85,13 +89,12 @@ def run_control(
 
         framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
         from hookline.control.serve import run
-        from hookline.web.pages import routes
 
         return run(
             settings,
             store,
             one_time_link,
-            extensions=(routes,),
+            pages=_pages,
             stop_descriptor=int(descriptor) if descriptor else None,
             origins=origins,
         )
@@ -102,6 +105,12 @@ def run_control(
     except JournalAway as away:
         log.logger().warning("waiting_for_journal", reason=str(away))
         return 1
+
+
+def _pages() -> Sequence[ControllerRouterHandler]:
+    from hookline.web.pages import routes  # with the first page, not at the start
+
+    return routes()
 
 
 def boot_id() -> str | None:

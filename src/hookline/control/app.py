@@ -1,4 +1,4 @@
-"""The admin API as one ASGI application: routes, guard, error answers, and the gates around them all."""
+"""What control serves: the admin API, and the pages when the first is asked for, behind the gates around them all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
-from litestar.types import ASGIApp, ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
-from hookline.control.access import SignInNeeded, check_needs, require_need, to_login
+from hookline.control.access import API, SignInNeeded, check_needs, require_need, to_login
 from hookline.control.apply import Connections
 from hookline.control.attempts import Attempts
 from hookline.control.audience_members import AudienceMembers
@@ -20,6 +20,7 @@ from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
 from hookline.control.catalog import get_icon, get_kind, list_catalog
 from hookline.control.dead_letters import DeadLetters
+from hookline.control.deferred import Deferred
 from hookline.control.definitions import Audiences, ComputedTraits
 from hookline.control.deletion_requests import DeletionRequests
 from hookline.control.destination_metrics import get_destination_metrics
@@ -55,23 +56,46 @@ from hookline.control.versions import Versions
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
-Extension = Callable[[], Sequence[ControllerRouterHandler]]
-"""Further routes, such as the pages: this room does not know them."""
+Routes = Callable[[], Sequence[ControllerRouterHandler]]
+"""Makes the routes of an application: this room does not know the pages, and loads none of them at the start."""
+
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
-def build(services: Services, extensions: Sequence[Extension] = ()) -> ASGIApp:
-    """Put the application together; raise UndeclaredRoute."""
-    app = application(extensions, services)
-    check_needs(app)
-    gated = SecurityHeaders(HostGate(RateLimits(app), services.settings), over_tls=services.sessions.secure)
+def build(services: Services, pages: Routes | None = None) -> ASGIApp:
+    """Put together what control serves; raise UndeclaredRoute for the API, the pages' first request for theirs."""
+    served: ASGIApp = checked(application(api_routes(), services))
+    if pages is not None:
+        routes = pages
+        served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
+    gated = SecurityHeaders(HostGate(RateLimits(served), services.settings), over_tls=services.sessions.secure)
     return CountAnswers(Calls(gated, services), services.own_metrics)
 
 
-def application(extensions: Sequence[Extension] = (), services: Services | None = None) -> Litestar:
-    """All routes with their guard; without services it can be looked at, not asked."""
-    further = [handler for extension in extensions for handler in extension()]
+class ApiBesidePages:
+    """ASGI wrapper: what is below ``/api`` and the probes go to one application, everything else to the pages."""
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
+        self._api = api
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on."""
+        path = scope.get("path", "")
+        app = self._api if path.startswith(API) or path in PROBES else self._pages
+        await app(scope, receive, send)
+
+
+def checked(app: Litestar) -> Litestar:
+    """The application itself, once all its routes declare what they need; raise UndeclaredRoute."""
+    check_needs(app)
+    return app
+
+
+def application(routes: Sequence[ControllerRouterHandler], services: Services | None = None) -> Litestar:
+    """The routes with their guard; without services they can be looked at, not asked."""
     return Litestar(
-        route_handlers=[api(), get_openapi, get_healthz, get_readyz, get_metrics, *further],
+        route_handlers=routes,
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         state=State({"services": services}, deep_copy=False),
         exception_handlers={SignInNeeded: to_login, HTTPException: respond, Exception: respond},
@@ -80,6 +104,11 @@ def application(extensions: Sequence[Extension] = (), services: Services | None 
         openapi_config=None,
         logging_config=None,
     )
+
+
+def api_routes() -> Sequence[ControllerRouterHandler]:
+    """The admin API, its description, and the probes."""
+    return [api(), get_openapi, get_healthz, get_readyz, get_metrics]
 
 
 def api() -> Router:

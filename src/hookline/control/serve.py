@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import uvloop
@@ -13,7 +13,7 @@ from litestar.types import ASGIApp
 
 from hookline.connections.store import Store
 from hookline.control import admin_token, uvicorn_server
-from hookline.control.app import Extension, build
+from hookline.control.app import Routes, build
 from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
@@ -33,13 +33,13 @@ def run(
     store: Store,
     one_time_link: bool = False,
     *,
-    extensions: Sequence[Extension] = (),
+    pages: Routes | None = None,
     stop_descriptor: int | None = None,
     origins: Mapping[str, str] | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGINT, or until ``stop_descriptor`` closes; return the exit code.
 
-    ``origins`` says where each setting came from, by key.
+    ``pages`` makes their routes, at the first request for one. ``origins`` says where each setting came from, by key.
 
     Raise CannotStart, or AdminTokenError, with what to do.
     """
@@ -48,7 +48,7 @@ def run(
     if one_time_link:
         services.link.make(base_url(settings, listening))
     try:
-        uvloop.run(_serve(services, listening, extensions, stop_descriptor))
+        uvloop.run(_serve(services, listening, pages, stop_descriptor))
     finally:
         services.close()
         services.store.close()
@@ -67,10 +67,10 @@ def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
 async def _serve(
     services: Services,
     listening: socket.socket,
-    extensions: Sequence[Extension],
+    pages: Routes | None,
     stop_descriptor: int | None,
 ) -> None:
-    server = Server(services, extensions)
+    server = Server(services, pages)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -104,8 +104,8 @@ def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server)
 class Server(uvicorn_server.Server):
     """uvicorn that ends the event streams when a stop begins, which it would otherwise wait for."""
 
-    def __init__(self, services: Services, extensions: Sequence[Extension] = ()) -> None:
-        super().__init__(_config(build(services, extensions)))
+    def __init__(self, services: Services, pages: Routes | None = None) -> None:
+        super().__init__(_config(build(services, pages)))
         self._services = services
 
     def stop(self) -> None:

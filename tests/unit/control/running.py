@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hookline.control.app import Routes
 from hookline.control.opening import open_connections
 from hookline.control.serve import Server, start
 from hookline.events.fingerprint import fingerprint
@@ -55,6 +56,7 @@ class Running:
         deliver: Deliver | None = None,
         collect: Collect | None = None,
         database_url: str = "local",
+        pages: Routes = routes,
         **control: Any,
     ) -> None:
         settings = Settings(
@@ -70,7 +72,7 @@ class Running:
         self.database_url = database_url
         self.services, self._listening = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]
-        self.server = Server(self.services, [routes])
+        self.server = Server(self.services, pages)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self.server.serve(sockets=[self._listening])), daemon=True
         )

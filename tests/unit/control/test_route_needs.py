@@ -9,7 +9,7 @@ import pytest
 from litestar import Litestar, get, post
 
 from hookline.control.access import UndeclaredRoute, check_needs, needs_of
-from hookline.control.app import application
+from hookline.control.app import api_routes, application
 from hookline.control.people.roles import NEEDS as LADDER
 from hookline.control.people.roles import ROLE_OF_SCOPE, ROLES, SCOPES
 from hookline.web.pages import routes
@@ -51,7 +51,8 @@ def expected(route: str, caller: str) -> Iterator[int]:
 
 def test_every_route_has_its_line() -> None:
     """A route that is new, gone, or needs something else than its line says is noticed here."""
-    declared = {f"{method} {path}": need for method, path, need in needs_of(application([routes]))}
+    found = [each for part in (api_routes(), routes()) for each in needs_of(application(part))]
+    declared = {f"{method} {path}": need for method, path, need in found}
     assert declared == NEEDS
 
 

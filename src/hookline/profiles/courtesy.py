@@ -7,9 +7,13 @@ that costs a fifth of the deliveries. Where the machine is not busy, it has not 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Result = TypeVar("Result")
 
 LOWEST_PRIORITY = 19
 RESTS = 10.0
@@ -20,12 +24,28 @@ TIMES = Path("/proc/self/schedstat")
 
 
 def step_back() -> None:
-    """Take a processor only while nobody else wants it."""
+    """Let the calling thread, and those that it starts, take a processor only while nobody else wants it."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
     if hasattr(os, "SCHED_IDLE"):  # Linux: below every priority
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+class OrdinaryThread:
+    """A thread with the priority of whoever makes it: for what may not wait behind everybody."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="profiles-erasing")
+        self._thread.submit(bool).result()  # started now: whoever starts it passes the priority on
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Wait for the work, which is done in the thread; raise what it raises."""
+        return self._thread.submit(work).result()
+
+    def close(self) -> None:
+        """End the thread; idempotent."""
+        self._thread.shutdown()
 
 
 class Times(NamedTuple):

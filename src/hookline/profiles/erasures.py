@@ -6,6 +6,7 @@ Control has overwritten their events in the journal before, so nothing that is r
 from __future__ import annotations
 
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.profiles.courtesy import OrdinaryThread
 from hookline.profiles.erasing import Erasing
 from hookline.profiles.ingest import Ingest
 from hookline.profiles.store import ProfileStore
@@ -15,24 +16,39 @@ from hookline.telemetry.log import logger
 
 
 class Erasures:
-    """Used from the thread of the one writer, while no batch waits to be written."""
+    """Used from the thread of the one writer, which may have stepped back before everybody else; people are erased at
+    the priority it had when this was made."""
 
     def __init__(self, store: ProfileStore, ingest: Ingest, sync: Sync, feed: ErasureFeed) -> None:
+        self._thread = OrdinaryThread()
         self._store = store
         self._ingest = ingest
         self._sync = sync
         self._feed = feed
         self._waiting: list[Erasure] = []
 
-    def follow(self, now_ms: int) -> bool:
-        """Look what is wanted and carry the oldest out; return whether there was one. One that fails, or whose bytes
-        are still in the log because somebody reads there, is carried out again at the next look."""
+    def look(self) -> bool:
+        """Look what is wanted; return whether there is something that was not at the last look."""
         wanted = self._feed.poll()
-        if wanted is not None:
-            self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]
+        if wanted is None:
+            return False
+        self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]
+        return bool(self._waiting)
+
+    def follow(self, now_ms: int) -> bool:
+        """Carry out the oldest that is wanted; return whether there was one. One that fails, or whose bytes are still
+        in the log because somebody reads there, is carried out again at the next look."""
+        self.look()
         if not self._waiting:
             return False
-        erasure = self._waiting[0]
+        self._thread.run(lambda: self._carry_out(self._waiting[0], now_ms))
+        return True
+
+    def close(self) -> None:
+        """Let go of the thread."""
+        self._thread.close()
+
+    def _carry_out(self, erasure: Erasure, now_ms: int) -> None:
         self._erase(erasure)
         if self._store.empty_log():
             crash_point("profiles.erased_before_answer")
@@ -40,7 +56,6 @@ class Erasures:
             self._store.connection.execute(query, (now_ms, *erasure.key))
             self._waiting.pop(0)
             logger().info("erased", request=erasure.request, round=erasure.round)
-        return True
 
     def _erase(self, erasure: Erasure) -> None:
         ids = self._feed.ids(erasure.request)

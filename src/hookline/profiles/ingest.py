@@ -21,7 +21,7 @@ from hookline.profiles.identities import Identities
 from hookline.profiles.matching import NAMED_TYPES, Matcher, Rule
 from hookline.profiles.store import ProfileStore
 
-BATCH_RECORDS = 50_000
+BATCH_RECORDS = 75_000
 """Read for one transaction, rounded up to a group."""
 RECORDS_PER_LOOK = 4_000
 """Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
@@ -84,7 +84,9 @@ class Ingest:
         return True
 
     def forget(self) -> None:
-        """People were taken out of the store, between batches: hold nothing of anybody in memory."""
+        """People were taken out of the store: hold nothing of anybody in memory, and read again what is not written."""
+        self._unwritten = None
+        self.places = self._store.places()
         self.person_count = self._store.person_count()
         self._identities.forget()
 

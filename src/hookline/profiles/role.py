@@ -106,7 +106,7 @@ class ProfilesRole:
         self.close()
 
     async def _rest(self, stop: asyncio.Event, seconds: float) -> None:
-        """Wait so long, or until told to stop; how far behind it is, is told meanwhile."""
+        """Wait so long, or until told to stop or to erase somebody; how far behind it is, is told meanwhile."""
         ends = time.monotonic() + seconds
         while True:
             if time.monotonic() - self._published >= PUBLISH_SECONDS:
@@ -117,16 +117,19 @@ class ProfilesRole:
             seconds = ends - time.monotonic()
             if stop.is_set() or seconds <= 0:
                 return
+            with suppress(sqlite.Error, OSError):  # the next step meets it again, and says so
+                if self.erasures.look():
+                    return
 
     def work(self) -> bool:
         """Take one step of everything there is to do; return whether there was anything."""
         try:
             self.follow_definitions()
             self._take_wishes()
-            worked = self._read()
-            if self.erasures.follow(int(time.time() * 1000)):  # no batch is left unwritten here
+            if self.erasures.follow(int(time.time() * 1000)):
                 self.previews.begin_again()
-                worked = True
+                return True  # whoever is next does not wait for what may take its time
+            worked = self._read()
             worked = self._look_at_people() or worked
             worked = self.store.chunks.put_together() or worked
             worked = self.store.trait_chunks.fold() or worked
@@ -199,7 +202,8 @@ class ProfilesRole:
         self._failures += 1
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Let go of the files and threads."""
+        self.erasures.close()
         self.store.close()
         self.journal.close()
         self.feed.close()

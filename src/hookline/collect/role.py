@@ -9,6 +9,7 @@ from typing import Any
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
+from hookline.database.claim import wait_for_database
 from hookline.database.place import place_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import open_appender
@@ -77,6 +78,7 @@ class CollectRole:
         self.failed.set()
 
     async def _follow_connections(self) -> None:
+        await wait_for_database(self._settings, asyncio.Event())  # ends with the task
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)

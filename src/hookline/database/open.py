@@ -39,6 +39,10 @@ class DatabaseError(Exception):
     code = "database_unusable"
 
 
+class DatabaseUnusable(DatabaseError):
+    """The database that the settings name cannot be this data folder's; starting again does not help."""
+
+
 class DatabaseTooNew(DatabaseError):
     """The file was written by a newer version of Hookline."""
 

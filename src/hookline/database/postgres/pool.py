@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hookline.database.place import Schema
+from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, OperationalError
 
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
-CONNECT_SECONDS_MAX = 5
-SILENCE_MS_MAX = 10_000
-"""A server that does not acknowledge what was sent for so long is taken for gone."""
 
 Real = psycopg.Connection[tuple[object, ...]]
 
@@ -110,21 +107,9 @@ def leave(pool: Pool) -> None:
 
 
 def _conninfo(kind: Kind) -> str:
-    with translating():
-        given = conninfo_to_dict(kind.schema.url)
-    options = [
-        str(given.get("options", "")),
-        f"-c search_path={kind.schema.name}",
-        f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}",
-    ]
+    options = [f"-c search_path={kind.schema.name}", f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"]
     if kind.read_only:
         options.append("-c default_transaction_read_only=on")
     if kind.synchronous == "NORMAL":
         options.append("-c synchronous_commit=off")
-    defaults: dict[str, Any] = {
-        "connect_timeout": CONNECT_SECONDS_MAX,
-        "tcp_user_timeout": SILENCE_MS_MAX,
-        "keepalives_idle": SILENCE_MS_MAX // 1000,
-        "application_name": f"hookline {kind.schema.which}",
-    }
-    return make_conninfo(**{**defaults, **given, "options": " ".join(options).strip()})
+    return conninfo(kind.schema.url, f"hookline {kind.schema.which}", options)

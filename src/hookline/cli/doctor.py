@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from hookline.cli.checkup import configured, data_folder, machine, running
+from hookline.cli.checkup import configured, data_folder, database, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     data_folder.check_folder,
     data_folder.check_disk,
     data_folder.check_permissions,
+    database.check_database,
     machine.check_versions,
     machine.check_limits,
     machine.check_clock,

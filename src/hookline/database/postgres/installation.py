@@ -59,6 +59,14 @@ def meet(settings: Settings) -> None:
         raise DatabaseUnusable(f"the database that database.url names cannot be used: {error}") from error
 
 
+def describe(settings: Settings) -> str:
+    """Ask the server what it is; raise DatabaseAway, or DatabaseUnusable when it is too old."""
+    with translating(), psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as asked:
+        refuse_old(asked)
+        version = asked.info.server_version
+    return f"PostgreSQL {version // 10_000}.{version % 10_000}, database {without_password(settings.database.url)}"
+
+
 def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> None:
     where = without_password(settings.database.url)
     note = _read(settings.data_path)

@@ -19,6 +19,7 @@ from hookline.control.audit.trail import AuditTrail
 from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
 from hookline.control.catalog import get_icon, get_kind, list_catalog
+from hookline.control.database_gate import DatabaseGate
 from hookline.control.dead_letters import DeadLetters
 from hookline.control.definitions import Audiences, ComputedTraits
 from hookline.control.deletion_requests import DeletionRequests
@@ -63,7 +64,8 @@ def build(services: Services, extensions: Sequence[Extension] = ()) -> ASGIApp:
     """Put the application together; raise UndeclaredRoute."""
     app = application(extensions, services)
     check_needs(app)
-    gated = SecurityHeaders(HostGate(RateLimits(app), services.settings), over_tls=services.sessions.secure)
+    inner = HostGate(DatabaseGate(RateLimits(app)), services.settings)
+    gated = SecurityHeaders(inner, over_tls=services.sessions.secure)
     return CountAnswers(Calls(gated, services), services.own_metrics)
 
 

@@ -12,6 +12,7 @@ from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.call import note_version
 from hookline.control.conditions.breakers import Breakers
+from hookline.control.conditions.database import DatabaseOutages
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
@@ -204,6 +205,7 @@ def conditions_of(settings: Settings, store: Store) -> list[Condition]:
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
+        DatabaseOutages(),
     ]
 
 

@@ -25,6 +25,8 @@ def conninfo(url: str, application: str, options: Sequence[str] = ()) -> str:
         "connect_timeout": CONNECT_SECONDS_MAX,
         "tcp_user_timeout": SILENCE_MS_MAX,
         "keepalives_idle": SILENCE_MS_MAX // 1000,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
         "application_name": application,
     }
     all_options = " ".join([str(given.get("options", "")), *options]).strip()

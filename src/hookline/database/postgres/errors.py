@@ -36,7 +36,7 @@ def as_ours(error: psycopg.Error) -> Exception:
     """The error of SQLite that means the same, with PostgreSQL's own sentence, never with its values."""
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return engine.OperationalError("database is locked")
-    message = error.diag.message_primary or str(error).strip()
+    message = error.diag.message_primary or " ".join(str(error).split())
     # Those that the client itself raises have no code.
     if isinstance(error, psycopg.OperationalError) and (error.sqlstate or _AWAY[0]).startswith(_AWAY):
         return DatabaseAway(message)

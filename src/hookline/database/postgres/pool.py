@@ -8,11 +8,13 @@ from typing import Literal, NamedTuple
 
 import psycopg
 
+from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
+from hookline.database.postgres.presence import Presence
 from hookline.database.postgres.values import ADAPTERS
-from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, OperationalError
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, OperationalError
 
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
@@ -31,8 +33,9 @@ class Kind(NamedTuple):
 class Pool:
     """Safe to share between threads."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, presence: Presence) -> None:
         self.kind = kind
+        self.presence = presence
         self.users = 0
         """Connections of the rooms that draw on it."""
         self._conninfo = _conninfo(kind)
@@ -51,10 +54,15 @@ class Pool:
                 return self._idle.pop()
             self._open += 1
         try:
+            self.presence.check()
             with translating():
                 return psycopg.connect(
                     self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
                 )
+        except DatabaseAway as away:
+            self._forget_one()
+            self.presence.went(str(away))
+            raise
         except BaseException:
             self._forget_one()
             raise
@@ -85,14 +93,19 @@ class Pool:
 
 
 _pools: dict[Kind, Pool] = {}
+_presences: dict[str, Presence] = {}
 _lock = threading.Lock()
 
 
 def join(kind: Kind) -> Pool:
     """The process's pool of a kind; whoever joins leaves it again."""
     with _lock:
-        pool = _pools.setdefault(kind, Pool(kind))
+        pool = _pools.get(kind)
+        if pool is None:
+            url = kind.schema.url
+            pool = _pools[kind] = Pool(kind, _presences.setdefault(url, Presence(url, OUTAGES)))
         pool.users += 1
+        pool.presence.users += 1
         return pool
 
 
@@ -100,6 +113,9 @@ def leave(pool: Pool) -> None:
     """The last one closes the connections."""
     with _lock:
         pool.users -= 1
+        pool.presence.users -= 1
+        if not pool.presence.users:
+            del _presences[pool.kind.schema.url]
         if pool.users:
             return
         del _pools[pool.kind]

@@ -9,10 +9,12 @@ from contextlib import closing
 
 import pytest
 
+from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
+from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres import pool as pool_module
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, OperationalError
 from tests.postgres import TEMPLATE, PostgresServer
 
 INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
@@ -81,10 +83,12 @@ def test_a_server_that_restarts(how: signal.Signals) -> None:
             connection.execute(INSERT, ("a", 1))
             server.stop(how)
             for sql in (COUNT, "BEGIN IMMEDIATE"):
-                with pytest.raises(OperationalError):
+                with pytest.raises(DatabaseAway):
                     connection.execute(sql)
                 assert not connection.in_transaction
+            assert OUTAGES.is_away
             server.start()
+            wait_until(lambda: not OUTAGES.is_away, 60, "it is seen that the server is back")
             assert connection.execute(COUNT).fetchone() == (1,)
     finally:
         server.remove()

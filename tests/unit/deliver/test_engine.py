@@ -323,6 +323,20 @@ def test_sending_stops_while_the_ring_is_full(rig: Rig, monkeypatch: pytest.Monk
     assert rig.offsets("crm") == list(range(300))
 
 
+def test_sending_stops_while_failures_cannot_be_saved(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is held in memory until a checkpoint has it: only so much of it, then sending waits for one."""
+    monkeypatch.setattr(engine, "FAILURES_HELD_MAX", 50)
+    begin(rig, "crm", events=300)
+    rig.answer_all(400)
+    assert 50 <= len(rig.offsets("crm")) < 50 + 64
+    rig.checkpoint()
+    assert rig.network.waiting
+    while len(rig.offsets("crm")) < 300:
+        rig.answer_all(400)
+        rig.checkpoint()
+    assert rig.offsets("crm") == list(range(300))
+
+
 def test_timeouts_are_logged_once_a_second_per_destination(rig: Rig) -> None:
     """One line per destination and second, with the number of timeouts since the last one."""
     begin(rig, "crm", "mail", events=8)

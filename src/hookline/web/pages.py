@@ -73,5 +73,6 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_errors,
         get_asset,
     ]
-    instead = {PageRefused: refused_page, DatabaseAway: away_page}
-    return [Router("/", route_handlers=handlers, exception_handlers=instead)]
+    return [
+        Router("/", route_handlers=handlers, exception_handlers={PageRefused: refused_page, DatabaseAway: away_page})
+    ]

@@ -12,6 +12,7 @@ from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
+from hookline.database.postgres.patience import PatientConnection
 from hookline.database.postgres.presence import Presence
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, OperationalError
@@ -19,7 +20,7 @@ from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, Operati
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
 
-Real = psycopg.Connection[tuple[object, ...]]
+Real = PatientConnection
 
 
 class Kind(NamedTuple):
@@ -56,9 +57,11 @@ class Pool:
         try:
             self.presence.check()
             with translating():
-                return psycopg.connect(
+                real = PatientConnection.connect(
                     self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
                 )
+                real.address = self._conninfo
+                return real
         except DatabaseAway as away:
             self._forget_one()
             self.presence.went(str(away))

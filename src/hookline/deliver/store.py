@@ -11,12 +11,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.connect import connect, empty_log, is_file, overwrite_deleted
-from hookline.database.connection import Connection
+from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import replacing
 from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
@@ -25,9 +24,6 @@ from hookline.deliver.order import NEVER_MS
 from hookline.outcomes.outcome import FINAL
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
-
-if TYPE_CHECKING:
-    from hookline.database.postgres.commit_mark import CommitMark
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
@@ -81,7 +77,7 @@ class DeliverStore:
             self._write.execute("PRAGMA temp_store = MEMORY")
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
-        self._mark = None if is_file(self._write) else _commit_mark(self._write)
+        self._mark = commit_mark(self._write)
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -396,9 +392,3 @@ class DeliverStore:
         """Close both connections."""
         self._read.close()
         self._write.close()
-
-
-def _commit_mark(connection: Connection) -> CommitMark:
-    from hookline.database.postgres.commit_mark import CommitMark  # here: it is of no use to files
-
-    return CommitMark(connection)

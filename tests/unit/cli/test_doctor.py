@@ -166,6 +166,10 @@ def test_postgresql_is_described_or_said_to_be_away(folder: Path, postgres: Post
     (away,) = examine(database.check_database, here(folder, database=Database(url="postgresql://127.0.0.1:1/hookline")))
     assert (away.status, away.next_step is not None) == ("fail", True)
     assert away.message.startswith("PostgreSQL cannot be reached: ")
+    at = here(folder, database=Database(url="postgresql://127.0.0.1:1/hookline"))
+    for check in (running.check_notices, configured.check_destinations):
+        (unknown,) = examine(check, at)
+        assert (unknown.status, unknown.next_step) == ("fail", "Start PostgreSQL, or see what it says.")
 
 
 def test_open_notices_are_repeated_with_what_to_do(folder: Path) -> None:

@@ -12,7 +12,8 @@ from hookline.events.timestamps import iso
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
 DIGEST = (
-    "BLAKE2b-256 of the user id in UTF-8, keyed with the file privacy-key of the data folder (RFC 7693), hexadecimal"
+    "BLAKE2b-256 of the user id in UTF-8, keyed (RFC 7693) with the file privacy-key of the data folder, or the table"
+    " privacy_key of PostgreSQL, hexadecimal"
 )
 OVERWRITTEN = "overwritten in place"
 ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention takes them"

@@ -40,9 +40,11 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
+        from hookline.database.claim import wait_for_database
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions
 
+        await wait_for_database(settings, stop)
         await wait_for_partitions(settings, stop)
         if stop.is_set():
             return 0
@@ -58,8 +60,12 @@ def run_profiles(settings: Settings) -> int:
     """People: their traits, identities and history; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
+        from hookline.database.claim import wait_for_database
         from hookline.profiles.role import ProfilesRole
 
+        await wait_for_database(settings, stop)
+        if stop.is_set():
+            return 0
         await ProfilesRole(settings).run(stop)
         return 0
 
@@ -75,7 +81,9 @@ def run_control(
     """Admin API, pages and connections; return the exit code."""
     from hookline.control.admin_token import AdminTokenError
     from hookline.control.opening import CannotStart, open_connections
+    from hookline.database import claim as database
     from hookline.database.open import DatabaseError
+    from hookline.database.sqlite import DatabaseAway
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -84,6 +92,9 @@ def run_control(
     descriptor = os.environ.get(SUPERVISOR_FD)
     try:
         claim(settings)
+        database.claim(settings)
+        if settings.database.url != database.LOCAL and not asyncio.run(_database_is_there(settings)):
+            return 0
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
 
@@ -104,6 +115,9 @@ def run_control(
         return EXIT_UNUSABLE
     except JournalAway as away:
         log.logger().warning("waiting_for_journal", reason=str(away))
+        return 1
+    except DatabaseAway as away:
+        log.logger().warning("waiting_for_database", reason=str(away))
         return 1
 
 
@@ -126,29 +140,46 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     _prepare(settings)
 
     async def whole() -> int:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        descriptor = os.environ.get(SUPERVISOR_FD)
-        if descriptor:
-            loop.add_reader(int(descriptor), stop.set)
-        loop.call_later(FREEZE_SECONDS, gc.freeze)
-        return await main(stop)
+        asyncio.get_running_loop().call_later(FREEZE_SECONDS, gc.freeze)
+        return await main(_until_told_to_stop())
 
-    from hookline.database.open import DatabaseError
+    from hookline.database import claim as database
+    from hookline.database.open import DatabaseError, DatabaseUnusable
+    from hookline.database.sqlite import DatabaseAway
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
 
     try:
         claim(settings)
+        database.claim(settings)
         return uvloop.run(whole())
-    except JournalUnusable as error:
+    except (JournalUnusable, DatabaseUnusable) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return EXIT_UNUSABLE
-    except (JournalError, DatabaseError, OSError) as error:
+    except (JournalError, DatabaseError, DatabaseAway, OSError) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return 1
+
+
+def _until_told_to_stop() -> asyncio.Event:
+    """What is set by a signal to end, or when the supervisor is gone."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    descriptor = os.environ.get(SUPERVISOR_FD)
+    if descriptor:
+        loop.add_reader(int(descriptor), stop.set)
+    return stop
+
+
+async def _database_is_there(settings: Settings) -> bool:
+    """Wait for the server; False when told to stop before."""
+    from hookline.database.claim import wait_for_database
+
+    stop = _until_told_to_stop()
+    await wait_for_database(settings, stop)
+    return not stop.is_set()
 
 
 def _prepare(settings: Settings) -> None:

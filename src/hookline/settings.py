@@ -390,8 +390,8 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
     if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
-    if settings.database.url != "local":
-        raise SettingsError("setting 'database.url': write local; nothing but SQLite files can be used yet")
+    if not re.fullmatch(r"local|postgresql://\S+", settings.database.url):
+        raise SettingsError("setting 'database.url': write local, or postgresql://user@host:5432/database")
     if not re.fullmatch(r"local|kafka://[^/\s@]+:\d+/[A-Za-z0-9._-]{1,249}", settings.journal.url):
         raise SettingsError("setting 'journal.url': write local, or kafka://host:port,host:port/topic")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:

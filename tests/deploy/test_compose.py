@@ -46,23 +46,24 @@ def test_mounted_files_exist_and_volumes_are_declared() -> None:
 def test_images_are_pinned_by_version() -> None:
     """No image is taken as it happens to be; the one that is built has the context that the Containerfile needs."""
     for service in SERVICES.values():
-        assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"]), service["image"]
+        assert re.fullmatch(r"[a-z/]+:v?\d+(?:\.\d+){1,2}", service["image"]), service["image"]
     build = SERVICES["hookline"]["build"]
     assert (FOLDER / build["context"]).resolve() == ROOT
     assert (ROOT / build["dockerfile"]).is_file()
 
 
 def test_ports_are_on_loopback_only() -> None:
-    """Nothing is open to the network by starting it; the broker has no port at all."""
+    """Nothing is open to the network by starting it; broker and database have no port at all."""
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
-    assert "ports" not in SERVICES["kafka"]
+    assert not any("ports" in SERVICES[name] for name in ("kafka", "postgres"))
 
 
-def test_kafka_is_started_by_its_profile_only() -> None:
-    """Without the profile there is no broker, and the journal is in the data folder."""
-    assert [name for name, service in SERVICES.items() if service.get("profiles")] == ["kafka"]
+def test_kafka_and_postgresql_are_started_by_their_profiles_only() -> None:
+    """Without them there is no broker and no server: journal and databases are in the data folder."""
+    profiles = {name: service["profiles"] for name, service in SERVICES.items() if service.get("profiles")}
+    assert profiles == {"kafka": ["kafka"], "postgres": ["postgres"]}
     assert settings_in_the_container().journal.url == "local"
 
 

@@ -211,4 +211,4 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_used_is_refused() -> None:
     """Rather than left unused, as if everything were kept there."""
     with pytest.raises(SettingsError, match=r"database\.url.*write local"):
-        from_environment(HOOKLINE_DATABASE_URL="postgresql://db/hookline")
+        from_environment(HOOKLINE_DATABASE_URL="mysql://db/hookline")

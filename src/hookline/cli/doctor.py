@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from hookline.cli.checkup import configured, data_folder, machine, running
+from hookline.cli.checkup import configured, data_folder, database, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
+from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
 from hookline.setting_text import shown, written
@@ -22,6 +23,7 @@ CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     data_folder.check_folder,
     data_folder.check_disk,
     data_folder.check_permissions,
+    database.check_database,
     machine.check_versions,
     machine.check_limits,
     machine.check_clock,
@@ -51,6 +53,8 @@ def examine(check: Callable[[Here], Iterator[Finding]], here: Here) -> list[Find
     name = check.__name__.removeprefix("check_")
     try:
         return list(check(here))
+    except DatabaseAway as away:
+        return [Finding(name, "fail", f"cannot be looked at: {away}", "Start PostgreSQL, or see what it says.")]
     except (OSError, sqlite.Error, JournalError, CommandFailed) as error:
         next_step = "Run this as the user that runs Hookline; if it is, the file is damaged or of another version."
         return [Finding(name, "fail", f"cannot be looked at: {error}", next_step)]

@@ -15,8 +15,9 @@ import sys
 import time
 
 ROLES = ("collect", "deliver", "control")
-ROLES_WITH_A_FILE = {"profiles": "profiles.db"}
-"""Roles that are started once this file is in the data folder: who does not use them does not pay for them."""
+ROLES_WITH_A_FILE = {"profiles": ("profiles.db", "profiles.wanted")}
+"""Roles that are started once one of these files is in the data folder: who does not use them does not pay for them.
+The first is the role's database, the second says that it is in PostgreSQL."""
 
 SMALLER = {"control": {"MALLOC_ARENA_MAX": "1"}}
 """What roles that need no speed in threads are started with: without a heap for each thread they take 1 MB less."""
@@ -105,8 +106,8 @@ class Supervisor:
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _look_for_files(self) -> None:
-        for name, file in list(self.awaited.items()):
-            if os.path.exists(os.path.join(self.folder, file)):
+        for name, files in list(self.awaited.items()):
+            if any(os.path.exists(os.path.join(self.folder, file)) for file in files):
                 del self.awaited[name]
                 self.roles.append(Role(name))
 

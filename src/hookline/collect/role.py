@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
+from hookline.connections.model import Snapshot
+from hookline.database.claim import LOCAL, wait_for_database
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseAway
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import open_appender
-from hookline.journal.port import JournalFailed
+from hookline.journal.port import JournalError, JournalFailed
 from hookline.journal.remote import serve_append
 from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
+
+AnswerT = TypeVar("AnswerT")
 
 CONNECTIONS_SECONDS = 0.25
 PUBLISH_SECONDS = 1.0
@@ -45,11 +51,12 @@ class CollectRole:
         self.edge = Edge(self.appender, settings)
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
+        self._suppressing = asyncio.Lock()
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
         socket = self._settings.socket_path("collect.sock")
-        inner = await serve_append(socket, self.appender, self._follow_suppressions)
+        inner = await serve_append(socket, self.appender, self._refresh)
         host, port = await self.edge.serve()
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()
@@ -77,21 +84,49 @@ class CollectRole:
         self.failed.set()
 
     async def _follow_connections(self) -> None:
+        await wait_for_database(self._settings, asyncio.Event())  # ends with the task
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
-        while not self.feed.ready(self._boot_id) and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
+        while not await self._is_ready() and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)
-        self._follow_suppressions()  # before the first event is taken
-        self.edge.set_snapshot(self.feed.load())  # poll() has nothing to tell while there is no object at all
+        look: Callable[[], Snapshot | None] = (
+            self.feed.load
+        )  # poll() has nothing to tell while there is no object at all
         while True:
-            snapshot = self.feed.poll()
-            if snapshot is not None:
-                self.edge.set_snapshot(snapshot)
-            self._follow_suppressions()
+            if await self._looked(look):
+                look = self.feed.poll
             await asyncio.sleep(CONNECTIONS_SECONDS)
 
-    def _follow_suppressions(self) -> None:
-        if self.suppressions.poll():
-            self.edge.suppress(self.suppressions.current)
+    async def _is_ready(self) -> bool:
+        try:
+            return await self._ask(partial(self.feed.ready, self._boot_id))
+        except DatabaseAway:
+            return False
+
+    async def _looked(self, connections: Callable[[], Snapshot | None]) -> bool:
+        """Follow what control wrote; False while the database is away, and what was in force stays so."""
+        try:
+            await self._follow_suppressions()  # before the first event is taken
+            snapshot = await self._ask(connections)
+        except DatabaseAway:
+            return False
+        if snapshot is not None:
+            self.edge.set_snapshot(snapshot)
+        return True
+
+    async def _follow_suppressions(self) -> None:
+        async with self._suppressing:
+            if await self._ask(self.suppressions.poll):
+                self.edge.suppress(self.suppressions.current)
+
+    async def _refresh(self) -> None:
+        try:
+            await self._follow_suppressions()
+        except DatabaseAway as away:
+            raise JournalError(f"the suppression list cannot be read: {away}") from away
+
+    async def _ask(self, question: Callable[[], AnswerT]) -> AnswerT:
+        """Look into a database: a file at once, PostgreSQL in a thread, for the edge must not wait for a server."""
+        return question() if self._settings.database.url == LOCAL else await asyncio.to_thread(question)
 
     async def _look_after_journal(self) -> None:
         if isinstance(self.appender, LocalAppender):

@@ -19,6 +19,7 @@ from hookline.control.audit.trail import AuditTrail
 from hookline.control.audit_entries import AuditEntries
 from hookline.control.call import Calls
 from hookline.control.catalog import get_icon, get_kind, list_catalog
+from hookline.control.database_gate import DatabaseGate
 from hookline.control.dead_letters import DeadLetters
 from hookline.control.deferred import Deferred
 from hookline.control.definitions import Audiences, ComputedTraits
@@ -68,7 +69,8 @@ def build(services: Services, pages: Routes | None = None) -> ASGIApp:
     if pages is not None:
         routes = pages
         served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
-    gated = SecurityHeaders(HostGate(RateLimits(served), services.settings), over_tls=services.sessions.secure)
+    inner = HostGate(DatabaseGate(RateLimits(served)), services.settings)
+    gated = SecurityHeaders(inner, over_tls=services.sessions.secure)
     return CountAnswers(Calls(gated, services), services.own_metrics)
 
 

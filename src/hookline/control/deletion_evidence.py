@@ -7,14 +7,21 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.control.services import Services
+from hookline.database.claim import LOCAL
 from hookline.events.timestamps import iso
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 
 DIGEST = (
-    "BLAKE2b-256 of the user id in UTF-8, keyed with the file privacy-key of the data folder (RFC 7693), hexadecimal"
+    "BLAKE2b-256 of the user id in UTF-8, keyed (RFC 7693) with the file privacy-key of the data folder, or the table"
+    " privacy_key of PostgreSQL, hexadecimal"
 )
-JOURNAL = "overwritten in place"
-"""How events went; of a journal that cannot do that, its retention would stand here."""
+OVERWRITTEN = "overwritten in place"
+ON_KAFKA = "hidden from every reader; the bytes stay in the topic until retention takes them"
+IN_POSTGRESQL = (
+    "rows deleted; the bytes stay in PostgreSQL's files until its vacuum has taken them and their space was used again,"
+    " in its write-ahead log until that is recycled, and in its backups and replicas"
+)
+"""How events and rows went, by where they were."""
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +53,8 @@ class PersonEvidence(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The report of one request. ``complete`` once nothing is left to do."""
+    """The report of one request. ``complete`` once nothing is left to do; ``journal`` and ``databases`` say in words
+    how events, and what was kept about them, went where they were stored."""
 
     request: str
     action: Action
@@ -56,7 +64,8 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     requested_at: str
     done_at: str | None
     digest: str = DIGEST
-    journal: str = JOURNAL
+    journal: str
+    databases: str
     erased: Erased
     people: Sequence[PersonEvidence]
 
@@ -76,6 +85,8 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
         author=request.author,
         requested_at=iso(request.at_ms),
         done_at=None if request.done_ms is None else iso(request.done_ms),
+        journal=OVERWRITTEN if services.settings.journal.url == "local" else ON_KAFKA,
+        databases=OVERWRITTEN if services.settings.database.url == LOCAL else IN_POSTGRESQL,
         erased=services.deletion_requests.erased(request.number),
         people=[
             PersonEvidence(each.digest.hex(), each.identity_count, each.events, by_person.get(each.number, []))

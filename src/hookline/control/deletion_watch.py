@@ -17,7 +17,7 @@ from hookline.control.forgetting import Forgetting
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.model import DeletionRequest, Erased, request_id
@@ -68,9 +68,14 @@ class DeletionWatch:
         while True:
             try:
                 self._usage.note()
+            except DatabaseAway:
+                pass  # the pool has said so
             except (engine.Error, OSError) as error:
                 logger().warning("suppressed_usage_not_noted", error=str(error))
-            await self.look()
+            try:
+                await self.look()
+            except DatabaseAway:
+                pass  # nor can requests be found now
             try:
                 await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
             except TimeoutError:
@@ -82,6 +87,8 @@ class DeletionWatch:
         for request in self._requests.under_way():
             try:
                 await self._advance(request)
+            except DatabaseAway:
+                raise
             except (engine.Error, OSError, JournalError) as error:
                 logger().warning("deletion_delayed", request=request_id(request.number), error=str(error))
 

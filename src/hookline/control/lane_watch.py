@@ -15,7 +15,7 @@ from hookline.connections.store import ChangeRefused, Store
 from hookline.control.journal_ends import journal_ends
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -47,6 +47,8 @@ class LaneWatch:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 self.look()
+            except DatabaseAway:
+                pass  # the pool has said so
             except (engine.Error, OSError, JournalError) as error:
                 logger().warning("lane_watch_failed", error=str(error), next_step="it looks again in a second")
 

@@ -16,6 +16,7 @@ from hookline.control.conditions.finding import Condition, Finding, Moment, Open
 from hookline.control.notice_log import NoticeLog
 from hookline.control.own_metrics import OwnMetrics
 from hookline.control.role_metrics import RoleMetrics
+from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
@@ -59,6 +60,8 @@ class NoticeWatch:
         while True:
             try:
                 await asyncio.to_thread(self.run_once)
+            except DatabaseAway:
+                pass  # the pool has said so
             except (sqlite.Error, OSError) as error:  # the disk is full: it is looked again
                 logger().warning("notices_not_written", error=str(error))
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notices

@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response, get
 
 from hookline.control.services import FromServices
+from hookline.database.outages import OUTAGES
 
 
 @get("/healthz", sync_to_thread=False, needs="open")
@@ -15,7 +16,9 @@ def get_healthz() -> Response[bytes]:
 
 @get("/readyz", sync_to_thread=False, needs="open")
 def get_readyz(services: FromServices) -> Response[bytes]:
-    """Say whether start-up is finished, the connections file included, and no stop has begun."""
+    """Say whether start-up is finished, the connections file included, no stop has begun and the database is there."""
+    if services.ready and OUTAGES.is_away:
+        return Response(b'{"status":"database_away"}', status_code=503, media_type="application/json")
     if services.ready:
         return Response(b'{"status":"ready"}', media_type="application/json")
     return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")

@@ -17,10 +17,12 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from hookline.control.call import current_call
+from hookline.database.sqlite import DatabaseAway
 from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
 
 MEDIA_TYPE = "application/problem+json"
+AWAY_RETRY_SECONDS = 5
 TYPE_PREFIX = "/docs/errors#"
 """Relative to this server, which serves the page itself."""
 
@@ -84,7 +86,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
     """Answer any exception as a problem document; log those that are our own fault."""
     problem = _problem_of(error)
     instance = request.scope["path"]
-    if problem.status >= 500 and not isinstance(error, Problem | JournalAway):
+    if problem.status >= 500 and not isinstance(error, Problem | JournalAway | DatabaseAway):
         instance = f"urn:uuid:{uuid4()}"
         logger().error("internal_error", instance=instance, method=request.method, exc_info=error)
     return Response(
@@ -111,6 +113,17 @@ def render(problem: Problem, instance: str) -> bytes:
 def not_found(what: str, object_id: str) -> Problem:
     """The problem of an id that names nothing."""
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
+
+
+def database_away() -> Problem:
+    """The problem of a request while PostgreSQL cannot be reached."""
+    return Problem(
+        503,
+        "database_away",
+        "PostgreSQL cannot be reached; events are still accepted. Start it, or see the log, and try again: whether a"
+        " change was made that was under way is open, so look before you repeat it.",
+        headers={"Retry-After": str(AWAY_RETRY_SECONDS)},
+    )
 
 
 def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
@@ -142,6 +155,8 @@ def _problem_of(error: Exception) -> Problem:
         fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
         names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
         return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
+    if isinstance(error, DatabaseAway):
+        return database_away()
     if isinstance(error, JournalAway):
         return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
     status = error.status_code if isinstance(error, HTTPException) else 500

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hookline.connections.store import Store
 from hookline.control.replay_planner import Planner
 from hookline.control.replay_progress import ReplayProgress
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -42,6 +42,8 @@ class ReplayWatch:
         while True:
             try:
                 self.look()
+            except DatabaseAway:
+                pass  # the pool has said so
             except (engine.Error, OSError) as error:
                 logger().warning("replay_watch_failed", error=str(error), next_step="it looks again in a second")
             await asyncio.sleep(LOOK_SECONDS)

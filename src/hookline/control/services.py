@@ -12,6 +12,7 @@ from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.call import note_version
 from hookline.control.conditions.breakers import Breakers
+from hookline.control.conditions.database import DatabaseOutages
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
@@ -61,7 +62,7 @@ from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.attempt_log import AttemptLog
-from hookline.privacy import id_digest
+from hookline.privacy import shared_key
 from hookline.privacy.messages import Messages
 from hookline.privacy.requests import Requests
 from hookline.privacy.store import PrivacyStore
@@ -122,8 +123,9 @@ class Services:
         self.causes = FailureCauses(deliver)
         self.series_watch = SeriesWatch(settings.data_path, self.series_store, self.metrics)
         self.past = Past(control)
-        self.privacy = PrivacyStore(place_of(settings, "privacy"))
-        digests = id_digest.load(settings.data_path)
+        privacy = place_of(settings, "privacy")
+        self.privacy = PrivacyStore(privacy)
+        digests = shared_key.load(privacy, self.privacy.database, settings.data_path)
         self.suppressions = Suppressions(self.privacy, digests)
         self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
         self.deletion_requests = Requests(self.privacy, digests, self.suppressions)
@@ -204,6 +206,7 @@ def conditions_of(settings: Settings, store: Store) -> list[Condition]:
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
+        DatabaseOutages(),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the data folder takes of the disk, part by part, and what is still free."""
+"""What an installation takes of disks, part by part, and what is still free on that of the data folder."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.control.conditions.disk import free_bytes
+from hookline.database.place import Which, place_of
+from hookline.database.size import BLOCK_BYTES, bytes_taken
+from hookline.settings import Settings
 
 FILES_MAX = 100_000
 """Looked at in one part: more than any retention leaves there."""
-PARTS = {
+FOLDERS = {
     "journal": "Stored events",
     "index": "Index of duplicates and look-ups",
-    "deliver.db": "Places, retries, dead letters, results",
-    "control.db": "Connections, people, audit log",
-    "insights.db": "Time series and schemas",
-    "profiles.db": "People and what they did",
-    "privacy.db": "Deletion requests, suppression, evidence",
+}
+DATABASES: dict[Which, str] = {
+    "deliver": "Places, retries, dead letters, results",
+    "control": "Connections, people, audit log",
+    "insights": "Time series and schemas",
+    "profiles": "People and what they did",
+    "privacy": "Deletion requests, suppression, evidence",
 }
 
 
 class StoragePart(NamedTuple):
-    """One file or folder of the data folder."""
+    """One file or folder of the data folder, or one schema in PostgreSQL."""
 
     name: str
     title: str
@@ -31,23 +36,25 @@ class StoragePart(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """All parts, and what an ordinary user may still write on that disk."""
+    """All parts, and what an ordinary user may still write on the disk of the data folder."""
 
     parts: list[StoragePart]
     free_bytes: int
 
 
-def storage_of(data_path: Path) -> Storage:
-    """Look it up; reads folders, so not on an event loop."""
-    parts = [StoragePart(name, title, _bytes_of(data_path / name)) for name, title in PARTS.items()]
-    return Storage(parts, free_bytes(data_path))
+def storage_of(settings: Settings) -> Storage:
+    """Look it up; reads folders and asks PostgreSQL, so not on an event loop."""
+    data = settings.data_path
+    parts = [StoragePart(name, title, _bytes_below(data / name)) for name, title in FOLDERS.items()]
+    for which, title in DATABASES.items():
+        place = place_of(settings, which)
+        parts.append(StoragePart(place.name, title, bytes_taken(place)))
+    return Storage(parts, free_bytes(data))
 
 
-def _bytes_of(path: Path) -> int:
-    """Blocks that are really taken; of a database also those of its log. What is not there takes nothing."""
-    if path.suffix == ".db":
-        return sum(_taken(path.with_name(path.name + suffix)) for suffix in ("", "-wal", "-shm"))
-    return sum(taken for taken, _ in zip(_taken_below(path), range(FILES_MAX), strict=False))
+def _bytes_below(folder: Path) -> int:
+    """Blocks that are really taken; what is not there takes nothing."""
+    return sum(taken for taken, _ in zip(_taken_below(folder), range(FILES_MAX), strict=False))
 
 
 def _taken_below(folder: Path | DirEntry[str]) -> Iterator[int]:
@@ -62,8 +69,8 @@ def _taken_below(folder: Path | DirEntry[str]) -> Iterator[int]:
         return
 
 
-def _taken(file: Path | DirEntry[str]) -> int:
+def _taken(file: DirEntry[str]) -> int:
     try:
-        return file.stat().st_blocks * 512
+        return file.stat().st_blocks * BLOCK_BYTES
     except OSError:
         return 0

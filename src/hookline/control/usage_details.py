@@ -129,7 +129,7 @@ class UsageDetails(Controller):
         self, services: FromServices, request: Request[Any, Any, Any]
     ) -> StorageReport | Response[str]:
         """Return what the data folder takes of the disk, part by part."""
-        found = await asyncio.to_thread(storage_of, services.settings.data_path)
+        found = await asyncio.to_thread(storage_of, services.settings)
         parts = [StoredPart(*part) for part in found.parts]
         if wants_csv(request):
             return csv_answer(parts, StoredPart.__struct_fields__, "storage")

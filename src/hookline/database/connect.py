@@ -5,11 +5,14 @@ Imports nothing of PostgreSQL before a schema is asked for.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hookline.database import sqlite
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema
+
+if TYPE_CHECKING:
+    from hookline.database.postgres.commit_mark import CommitMark
 
 
 def connect(place: Place, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:
@@ -44,6 +47,15 @@ def empty_log(connection: Connection) -> bool:
         return True
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
+
+
+def commit_mark(connection: Connection) -> CommitMark | None:
+    """What tells, after the answer to a ``COMMIT`` was lost, whether it was done; a file always answers."""
+    if is_file(connection):
+        return None
+    from hookline.database.postgres.commit_mark import CommitMark
+
+    return CommitMark(connection)
 
 
 def is_file(connection: Connection) -> bool:

@@ -21,7 +21,7 @@ from hookline.database.place import Place, Schema, Which
 from hookline.database.sqlite import connect as connect_file
 from hookline.database.sqlite import engine
 
-HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 1, "profiles": 8}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 6, "insights": 2, "privacy": 2, "profiles": 8}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600
@@ -37,6 +37,10 @@ class DatabaseError(Exception):
     """A database file that cannot be used; the message says what to do."""
 
     code = "database_unusable"
+
+
+class DatabaseUnusable(DatabaseError):
+    """The database that the settings name cannot be this data folder's; starting again does not help."""
 
 
 class DatabaseTooNew(DatabaseError):

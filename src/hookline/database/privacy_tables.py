@@ -25,6 +25,14 @@ suppressions = Table(
 )
 Index("suppressions_at", suppressions.c.at, suppressions.c.digest)
 
+privacy_key = Table(
+    "privacy_key",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+)
+"""One row, in PostgreSQL; beside SQLite the key is a file of the data folder."""
+
 privacy_changes = Table(
     "privacy_changes",
     metadata,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import schema_number
-from hookline.database.place import Place, Schema
+from hookline.database.place import Place
 from hookline.database.sqlite import OperationalError
 
 
@@ -17,14 +19,19 @@ class ReadOnly:
         self._connection: Connection | None = None
 
     def open(self) -> Connection | None:
-        """The connection, None while there is no such database."""
+        """The connection, None while there is no such database; raise DatabaseAway while that cannot be told."""
         if self._connection is None:
             try:
                 connection = connect(self._place, read_only=True)
-                if isinstance(self._place, Schema) and schema_number(connection, self._place.which) is None:
-                    connection.close()
-                    return None
             except OperationalError:
+                return None
+            try:
+                is_there = isinstance(self._place, Path) or schema_number(connection, self._place.which) is not None
+            except BaseException:
+                connection.close()
+                raise
+            if not is_there:
+                connection.close()
                 return None
             self._connection = connection
         return self._connection

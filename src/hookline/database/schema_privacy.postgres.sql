@@ -79,3 +79,10 @@ CREATE TABLE deletion_receipts (
     PRIMARY KEY (message, destination)
 );
 INSERT INTO alembic_version (version_num) VALUES ('privacy_0001') RETURNING alembic_version.version_num;
+-- Running upgrade privacy_0001 -> privacy_0002
+CREATE TABLE privacy_key (
+    id SERIAL NOT NULL,
+    key BYTEA NOT NULL,
+    PRIMARY KEY (id)
+);
+UPDATE alembic_version SET version_num='privacy_0002' WHERE alembic_version.version_num = 'privacy_0001';

@@ -77,4 +77,9 @@ CREATE TABLE deletion_receipts (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (message, destination)
 );
-INSERT INTO alembic_version (version_num) VALUES ('privacy_0001');
+CREATE TABLE privacy_key (
+	id INTEGER NOT NULL, 
+	"key" BLOB NOT NULL, 
+	PRIMARY KEY (id)
+);
+INSERT INTO alembic_version (version_num) VALUES ('privacy_0002');

@@ -17,10 +17,25 @@ else:
     from pysqlite3 import dbapi2 as engine
     from pysqlite3.dbapi2 import Connection, IntegrityError, OperationalError
 
-__all__ = ["BUSY_TIMEOUT_SECONDS", "Connection", "IntegrityError", "OperationalError", "connect", "engine"]
+__all__ = [
+    "BUSY_TIMEOUT_SECONDS",
+    "Connection",
+    "DatabaseAway",
+    "IntegrityError",
+    "OperationalError",
+    "connect",
+    "engine",
+]
 
 BUSY_TIMEOUT_SECONDS = 5.0
 WAL_BYTES_KEPT = 64 * 1024 * 1024
+
+
+class DatabaseAway(OperationalError):
+    """PostgreSQL cannot be reached or ended the session; it goes on by itself when the server is back. Of a ``COMMIT``
+    that fails so it is open whether it was done."""
+
+    code = "database_away"
 
 
 def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:

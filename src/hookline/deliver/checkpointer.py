@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
+from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.engine import Engine
@@ -69,7 +70,8 @@ class Checkpointer:
         except sqlite.Error as error:
             self._commit_done = None
             if not self._failing:
-                self._log.error("checkpoint_failed", error=str(error), next_step="free disk space; it is tried again")
+                needed = "wait for PostgreSQL" if isinstance(error, DatabaseAway) else "free disk space"
+                self._log.error("checkpoint_failed", error=str(error), next_step=f"{needed}; it is tried again")
             self._failing = True
             return
         self._failing = False

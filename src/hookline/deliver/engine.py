@@ -26,6 +26,8 @@ from hookline.outcomes.progress import ProgressRing
 IN_FLIGHT_MAX = 2_048
 SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
 """Lanes that are not fully healthy share at most a quarter of the places."""
+FAILURES_HELD_MAX = 16_384
+"""Failed attempts that no checkpoint has saved yet: with so many, sending waits for one, as it does for a full ring."""
 BURST_MAX = 64
 """Requests made before the first of them leaves."""
 
@@ -75,6 +77,11 @@ class Engine:
         self._starved: deque[Lane] = deque()
         self._paced: set[Lane] = set()
         """Lanes that wait for their rate."""
+
+    @property
+    def full(self) -> bool:
+        """Whether sending must wait for a checkpoint: there is no more room for what comes of it."""
+        return self.ring.full or len(self.batch.attempts) >= FAILURES_HELD_MAX
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
@@ -135,7 +142,7 @@ class Engine:
 
     def room(self, lane: Lane) -> int:
         """How many more requests of the lane may be in flight now."""
-        if self.ring.full or self.stopping or lane.paused:
+        if self.full or self.stopping or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
         if lane.is_sick:

@@ -30,6 +30,8 @@ class Erasures:
         self._retries = retries
         self._store = store
         self._feed = feed
+        self._wanted: list[Erasure] | None = None
+        """What control wants, until it is known which of it is done."""
         self._waiting: list[Erasure] = []
         self._writing: tuple[Erasure, Batch] | None = None
         self._closed = 0
@@ -40,7 +42,10 @@ class Erasures:
         """Look what is wanted, and take the oldest a step on; called several times a second."""
         wanted = self._feed.poll()
         if wanted is not None:
-            self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]
+            self._wanted = wanted
+        if self._wanted is not None:
+            self._waiting = [erasure for erasure in self._wanted if not self._store.has_erased(erasure.key)]
+            self._wanted = None
         if self._writing is not None:
             self._answer(*self._writing)
         elif self._waiting:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
+from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.batch import Batch, RangeRow, ReplayRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
@@ -44,6 +45,9 @@ class Replays:
         self._feed = feed
         self._known: dict[int, Replay] = {}
         self._is_read = False
+        self._has_actions = False
+        self._changed = False
+        """Whether lanes have not followed yet what is known."""
         self._ended = {lane for lane, state in store.replays().items() if state != "running"}
         self._begun = {lane for lane, state in store.replays().items() if state == "running"}
         self._ending: dict[int, tuple[ReplayLane, ReplayRow]] = {}
@@ -80,15 +84,16 @@ class Replays:
                 )
 
     def follow(self, snapshot: Snapshot | None) -> None:
-        """Do what changed: ``snapshot`` is the connections when those did."""
-        changed = self._look()
+        """Do what changed: ``snapshot`` is the connections when those did. After DatabaseAway the next call does it."""
+        self._changed |= self._look() or snapshot is not None
         if snapshot is not None:
             self._snapshot = snapshot
-        if not changed and snapshot is None:
+        if not self._changed:
             return
         for lane in list(self.lanes.values()):
             self._update(lane)
         self._open_waiting()
+        self._changed = False
 
     def tick(self, committing: Batch | None) -> None:
         """End what is finished and let the others go on; ``committing`` is the batch not yet on the disk."""
@@ -104,7 +109,10 @@ class Replays:
             elif not lane.full and lane.detached:
                 self._feeder.room(lane)
         if len(self.lanes) < before:
-            self._open_waiting()
+            try:
+                self._open_waiting()
+            except DatabaseAway:
+                self._changed = True
 
     def gather(self, batch: Batch, entries: bytes) -> None:
         """Add to a checkpoint what replays have come to by the results it saves."""
@@ -249,14 +257,15 @@ class Replays:
     def _look(self) -> bool:
         """Read what control wants, and carry its discards out; return whether anything changed."""
         replays = self._feed.poll()
-        if replays is None:
-            return False
-        self._known = {replay.lane: replay for replay in replays}
-        self._is_read = True
-        for action in self._feed.actions(self._last_action):
-            self._engine.batch.actions.append(action)
-            self._last_action = action.id
-        return True
+        if replays is not None:
+            self._known = {replay.lane: replay for replay in replays}
+            self._is_read = self._has_actions = self._changed = True
+        if self._has_actions:
+            for action in self._feed.actions(self._last_action):
+                self._engine.batch.actions.append(action)
+                self._last_action = action.id
+            self._has_actions = False
+        return replays is not None
 
     def _destination(self, replay: Replay) -> Destination | None:
         wanted = replay.request.destination

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
 from hookline.deliver.delivery import ALL_URLS, Delivery
@@ -51,12 +52,12 @@ class Retries:
             elif not lane.halted:
                 try:
                     self._start_ready(lane, now_ms)
-                except JournalAway:
+                except (JournalAway, DatabaseAway):
                     lane.next_retry_ms = now_ms + RECHECK_MS
         for lane in list(self._engine.probing):
             try:
                 self._probe(lane, now_ms)
-            except JournalAway:
+            except (JournalAway, DatabaseAway):
                 continue
 
     def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
@@ -87,14 +88,14 @@ class Retries:
             if place in lane.settling or self._engine.room(lane) <= 0:
                 order.called.append(place)
                 continue
-            row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
-            if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
-                # One that was tried before, and asked to wait, comes at its own time.
-                try:
+            try:
+                row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+                if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
+                    # One that was tried before, and asked to wait, comes at its own time.
                     self._start(lane, row, now_ms)
-                except JournalAway:
-                    order.called += called[index:]
-                    raise
+            except (JournalAway, DatabaseAway):
+                order.called += called[index:]
+                raise
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._room(lane), ROWS_PER_TURN_MAX)
@@ -125,7 +126,7 @@ class Retries:
         """
         engine = self._engine
         room = engine.room(lane)
-        if room > 0 or engine.ring.full or engine.stopping or lane.paused or lane.is_replay or lane.rate is not None:
+        if room > 0 or engine.full or engine.stopping or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
         places = IN_FLIGHT_MAX - engine.flying
@@ -169,7 +170,7 @@ class Retries:
             return
         if lane.is_replay and lane.spare() <= 0:
             return
-        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.ring.full:
+        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.full:
             return
         is_open = lane.breaker.state == "open"
         if is_open:

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hookline.connections.feed import Feed
+from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
+from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
@@ -88,6 +91,8 @@ class DeliverRole:
         self.erasures = Erasures(self.engine, self.feeder, self.retries, self.store, self.erasure_feed)
         self._run_folder = data / "run"
         self.slots = SlotReports(self.engine, self.feeder, self._run_folder)
+        self._unfollowed: Snapshot | None = None
+        """The connections while not everything has followed them yet."""
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -238,13 +243,18 @@ class DeliverRole:
 
     def follow_connections(self) -> None:
         """Bring the lanes in line with the connections and replays, if those changed."""
-        snapshot = self.feed.poll()
+        with contextlib.suppress(DatabaseAway):  # said once, by the pool; what was in force stays so
+            self._follow()
+
+    def _follow(self) -> None:
+        snapshot = self._unfollowed = self.feed.poll() or self._unfollowed
         if snapshot is not None and snapshot.version != self.checkpointer.version:
             self.registry.apply(snapshot)
             self.checkpointer.version = snapshot.version
         self.replays.follow(snapshot)
         if snapshot is not None:
             self.registry.delivered.clear()
+        self._unfollowed = None
         self.erasures.follow()
 
     async def _retain(self) -> None:
@@ -298,6 +308,7 @@ class DeliverRole:
             },
             "hookline_usage_events_total": {"source": counters.events},
             "hookline_usage_filtered_total": {"source": counters.filtered},
+            "hookline_deliver_database_away": int(OUTAGES.is_away),
             "hookline_dedup_window_seconds": min(
                 (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
             ),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.database.connect import connect, empty_log, is_file, overwrite_deleted
+from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import replacing
 from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
@@ -77,6 +77,7 @@ class DeliverStore:
             self._write.execute("PRAGMA temp_store = MEMORY")
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
+        self._mark = commit_mark(self._write)
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -127,11 +128,16 @@ class DeliverStore:
         return [RetryRow(*row) for row in self._read.execute(query, values)]
 
     def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction; on any error nothing of it is written."""
+        """Write a batch in one transaction; on any error nothing of it is written, but after DatabaseAway it may be:
+        given again it is written once."""
+        if self._mark is not None and self._mark.holds(batch):
+            return
         cursor = self._write.cursor()
         cursor.execute("BEGIN IMMEDIATE")
         try:
             self._write_batch(cursor, batch)
+            if self._mark is not None:
+                self._mark.put(cursor, batch)
             cursor.execute("COMMIT")
         except BaseException:
             if self._write.in_transaction:

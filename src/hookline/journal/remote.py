@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -75,10 +75,17 @@ _decode_order = msgspec.msgpack.Decoder(Erase | Refresh).decode
 _decode_stored = msgspec.msgpack.Decoder(Stored).decode
 
 
+async def _nothing_to_refresh() -> None:
+    """For owners that follow nobody."""
+
+
 async def serve_append(
-    path: Path, appender: AppendsRecords, refresh: Callable[[], object] = lambda: None
+    path: Path, appender: AppendsRecords, refresh: Callable[[], Awaitable[None]] = _nothing_to_refresh
 ) -> asyncio.Server:
-    """Take records and erasures on a socket at ``path`` (mode 0600) until the server is closed."""
+    """Take records and erasures on a socket at ``path`` (mode 0600) until the server is closed.
+
+    ``refresh`` looks at once at what control wrote, or raises JournalError.
+    """
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -158,7 +165,7 @@ async def _serve_connection(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     appender: AppendsRecords,
-    refresh: Callable[[], object],
+    refresh: Callable[[], Awaitable[None]],
 ) -> None:
     while True:
         head = await reader.readexactly(_LENGTH_BYTES)
@@ -172,7 +179,7 @@ async def _serve_connection(
         await writer.drain()
 
 
-async def _store(frame: bytes, appender: AppendsRecords, refresh: Callable[[], object]) -> Stored:
+async def _store(frame: bytes, appender: AppendsRecords, refresh: Callable[[], Awaitable[None]]) -> Stored:
     try:
         if frame[:1] not in _MAPS:
             await appender.append(_decode_records(frame))
@@ -181,7 +188,7 @@ async def _store(frame: bytes, appender: AppendsRecords, refresh: Callable[[], o
         if isinstance(order, Erase):
             appender.erase(order.partition, order.offsets)
         else:
-            refresh()
+            await refresh()
             # Behind whatever was taken before: that is in the journal then, for whoever looks next.
             await appender.append(())
     except JournalError as error:

@@ -53,13 +53,14 @@ class ErasureFeed:
         if seen == self._seen:
             return None
         row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()
-        self._seen, changes = seen, int(row[0]) if row else 0
+        changes = int(row[0]) if row else 0
         if changes == self._changes:
+            self._seen = seen
             return None
-        self._changes = changes
         rows = connection.execute(
             "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
         ).fetchall()
+        self._seen, self._changes = seen, changes
         return [Erasure(id, at, round, decode_places(places) if places else {}) for id, at, round, places in rows]
 
     def ids(self, request: int) -> list[str]:

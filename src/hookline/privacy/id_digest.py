@@ -1,8 +1,8 @@
 """A keyed hash that stands for a person's id where the id itself must not be kept: BLAKE2b with a key (RFC 7693).
 
 It takes a third of the time of an HMAC, and collect makes one for each id that it has not met lately. The key is made
-once per installation and lies in the data folder, readable by its owner alone. Without it nobody can try ids against
-the hashes; whoever has it can, so the hashes are pseudonyms, not anonymous.
+once per installation and lies in the data folder, readable by its owner alone, or in PostgreSQL (``shared_key``).
+Without it nobody can try ids against the hashes; whoever has it can, so the hashes are pseudonyms, not anonymous.
 """
 
 from __future__ import annotations
@@ -42,12 +42,20 @@ class IdDigests:
 
 def load(data_path: Path) -> IdDigests:
     """With the key of the data folder, made up at the first start; raise PrivacyKeyError."""
-    path = data_path / FILE_NAME
-    return read(data_path) if path.exists() else _make(data_path)
+    return IdDigests(key_of(data_path))
 
 
 def read(data_path: Path) -> IdDigests:
     """With the key as it is stored; raise FileNotFoundError before the first start, PrivacyKeyError."""
+    return IdDigests(_read(data_path))
+
+
+def key_of(data_path: Path) -> bytes:
+    """The key of the data folder, made up at the first start; raise PrivacyKeyError."""
+    return _read(data_path) if (data_path / FILE_NAME).exists() else _make(data_path)
+
+
+def _read(data_path: Path) -> bytes:
     path = data_path / FILE_NAME
     try:
         key = bytes.fromhex(path.read_text())
@@ -56,10 +64,10 @@ def read(data_path: Path) -> IdDigests:
     if len(key) != KEY_BYTES:
         raise PrivacyKeyError(f"{path} holds no usable key; put it back from a backup: suppression depends on it")
     path.chmod(0o600)
-    return IdDigests(key)
+    return key
 
 
-def _make(data_path: Path) -> IdDigests:
+def _make(data_path: Path) -> bytes:
     # Written beside and linked in place: a crash leaves no half a key, and two starts agree on one.
     path = data_path / FILE_NAME
     beside = path.with_name(f".{FILE_NAME}.{os.getpid()}")
@@ -79,4 +87,4 @@ def _make(data_path: Path) -> IdDigests:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return read(data_path)
+    return _read(data_path)

@@ -10,7 +10,7 @@ from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
-from hookline.privacy.id_digest import read
+from hookline.privacy import shared_key
 from hookline.privacy.suppressed import Suppressed
 
 CHANGES = "suppressions"
@@ -18,9 +18,10 @@ CHANGES = "suppressions"
 
 
 class SuppressionFeed:
-    """A view of the list; for one thread. The key of its hashes is in the data folder."""
+    """A view of the list; for one thread. The key of its hashes is in the data folder, or in PostgreSQL."""
 
     def __init__(self, place: Place, data_path: Path) -> None:
+        self._place = place
         self._data_path = data_path
         self._database = ReadOnly(place)
         self._seen: Any = None
@@ -41,7 +42,8 @@ class SuppressionFeed:
         changes = int(row[0]) if row else 0
         if changes != self._changes:
             digests = [digest for (digest,) in connection.execute("SELECT digest FROM suppressions")]
-            self.current = Suppressed(digests, read(self._data_path)) if digests else None
+            of = shared_key.read(self._place, connection, self._data_path) if digests else None
+            self.current = Suppressed(digests, of) if of else None
             self._seen, self._changes = seen, changes
             return True
         self._seen = seen

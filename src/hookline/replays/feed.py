@@ -43,11 +43,10 @@ class ReplayFeed:
         if seen == self._seen:
             return None
         row = connection.execute("SELECT next FROM replay_changes").fetchone()
-        self._seen, changes = seen, int(row[0]) if row else 0
-        if changes == self._changes:
-            return None
-        self._changes = changes
-        return read_replays(connection, "ORDER BY lane")
+        changes = int(row[0]) if row else 0
+        found = read_replays(connection, "ORDER BY lane") if changes != self._changes else None
+        self._seen, self._changes = seen, changes
+        return found
 
     def places(self, lane: int) -> dict[int, Places] | None:
         """The single events of a replay; None when it is of a whole stretch."""

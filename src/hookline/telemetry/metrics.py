@@ -79,6 +79,7 @@ METRICS: dict[str, Metric] = {
     "hookline_deliver_filtered_total": Metric(
         "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
     ),
+    "hookline_deliver_database_away": Metric("gauge", "", "1 while PostgreSQL cannot be reached.", "deliver"),
     "hookline_usage_events_total": Metric("counter", "events", "Events that sources sent.", "deliver", "source"),
     "hookline_usage_filtered_total": Metric(
         "counter", "events", "Events that filters kept from every destination.", "deliver", "source"

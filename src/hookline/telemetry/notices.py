@@ -95,6 +95,13 @@ KINDS: dict[str, Kind] = {
         "The disk of the data folder is nearly full: {detail}.",
         "Make room, or lower retention.bytes; when it is full, events are answered 503 until there is room.",
     ),
+    "database_was_away": Kind(
+        "warning",
+        "database",
+        "{who} could not be reached {detail}.",
+        "Look at its own log for why; nothing acknowledged is lost, and what waited is being sent.",
+        passing=True,
+    ),
     "role_down": Kind(
         "critical",
         "role",

@@ -8,8 +8,10 @@ from litestar import Router
 from litestar.types import ControllerRouterHandler
 
 from hookline.control.access import PageRefused
+from hookline.database.sqlite import DatabaseAway
 from hookline.web.assets import get_asset
 from hookline.web.audit_screens import AuditScreens
+from hookline.web.away_page import away_page
 from hookline.web.catalog_screens import CatalogScreens
 from hookline.web.debugger_screen import show_debugger
 from hookline.web.definitions.screens import AudienceScreens, TraitScreens
@@ -71,4 +73,6 @@ def routes() -> Sequence[ControllerRouterHandler]:
         show_errors,
         get_asset,
     ]
-    return [Router("/", route_handlers=handlers, exception_handlers={PageRefused: refused_page})]
+    return [
+        Router("/", route_handlers=handlers, exception_handlers={PageRefused: refused_page, DatabaseAway: away_page})
+    ]

@@ -60,6 +60,11 @@ def render(template: str, values: Mapping[str, object]) -> str:
     return _environment().get_template(template).render({"me": current_caller(), **values})
 
 
+def render_for_nobody(template: str, values: Mapping[str, object]) -> str:
+    """Fill in a template that does not ask who looks at it."""
+    return _environment().get_template(template).render({"me": None, **values})
+
+
 def redirect(path: str) -> Response[str]:
     """Send the browser to another page of ours."""
     return Response("", status_code=303, media_type="text/html", headers={"Location": path})

@@ -87,7 +87,7 @@ async def usage_page(services: Services, range: UsageRange) -> UsagePage:
         users=await asyncio.to_thread(_users, services.schemas, services.store.now_ms() // USERS_KEPT_MS),
         level=settings.plan.level,
         grandfathered=settings.plan.grandfathered,
-        storage=await asyncio.to_thread(storage_of, settings.data_path),
+        storage=await asyncio.to_thread(storage_of, settings),
         retention_seconds=settings.retention.events,
         retention_bytes=settings.retention.bytes,
     )

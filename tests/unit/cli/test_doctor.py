@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookline.cli.checkup import configured, data_folder, machine, running
+from hookline.cli.checkup import configured, data_folder, database, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.cli.doctor import examine
@@ -22,7 +22,20 @@ from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
 from hookline.database.open import ensure, open_deliver
 from hookline.setting_text import shown, written
-from hookline.settings import Bytes, Control, Deliver, Notices, Origin, Retention, Seconds, Secrets, Settings, Urls
+from hookline.settings import (
+    Bytes,
+    Control,
+    Database,
+    Deliver,
+    Notices,
+    Origin,
+    Retention,
+    Seconds,
+    Secrets,
+    Settings,
+    Urls,
+)
+from tests.postgres import PostgresServer
 from tests.unit.connections.examples import change, destination, source
 
 
@@ -143,6 +156,20 @@ def test_a_role_that_reports_and_does_not_answer_is_wrong(folder: Path) -> None:
     """Its port is closed although it runs."""
     at = here(folder, report("control"), control=Control(listen="127.0.0.1:9"))
     assert any("control does not answer" in message for _, message in found(running.check_ports, at))
+
+
+def test_postgresql_is_described_or_said_to_be_away(folder: Path, postgres: PostgresServer) -> None:
+    """Its version and the room it takes; of files there is nothing to say."""
+    assert found(database.check_database, here(folder)) == []
+    ((status, message),) = found(database.check_database, here(folder, database=Database(url=postgres.url("postgres"))))
+    assert (status, message[:11], message[-4:]) == ("ok", "PostgreSQL ", "0 MB")
+    (away,) = examine(database.check_database, here(folder, database=Database(url="postgresql://127.0.0.1:1/hookline")))
+    assert (away.status, away.next_step is not None) == ("fail", True)
+    assert away.message.startswith("PostgreSQL cannot be reached: ")
+    at = here(folder, database=Database(url="postgresql://127.0.0.1:1/hookline"))
+    for check in (running.check_notices, configured.check_destinations):
+        (unknown,) = examine(check, at)
+        assert (unknown.status, unknown.next_step) == ("fail", "Start PostgreSQL, or see what it says.")
 
 
 def test_open_notices_are_repeated_with_what_to_do(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import structlog
 
@@ -321,6 +323,26 @@ def test_sending_stops_while_the_ring_is_full(rig: Rig, monkeypatch: pytest.Monk
     assert rig.network.waiting
     rig.come_to_rest()
     assert rig.offsets("crm") == list(range(300))
+
+
+def test_sending_stops_while_failures_cannot_be_saved(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is held in memory until a checkpoint has it: only so much of it, then sending waits for one."""
+    monkeypatch.setattr(engine, "FAILURES_HELD_MAX", 50)
+    begin(rig, "crm", events=400)
+
+    statuses = itertools.cycle((200, 400))  # by turns, so that the breaker stays closed
+
+    def answer_in_turn() -> None:
+        while rig.network.waiting:
+            rig.answer(rig.network.waiting[0], next(statuses))
+
+    answer_in_turn()
+    assert 100 <= len(rig.offsets("crm")) < 100 + 128
+    while len(rig.offsets("crm")) < 400:
+        rig.checkpoint()
+        assert rig.network.waiting
+        answer_in_turn()
+    assert rig.offsets("crm") == list(range(400))
 
 
 def test_timeouts_are_logged_once_a_second_per_destination(rig: Rig) -> None:

@@ -149,7 +149,11 @@ def test_records_are_erased_and_orders_keep_their_place(open_appender: Any, jour
 
     async def run() -> None:
         appender = open_appender()
-        server = await serve_append(path, appender, lambda: refreshed.append(appender.ends()))
+
+        async def refresh() -> None:
+            refreshed.append(appender.ends())
+
+        server = await serve_append(path, appender, refresh)
         remote = RemoteAppender(path)
         await remote.append([a_record(n) for n in range(600)])
         await remote.erase(0, list(range(1, 600)))

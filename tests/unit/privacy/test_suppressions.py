@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hookline.database.place import Place
-from hookline.privacy import id_digest, requests
+from hookline.privacy import requests, shared_key
+from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppression_feed import SuppressionFeed
@@ -21,8 +22,8 @@ class Folder:
 
     def __init__(self, path: Path, place: Place) -> None:
         self.path = path
-        self.digests = id_digest.load(path)
         self.store = PrivacyStore(place)
+        self.digests = shared_key.load(place, self.store.database, path)
         self.suppressions = Suppressions(self.store, self.digests)
         self.requests = Requests(self.store, self.digests, self.suppressions)
         self.feed = SuppressionFeed(place, path)
@@ -52,6 +53,32 @@ def test_a_reader_learns_of_every_change_and_only_then(folder: Folder) -> None:
     assert folder.suppressions.lift([folder.digests.of("u1")]) == 1
     assert folder.feed.poll()
     assert folder.feed.current is None
+
+
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)  # a file is on one machine, with the key beside it
+def test_every_machine_knows_whom_the_list_means(folder: Folder, tmp_path: Path, place_of: PlaceOf) -> None:
+    """The key comes with the list: a machine that never had the first one's data folder recognises the same people."""
+    folder.requests.create(["u1"], "suppress", "me")
+    (other := tmp_path / "other").mkdir()
+    feed = SuppressionFeed(place_of("privacy"), other)
+    assert feed.poll()
+    assert feed.current is not None
+    assert ("u1" in feed.current, "u2" in feed.current) == (True, False)
+    feed.close()
+    store = PrivacyStore(place_of("privacy"))
+    assert shared_key.load(place_of("privacy"), store.database, other).of("u1") == folder.digests.of("u1")
+    assert list(other.iterdir()) == []
+    store.close()
+
+
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)  # the file's absence: test_id_digest
+def test_a_list_without_its_key_is_nobodys(folder: Folder) -> None:
+    """Nothing is taken in by who cannot tell whose it is."""
+    folder.requests.create(["u1"], "suppress", "me")
+    with folder.store.database.transaction() as execute:
+        execute("DELETE FROM privacy_key")
+    with pytest.raises(PrivacyKeyError, match="put the schema back"):
+        folder.feed.poll()
 
 
 def test_a_reader_may_come_before_the_database(tmp_path: Path, bare_place_of: PlaceOf) -> None:

@@ -18,6 +18,7 @@ from hookline.connections.secrets import SecretMissing, is_reference, resolve, r
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.guard import Guard
 
@@ -89,7 +90,7 @@ def check_connections(here: Here) -> Iterator[Finding]:
 
 def check_destinations(here: Here) -> Iterator[Finding]:
     """Enabled destinations that are paused, whose breaker is open or whose settings cannot be used."""
-    feed = Feed(here.settings.data_path / "control.db")
+    feed = Feed(place_of(here.settings, "control"))
     try:
         snapshot = feed.load()
     finally:
@@ -121,7 +122,7 @@ def _open_breakers(here: Here, lanes: dict[int, str]) -> set[str]:
     deliver = here.reports.get("deliver")
     if deliver is not None and deliver.fresh:
         return {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} & set(lanes.values())
-    database = ReadOnly(here.settings.data_path / "deliver.db")
+    database = ReadOnly(place_of(here.settings, "deliver"))
     try:
         connection = database.open()
         rows = connection.execute("SELECT lane FROM lanes WHERE state = 'open'").fetchall() if connection else []

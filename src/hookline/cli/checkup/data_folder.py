@@ -6,13 +6,16 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.settings import SECRET_KEYS
+from hookline.setting_text import URL_KEYS
+from hookline.settings import SECRET_KEYS, Origin
 
 PRIVATE_FILES = (
     "admin-token",
+    "database",
     "control.db",
     "deliver.db",
     "insights.db",
@@ -86,10 +89,14 @@ def check_permissions(here: Here) -> Iterator[Finding]:
 def settings_file(here: Here) -> Path | None:
     """The settings file, if a secret stands in it."""
     for origin in here.origins:
-        if origin.key in SECRET_KEYS and origin.source.startswith("file "):
-            secret = str(origin.value)
-            return None if secret.startswith(("env:", "file:")) else Path(origin.source.removeprefix("file "))
+        written_out = not str(origin.value).startswith(("env:", "file:"))
+        if _is_secret(origin) and written_out and origin.source.startswith("file "):
+            return Path(origin.source.removeprefix("file "))
     return None
+
+
+def _is_secret(origin: Origin) -> bool:
+    return origin.key in SECRET_KEYS or (origin.key in URL_KEYS and urlsplit(str(origin.value)).password is not None)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -11,6 +11,7 @@ from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.cli.options import ROLES, ROLES_WITH_A_FILE
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.settings import parse_listen
 
@@ -21,7 +22,10 @@ NOTICES_SHOWN_MAX = 10
 def check_roles(here: Here) -> Iterator[Finding]:
     """Each role, from its own report of the last seconds."""
     files = ROLES_WITH_A_FILE.items()
-    roles = (*ROLES, *(role for role, file in files if (here.settings.data_path / file).exists()))
+    roles = (
+        *ROLES,
+        *(role for role, names in files if any((here.settings.data_path / name).exists() for name in names)),
+    )
     away = [role for role in roles if role not in here.reports or not here.reports[role].fresh]
     if not here.runs and here.launch is None:
         yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")
@@ -41,7 +45,7 @@ def check_ports(here: Here) -> Iterator[Finding]:
 
 def check_notices(here: Here) -> Iterator[Finding]:
     """The notices that are open."""
-    database = ReadOnly(here.settings.data_path / "control.db")
+    database = ReadOnly(place_of(here.settings, "control"))
     try:
         connection = database.open()
         if connection is None:

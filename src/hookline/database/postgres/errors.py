@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 import psycopg
 
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseAway, engine
+
+_AWAY = ("08", "57P")
+"""Of the codes of PostgreSQL's errors: connections that broke, and a server that stops or starts."""
 
 # A write through a connection that only reads is an internal error to PostgreSQL, and a table that is missing one of
 # programming: SQLite calls both operational.
@@ -33,7 +36,10 @@ def as_ours(error: psycopg.Error) -> Exception:
     """The error of SQLite that means the same, with PostgreSQL's own sentence, never with its values."""
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return engine.OperationalError("database is locked")
-    message = error.diag.message_primary or str(error)
+    message = error.diag.message_primary or " ".join(str(error).split())
+    # Those that the client itself raises have no code.
+    if isinstance(error, psycopg.OperationalError) and (error.sqlstate or _AWAY[0]).startswith(_AWAY):
+        return DatabaseAway(message)
     for theirs, ours in _AS:
         if isinstance(error, theirs):
             return ours(message)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
+from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
+from hookline.database.postgres.patience import PatientConnection
+from hookline.database.postgres.presence import Presence
 from hookline.database.postgres.values import ADAPTERS
-from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, OperationalError
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, OperationalError
 
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
-CONNECT_SECONDS_MAX = 5
-SILENCE_MS_MAX = 10_000
-"""A server that does not acknowledge what was sent for so long is taken for gone."""
 
-Real = psycopg.Connection[tuple[object, ...]]
+Real = PatientConnection
 
 
 class Kind(NamedTuple):
@@ -34,8 +34,9 @@ class Kind(NamedTuple):
 class Pool:
     """Safe to share between threads."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, presence: Presence) -> None:
         self.kind = kind
+        self.presence = presence
         self.users = 0
         """Connections of the rooms that draw on it."""
         self._conninfo = _conninfo(kind)
@@ -54,10 +55,17 @@ class Pool:
                 return self._idle.pop()
             self._open += 1
         try:
+            self.presence.check()
             with translating():
-                return psycopg.connect(
+                real = PatientConnection.connect(
                     self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
                 )
+                real.address = self._conninfo
+                return real
+        except DatabaseAway as away:
+            self._forget_one()
+            self.presence.went(str(away))
+            raise
         except BaseException:
             self._forget_one()
             raise
@@ -88,14 +96,19 @@ class Pool:
 
 
 _pools: dict[Kind, Pool] = {}
+_presences: dict[str, Presence] = {}
 _lock = threading.Lock()
 
 
 def join(kind: Kind) -> Pool:
     """The process's pool of a kind; whoever joins leaves it again."""
     with _lock:
-        pool = _pools.setdefault(kind, Pool(kind))
+        pool = _pools.get(kind)
+        if pool is None:
+            url = kind.schema.url
+            pool = _pools[kind] = Pool(kind, _presences.setdefault(url, Presence(url, OUTAGES)))
         pool.users += 1
+        pool.presence.users += 1
         return pool
 
 
@@ -103,6 +116,9 @@ def leave(pool: Pool) -> None:
     """The last one closes the connections."""
     with _lock:
         pool.users -= 1
+        pool.presence.users -= 1
+        if not pool.presence.users:
+            del _presences[pool.kind.schema.url]
         if pool.users:
             return
         del _pools[pool.kind]
@@ -110,21 +126,9 @@ def leave(pool: Pool) -> None:
 
 
 def _conninfo(kind: Kind) -> str:
-    with translating():
-        given = conninfo_to_dict(kind.schema.url)
-    options = [
-        str(given.get("options", "")),
-        f"-c search_path={kind.schema.name}",
-        f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}",
-    ]
+    options = [f"-c search_path={kind.schema.name}", f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"]
     if kind.read_only:
         options.append("-c default_transaction_read_only=on")
     if kind.synchronous == "NORMAL":
         options.append("-c synchronous_commit=off")
-    defaults: dict[str, Any] = {
-        "connect_timeout": CONNECT_SECONDS_MAX,
-        "tcp_user_timeout": SILENCE_MS_MAX,
-        "keepalives_idle": SILENCE_MS_MAX // 1000,
-        "application_name": f"hookline {kind.schema.which}",
-    }
-    return make_conninfo(**{**defaults, **given, "options": " ".join(options).strip()})
+    return conninfo(kind.schema.url, f"hookline {kind.schema.which}", options)

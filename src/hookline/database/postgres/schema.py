@@ -8,8 +8,9 @@ from pathlib import Path
 import psycopg
 
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseError, migrate, needs_migration, schema_number, schema_path
+from hookline.database.open import DatabaseUnusable, migrate, needs_migration, schema_number, schema_path
 from hookline.database.place import Schema
+from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
 
@@ -23,12 +24,9 @@ password."""
 
 def ensure(schema: Schema) -> None:
     """Make the schema hold its newest tables; raise as ``open.ensure`` does."""
-    with translating(), psycopg.connect(schema.url, autocommit=True) as turn:
-        if turn.info.server_version < SERVER_VERSION_MIN:
-            raise DatabaseError(
-                f"PostgreSQL {turn.info.server_version // 10_000} is too old; Hookline needs PostgreSQL "
-                f"{SERVER_VERSION_MIN // 10_000} or newer"
-            )
+    address = conninfo(schema.url, f"hookline {schema.which}")
+    with translating(), psycopg.connect(address, autocommit=True) as turn:
+        refuse_old(turn)
         # Held until the connection is closed.
         turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, lock_number(schema.which)))
         found = turn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema.name,)).fetchone()
@@ -36,6 +34,15 @@ def ensure(schema: Schema) -> None:
             _create(turn, schema)
         elif needs_migration(_number(schema), schema.which, str(schema)):
             migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
+
+
+def refuse_old(turn: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Raise DatabaseUnusable when the server has not what Hookline needs."""
+    if turn.info.server_version < SERVER_VERSION_MIN:
+        raise DatabaseUnusable(
+            f"PostgreSQL {turn.info.server_version // 10_000} is too old; Hookline needs PostgreSQL "
+            f"{SERVER_VERSION_MIN // 10_000} or newer"
+        )
 
 
 def _number(schema: Schema) -> int | None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
+from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
+from hookline.database.postgres import patience
 from hookline.database.postgres import pool as pool_module
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, OperationalError
 from tests.postgres import TEMPLATE, PostgresServer
 
 INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES (?, ?)"
@@ -24,6 +30,17 @@ def schema(postgres: PostgresServer) -> Iterator[Schema]:
     """An empty control database."""
     with postgres.database(TEMPLATE) as url:
         yield Schema(url, "control")
+
+
+def signal_all(server: PostgresServer, number: signal.Signals) -> None:
+    """Send a signal to the server and to the processes of its sessions."""
+    assert server.process is not None
+    main = server.process.pid
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
+            if main in (pid, parent):
+                os.kill(pid, number)
 
 
 def end_sessions(postgres: PostgresServer) -> None:
@@ -81,12 +98,34 @@ def test_a_server_that_restarts(how: signal.Signals) -> None:
             connection.execute(INSERT, ("a", 1))
             server.stop(how)
             for sql in (COUNT, "BEGIN IMMEDIATE"):
-                with pytest.raises(OperationalError):
+                with pytest.raises(DatabaseAway):
                     connection.execute(sql)
                 assert not connection.in_transaction
+            assert OUTAGES.is_away
             server.start()
+            wait_until(lambda: not OUTAGES.is_away, 60, "it is seen that the server is back")
             assert connection.execute(COUNT).fetchone() == (1,)
     finally:
+        server.remove()
+
+
+def test_a_server_that_is_frozen_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It closes nothing, but takes no new connection; a statement that takes long while it lives is waited for."""
+    monkeypatch.setattr(patience, "QUIET_SECONDS", 0.2)
+    server = PostgresServer()
+    try:
+        server.make_template()
+        with closing(connect(Schema(server.url(TEMPLATE) + "&connect_timeout=2", "control"))) as connection:
+            assert connection.execute("SELECT 1 FROM pg_sleep(1)").fetchone() == (1,)
+            signal_all(server, signal.SIGSTOP)
+            with pytest.raises(DatabaseAway):
+                connection.execute(COUNT)
+            assert OUTAGES.is_away
+            signal_all(server, signal.SIGCONT)
+            wait_until(lambda: not OUTAGES.is_away, 60, "it is seen that the server is back")
+            assert connection.execute(COUNT).fetchone() == (0,)
+    finally:
+        signal_all(server, signal.SIGCONT)
         server.remove()
 
 

@@ -1,0 +1,115 @@
+"""Which installation a PostgreSQL database is of, so that no data folder takes up another one's.
+
+Beside the five schemas there is one named ``hookline``, with a single row: an id, which each data folder notes, and the
+journal whose places the database holds. Several folders may share a database when their journal is on Kafka; a local
+journal has one folder.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import psycopg
+
+from hookline.database.claim import NOTE_FILE
+from hookline.database.open import DatabaseUnusable
+from hookline.database.postgres.address import conninfo, without_password
+from hookline.database.postgres.errors import translating
+from hookline.database.postgres.schema import MAKING_SPACE, refuse_old
+from hookline.database.sqlite import DatabaseAway, engine
+from hookline.settings import Settings
+
+LOCK = 100
+"""Beside the numbers of the schemas."""
+
+_TABLE = """
+CREATE SCHEMA IF NOT EXISTS hookline;
+CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
+"""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What the data folder keeps: the installation's id, a mark of the folder's own, and where it last was."""
+
+    id: str
+    folder: str
+    where: str
+
+
+def meet(settings: Settings) -> None:
+    """Hold the data folder and the database against each other; both are noted down at their first meeting.
+
+    Raise DatabaseAway while the server cannot be reached, DatabaseUnusable when they do not belong together or the
+    database cannot be used.
+    """
+    try:
+        with (
+            translating(),
+            psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as turn,
+        ):
+            refuse_old(turn)
+            turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, LOCK))
+            _meet(settings, turn)
+    except DatabaseAway:
+        raise
+    except engine.Error as error:
+        raise DatabaseUnusable(f"the database that database.url names cannot be used: {error}") from error
+
+
+def describe(settings: Settings) -> str:
+    """Ask the server what it is; raise DatabaseAway, or DatabaseUnusable when it is too old."""
+    with translating(), psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as asked:
+        refuse_old(asked)
+        version = asked.info.server_version
+    return f"PostgreSQL {version // 10_000}.{version % 10_000}, database {without_password(settings.database.url)}"
+
+
+def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> None:
+    where = without_password(settings.database.url)
+    note = _read(settings.data_path)
+    mark = note.folder if note is not None else uuid4().hex
+    journal = _journal(settings, mark)
+    row = turn.execute("SELECT to_regclass('hookline.installation') IS NOT NULL").fetchone()
+    if row == (False,):
+        turn.execute(_TABLE.encode())
+    found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()
+    if note is not None and (found is None or found[0] != note.id):
+        raise DatabaseUnusable(
+            f"the database {where} is not the one that {settings.data_path} began with ({note.where}): set database.url"
+            " to that one"
+        )
+    if found is None:
+        found = (uuid4().hex, journal)
+        turn.execute("INSERT INTO hookline.installation (id, journal) VALUES (%s, %s)", found)
+    elif found[1] != journal:
+        raise DatabaseUnusable(
+            f"the database {where} belongs to another journal ({found[1]}) than {settings.data_path} has ({journal}):"
+            " use an empty database, or the data folder it began with"
+        )
+    if note is None or note.where != where:
+        _write(settings.data_path, Note(str(found[0]), mark, where))
+
+
+def _journal(settings: Settings, mark: str) -> str:
+    """What tells a journal from others: the topic, or the folder that a local one is in."""
+    if settings.journal.url == "local":
+        return f"local {mark}"
+    return f"topic {settings.journal.url.rpartition('/')[2]}"
+
+
+def _read(folder: Path) -> Note | None:
+    try:
+        return msgspec.json.decode((folder / NOTE_FILE).read_bytes(), type=Note)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError:
+        raise DatabaseUnusable(f"{folder / NOTE_FILE} cannot be read: put it back from a backup") from None
+
+
+def _write(folder: Path, note: Note) -> None:
+    temporary = folder / f"{NOTE_FILE}.{os.getpid()}"
+    temporary.write_bytes(msgspec.json.encode(note) + b"\n")
+    temporary.replace(folder / NOTE_FILE)

@@ -1,0 +1,1 @@
+"""The whole service with its databases in PostgreSQL."""

@@ -1,0 +1,93 @@
+"""PostgreSQL is restarted again and again while events flow; a ledger outside of the service is held against it."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.postgres import PostgresServer
+from tests.service.harness import Hookline, Receiver, Reply, Request, new_id, wait_until, webhook
+
+RESTARTS = 20
+BATCH = 50
+EVENTS_PER_SECOND = 500
+REPEATED_SHARE_MAX = 0.005
+
+
+class Ledger:
+    """Sends batches at a rate until told to stop, and keeps what was acknowledged."""
+
+    def __init__(self, hookline: Hookline) -> None:
+        self.acknowledged: list[str] = []
+        self.refused = 0
+        self.stop = threading.Event()
+        self._hookline = hookline
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Send no more."""
+        self.stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        for number in itertools.count(1):
+            batch = [
+                {"type": "track", "userId": f"u{each}", "event": "E", "messageId": new_id()} for each in range(BATCH)
+            ]
+            if self._hookline.post("/v1/batch", {"batch": batch}).status == 200:
+                self.acknowledged += [event["messageId"] for event in batch]
+            else:
+                self.refused += 1
+            if self.stop.wait(max(0.0, began + number * BATCH / EVENTS_PER_SECOND - time.monotonic())):
+                return
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_and_next_to_nothing_repeated(
+    on_postgres: Callable[..., Hookline], server: PostgresServer, receiver: Receiver
+) -> None:
+    """Fast and immediate shutdowns by turns: every call is answered 200, every event delivered and told; one receiver
+    fails a tenth of its requests, so that retries are under way in each outage."""
+    turn = itertools.count()
+
+    def sometimes(request: Request) -> Reply:
+        return Reply(500 if next(turn) % 10 == 0 else 200)
+
+    with (
+        Receiver() as failing,
+        on_postgres(webhook("crm", receiver.url()), webhook("shaky", failing.url())) as hookline,
+    ):
+        failing.respond = sometimes
+        ledger = Ledger(hookline)
+        try:
+            for number in range(RESTARTS):
+                enough = len(ledger.acknowledged) + EVENTS_PER_SECOND
+                wait_until(lambda enough=enough: len(ledger.acknowledged) >= enough, 60, what="events flow")  # type: ignore[misc]
+                server.stop(signal.SIGQUIT if number % 2 else signal.SIGINT)
+                enough = len(ledger.acknowledged) + EVENTS_PER_SECOND // 2
+                wait_until(lambda enough=enough: len(ledger.acknowledged) >= enough, 60, what="events flow without it")  # type: ignore[misc]
+                server.start()
+                hookline.wait_ready()
+        finally:
+            ledger.end()
+        assert ledger.refused == 0
+        sent = set(ledger.acknowledged)
+        for each in (receiver, failing):
+            wait_until(lambda each=each: sent <= {r.message_id for r in each.requests}, 60, what="all is delivered")  # type: ignore[misc]
+        counts = Counter(request.message_id for request in receiver.requests)
+        assert counts.total() - len(counts) <= len(sent) * REPEATED_SHARE_MAX
+        for message in ledger.acknowledged[:: len(sent) // 50]:
+            hookline.wait_fate(message, "crm", "delivered")
+            attempts = hookline.wait_fate(message, "shaky", "delivered")["attempts"]
+            assert [attempt["number"] for attempt in attempts] == list(range(1, len(attempts) + 1))
+        wait_until(lambda: hookline.metric("hookline_deliver_retry_rows") == 0, what="no retry is left")
+        assert hookline.api("GET", "dead-letters").json["items"] == []
+        print(f"{len(sent)} events, {counts.total() - len(counts)} repeated at the healthy receiver")

@@ -1,0 +1,146 @@
+"""The way of an event with the databases in PostgreSQL: as on one machine without it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from hookline_client import Client
+from tests.postgres import PostgresServer
+from tests.service.cli.conftest import Run
+from tests.service.cli.conftest import run as run
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, free_port, new_id, wait_until, webhook
+
+SECRET = "s3cret"
+SCHEMAS = ["hookline", *(f"hookline_{which}" for which in ("control", "deliver", "insights", "privacy"))]
+
+
+def test_a_client_is_delivered_signed_and_found_again(
+    on_postgres: Callable[..., Hookline], receiver: Receiver, server: PostgresServer, database_url: str
+) -> None:
+    """Each event reaches its receiver, signed; ``why`` tells it; everything but the journal is in PostgreSQL."""
+    with on_postgres(webhook("crm", receiver.url(), secret=SECRET)) as hookline:
+        with Client(WRITE_KEY, endpoint=f"http://127.0.0.1:{hookline.collect_port}") as client:
+            sent = {client.identify("u1", {"plan": "pro"}), client.track("u1", "Signed Up"), client.page("u1", "Home")}
+        for message in sent:
+            (request,) = receiver.wait_for(message)
+            signature = hmac.new(SECRET.encode(), request.body, hashlib.sha1).hexdigest()
+            assert request.headers["x-signature"] == signature
+            hookline.wait_fate(message, "crm", "delivered")
+        assert list(hookline.data.glob("*.db*")) == []
+        found = server.run(database_url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1")
+        assert [name for (name,) in found] == SCHEMAS
+
+
+def test_a_dead_receiver_is_retried_up_to_a_dead_letter(
+    on_postgres: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """Its event is tried again until its window ends; the one beside it is delivered; a retry by hand brings it."""
+    port = free_port()
+    destinations = [webhook("crm", receiver.url()), webhook("dead", f"http://127.0.0.1:{port}/hook")]
+    with on_postgres(*destinations, **{"deliver.retry_window": "2s", "deliver.retry_max": "200ms"}) as hookline:
+        message = hookline.track()
+        hookline.wait_fate(message, "crm", "delivered")
+        attempts = hookline.wait_fate(message, "dead", "expired")["attempts"]
+        assert len(attempts) > 1
+        (letter,) = hookline.api("GET", "dead-letters").json["items"]
+        assert (letter["messageId"], letter["destination"]) == (message, "dead")
+        with Receiver(port) as back:
+            assert hookline.api("POST", f"dead-letters/{letter['id']}/retry").status in (200, 201, 202)
+            back.wait_for(message)
+        wait_until(lambda: hookline.api("GET", "dead-letters").json["items"] == [], what="the dead letter is gone")
+
+
+def test_commands_work_on_it(on_postgres: Callable[..., Hookline], receiver: Receiver, run: Run) -> None:
+    """A file is applied and exported, an event sent and asked for, and the doctor finds nothing wrong."""
+    with on_postgres(webhook("crm", receiver.url())) as hookline:
+        file = hookline.folder / "more.json"
+        file.write_text(json.dumps({"sources": [], "destinations": [webhook("second", receiver.url("/second"))]}))
+        assert run(hookline, "apply", str(file)).returncode == 0
+        assert "second" in run(hookline, "export").stdout
+        message = new_id()
+        sent = run(hookline, "send", "track", "--event", "Bought", "--user-id", "u1", "--message-id", message)
+        assert sent.returncode == 0, sent.stderr
+        receiver.wait_for(message, 2)
+        wait_until(lambda: "delivered" in run(hookline, "why", message).stdout, what="why tells it")
+        found = json.loads(run(hookline, "doctor", "--json").stdout)
+        database = [each for each in found["findings"] if each["check"] == "database"]
+        assert [each["status"] for each in database] == ["ok"]
+        assert [each for each in found["findings"] if each["status"] == "fail"] == []
+        shown = {each["key"]: each["value"] for each in found["settings"]}
+        assert shown["database.url"].startswith("postgresql://")
+        parts = {each["name"]: each["bytes"] for each in hookline.api("GET", "usage/storage").json["parts"]}
+        assert parts["hookline_deliver"] > 0
+
+
+def test_a_person_is_erased(on_postgres: Callable[..., Hookline], receiver: Receiver) -> None:
+    """A deletion request is done, its evidence says what PostgreSQL keeps for a while, and nothing of it is found."""
+    with on_postgres(webhook("crm", receiver.url())) as hookline:
+        gone, kept = hookline.track(userId="gone"), hookline.track(userId="kept")
+        for message in (gone, kept):
+            hookline.wait_fate(message, "crm", "delivered")
+        made = hookline.api("POST", "deletion-requests", {"userId": "gone", "action": "both"}).json
+        wait_until(
+            lambda: hookline.api("GET", f"deletion-requests/{made['id']}").json["state"] == "done", what="it is done"
+        )
+        evidence = hookline.api("GET", f"deletion-requests/{made['id']}/evidence").json
+        assert evidence["journal"] == "overwritten in place"
+        assert "until its vacuum" in evidence["databases"]
+        assert hookline.fate(gone) is None
+        assert hookline.fate(kept) is not None
+        before = len(receiver.requests)
+        assert hookline.post("/v1/track", {"userId": "gone", "event": "Again"}).status == 200
+        receiver.wait_for(hookline.track(userId="kept"))
+        assert len(receiver.requests) == before + 1, "suppressed people's events are not stored"
+
+
+def test_nothing_is_lost_over_kills(on_postgres: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Roles and the whole group are ended by kill -9 while events come in: each acknowledged one is delivered."""
+    hookline = on_postgres(webhook("crm", receiver.url())).start()
+    acknowledged: list[str] = []
+    done = threading.Event()
+
+    def send() -> None:
+        while not done.is_set():
+            message = new_id()
+            try:
+                if hookline.post("/v1/track", {"userId": "u", "event": "E", "messageId": message}).status == 200:
+                    acknowledged.append(message)
+            except OSError:
+                continue
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        for kill in ("deliver", "control", "collect", None):
+            count = len(acknowledged)
+            wait_until(lambda count=count: len(acknowledged) > count + 50, 60, what="events are acknowledged")  # type: ignore[misc]
+            if kill is None:
+                hookline.kill9()
+                hookline.start()
+            else:
+                wait_until(lambda kill=kill: hookline.role(kill, required=False), what=f"{kill} runs")  # type: ignore[misc]
+                os.kill(hookline.role(kill), signal.SIGKILL)
+        count = len(acknowledged)
+        wait_until(lambda: len(acknowledged) > count + 50, 60, what="events are acknowledged again")
+    finally:
+        done.set()
+        sending.join()
+    wait_until(lambda: not missing(acknowledged, receiver), 60, what="everything acknowledged is delivered")
+    hookline.wait_ready()
+    hookline.wait_fate(acknowledged[0], "crm", "delivered")
+    hookline.restart()
+    after = hookline.track()
+    receiver.wait_for(after)
+    hookline.stop()
+    assert len(receiver.of(after)) == 1
+
+
+def missing(acknowledged: list[str], receiver: Receiver) -> set[str]:
+    """What was acknowledged and has not arrived."""
+    return set(acknowledged) - {request.message_id for request in receiver.requests}

@@ -168,6 +168,7 @@ class Checkpointer:
         return bool(
             engine.ring.uncheckpointed
             or engine.open_lanes
+            or engine.recount
             or not engine.batch.empty
             or any(self._saved.get(s.partition) != s.next_offset for s in self._feeder.shared.values())
         )

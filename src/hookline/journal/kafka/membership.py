@@ -58,7 +58,8 @@ class Membership:
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._on_confirmed, self._on_failed = on_confirmed, on_failed
         self._commit_seconds = min(session_seconds / COMMITS_PER_SESSION, COMMIT_SECONDS_MAX)
-        self._asked = 0.0
+        self._session_seconds = session_seconds
+        self._asked = self._heard = 0.0
         self._is_asking = False
         self._closing = threading.Event()
         options = address.client(
@@ -119,6 +120,7 @@ class Membership:
     def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
         self._is_asking = False
         if error is None:
+            self._heard = self._asked
             self._on_confirmed(self._asked)
 
     def _offsets(self, places: Mapping[int, int]) -> list[TopicPartition]:
@@ -156,12 +158,13 @@ class Membership:
 
     def _commit_now(self, consumer: Any, places: Mapping[int, int]) -> None:
         asked = self._clock()
-        if not places:
-            return
+        if not places or asked - self._heard > self._session_seconds:
+            return  # where brokers are away, it would be waited for
         try:
             consumer.commit(offsets=self._offsets(places), asynchronous=False)
         except KafkaException:
             return  # what counts is in the database; and who is no member hears of it in the next poll
+        self._heard = asked
         self._on_confirmed(asked)
 
 

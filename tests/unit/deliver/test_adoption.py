@@ -8,6 +8,7 @@ import pytest
 
 from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
+from hookline.database.connect import connect
 from hookline.database.place import place_of
 from hookline.deliver.adoption import Adoption
 from hookline.deliver.claims import Claims
@@ -110,19 +111,24 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     rig.come_to_rest()
     assert rig.fate_at("m1", "crm") == "delivered"
     assert rig.fate_at("left", "crm") == "discarded"
+    connection = connect(place_of(rig.settings, "deliver"), read_only=True)
+    assert connection.execute("SELECT first_offset, last_offset, fate FROM ranges").fetchall() == [(3, 3, "discarded")]
+    connection.close()
     assert rig.offsets("other") == [4]
 
 
 def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: Passing) -> None:
-    """What was accepted from the change on is sent to them, what came before is not."""
-    passing.give_up()
+    """What was accepted from the change on is sent to them, also what the last owner had read without knowing of it."""
     rig.append("before", rig.record("not-yet", source="app"))
     rig.change(source("app"), destination("crm", sources=("website", "app")), destination("late", sources=("app",)))
-    rig.follow()
     rig.append("after", rig.record("now", source="app"))
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    rig.follow()
     passing.take_up()
     rig.come_to_rest()
-    assert sorted(rig.offsets("crm")) == [0, 2, 3]
+    assert rig.offsets("crm") == [0, 2, 3]
     assert rig.offsets("late") == [3]
 
 

@@ -16,6 +16,7 @@ from hookline.deliver.fence import Fence, now_seconds
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
+from hookline.journal.port import JournalAway
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_pausing import pause, resume
 
@@ -143,3 +144,21 @@ def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: Passing) -> N
     resume(rig)
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, 1]
+
+
+def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Passing) -> None:
+    """Nothing is sent again, and nothing passed over, because the journal lacks what was read before."""
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    connection = connect(place_of(rig.settings, "deliver"))
+    connection.execute("UPDATE checkpoints SET next_offset = 9")
+    with pytest.raises(JournalAway, match="ends at 2, before 9"):
+        passing.take_up()
+    connection.execute("UPDATE checkpoints SET next_offset = 2")
+    connection.close()
+    passing.take_up()
+    rig.append("m2")
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2]

@@ -42,6 +42,9 @@ _SETTINGS = {
     "controller.quorum.election.timeout.ms": 500,
     "controller.quorum.fetch.timeout.ms": 1_500,
     "replica.lag.time.max.ms": 5_000,
+    # Workers of tests are gone soon, and a group that begins waits for nobody.
+    "group.min.session.timeout.ms": 1_000,
+    "group.initial.rebalance.delay.ms": 0,
     # Records of tests are from 1970: brokers must not look how old they are while a test reads them.
     "log.initial.task.delay.ms": 3_600_000,
     "log.retention.check.interval.ms": 3_600_000,

@@ -83,10 +83,12 @@ class LaneWatch:
         self._database.close()
 
     def _lanes(self) -> dict[str, set[int]]:
-        """The lanes that deliver says are gone, and those that it says are drained."""
+        """The lanes that deliver says are gone, and those that it says are drained: whoever owns its partitions, in
+        every one of them."""
         found: dict[str, set[int]] = {"gone": set(), "drained": set()}
         connection = self._database.open()
-        query = "SELECT DISTINCT state, lane FROM lanes WHERE state IN ('gone', 'drained')"
-        for state, lane in connection.execute(query) if connection is not None else ():
-            found[state].add(lane)
+        query = "SELECT state, lane, count(*) FROM lanes WHERE state IN ('gone', 'drained') GROUP BY state, lane"
+        for state, lane, partitions in connection.execute(query) if connection is not None else ():
+            if state == "gone" or partitions >= self._settings.journal.partitions:
+                found[state].add(lane)
         return found

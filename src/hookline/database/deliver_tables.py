@@ -182,3 +182,33 @@ erasures = Table(
     Column("attempts", BigInteger, nullable=False),
     Column("done_at", BigInteger),
 )
+
+owned = Table(
+    "owned",
+    metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("since", BigInteger, nullable=False),
+)
+
+index_runs = Table(
+    "index_runs",
+    metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("first_offset", BigInteger, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("run", LargeBinary, nullable=False),
+)
+
+erased_parts = Table(
+    "erased_parts",
+    metadata,
+    Column("request", BigInteger, primary_key=True, autoincrement=False),
+    Column("asked_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("places", LargeBinary, nullable=False),
+)

@@ -158,3 +158,29 @@ CREATE TABLE erasures (
     PRIMARY KEY (request, asked_at, round)
 );
 UPDATE alembic_version SET version_num='deliver_0006' WHERE alembic_version.version_num = 'deliver_0005';
+-- Running upgrade deliver_0006 -> deliver_0007
+CREATE TABLE owned (
+    partition INTEGER NOT NULL,
+    epoch BIGINT NOT NULL,
+    worker TEXT COLLATE "C" NOT NULL,
+    since BIGINT NOT NULL,
+    PRIMARY KEY (partition)
+);
+CREATE TABLE index_runs (
+    partition INTEGER NOT NULL,
+    first_offset BIGINT NOT NULL,
+    next_offset BIGINT NOT NULL,
+    digest TEXT COLLATE "C" NOT NULL,
+    run BYTEA NOT NULL,
+    PRIMARY KEY (partition, first_offset)
+);
+CREATE TABLE erased_parts (
+    request BIGINT NOT NULL,
+    asked_at BIGINT NOT NULL,
+    round INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    last_offset BIGINT NOT NULL,
+    places BYTEA NOT NULL,
+    PRIMARY KEY (request, asked_at, round, partition)
+);
+UPDATE alembic_version SET version_num='deliver_0007' WHERE alembic_version.version_num = 'deliver_0006';

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.deliver.order import NEVER_MS
@@ -163,9 +164,12 @@ class Batch:
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
         self.filters: list[FilterRow] = []
-        self.usage: dict[tuple[int, str], list[int]] = {}
-        """Events read, and how many of them filters kept from every destination, by (day since the epoch, source)."""
+        self.usage: dict[tuple[int, str, int], list[int]] = {}
+        """Events read, and how many of them filters kept from every destination, by (day since the epoch, source,
+        partition)."""
         self.replays: dict[int, ReplayRow] = {}
+        self.parts_done: list[tuple[int, int, int]] = []
+        """(at ms, lane, partitions): a worker's part of a replay is done; with that of so many partitions all of it."""
         self.replayed: list[tuple[int, int, str]] = []
         """(partition, offset, destination) that a replay delivered: no dead letter any more."""
         self.actions: list[LetterAction] = []
@@ -173,8 +177,10 @@ class Batch:
         self.versions: list[tuple[int, int, int]] = []
         """(partition, version, offset): connections version in force from this offset on."""
         self.erasures: list[ErasureRow] = []
-        self.erased: list[tuple[int, int, int, int]] = []
-        """(at ms, request, asked ms, round): erasures of which nothing is left."""
+        self.erased: list[tuple[int, int, int, int, int]] = []
+        """(at ms, request, asked ms, round, parts): erasures of which nothing is left, once so many parts are done."""
+        self.epochs: dict[int, int] = {}
+        """By partition, where deliver is many processes: the batch may be written only while it is owned by these."""
         self.log_emptied: bool | None = None
         """After an erasure was written: whether the write-ahead log holds nothing of it any more."""
 
@@ -203,6 +209,27 @@ class Batch:
         for key, row in self.retries.items():
             if row.lane == lane and row.due_ms >= NEVER_MS:
                 self.retries[key] = row._replace(due_ms=now_ms)
+
+    def leave_out(self, lost: Callable[[int], bool]) -> None:
+        """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""
+        self.attempts = [row for row in self.attempts if not lost(row.partition)]
+        self.dead_letters = [row for row in self.dead_letters if not lost(row.partition)]
+        self.ranges = [row for row in self.ranges if not lost(row.partition)]
+        self.checkpoints = [row for row in self.checkpoints if not lost(row.partition)]
+        self.blocks = [row for row in self.blocks if not lost(row.partition)]
+        self.filters = [row for row in self.filters if not lost(row.partition)]
+        self.erasures = [
+            row._replace(places={each: places for each, places in row.places.items() if not lost(each)})
+            for row in self.erasures
+        ]
+        self.versions = [row for row in self.versions if not lost(row[0])]
+        self.replayed = [row for row in self.replayed if not lost(row[0])]
+        self.settled = {key for key in self.settled if not lost(key[1])}
+        self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}
+        self.retries = {key: row for key, row in self.retries.items() if not lost(key[1])}
+        self.lanes = {key: row for key, row in self.lanes.items() if not lost(key[1])}
+        self.usage = {key: counts for key, counts in self.usage.items() if not lost(key[2])}
+        self.epochs = {partition: epoch for partition, epoch in self.epochs.items() if not lost(partition)}
 
     @property
     def empty(self) -> bool:

@@ -42,6 +42,11 @@ class CatchUp:
             self._waiting.add(lane)
             self._hungry.append(lane)
 
+    def leave(self, partition: int) -> None:
+        """Keep no open reads of a partition."""
+        for key in [key for key in self._cursors if key[0] == partition]:
+            del self._cursors[key]
+
     @property
     def waits(self) -> bool:
         """Whether lanes wait for a journal that could not be read just now."""

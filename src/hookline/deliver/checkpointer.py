@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from hookline.database.sqlite import DatabaseAway
@@ -16,6 +17,7 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
+from hookline.deliver.fence import Fenced
 from hookline.deliver.lane import Lane
 from hookline.deliver.replays import Replays
 from hookline.deliver.shared_reader import SharedReader
@@ -41,6 +43,11 @@ class Checkpointer:
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._saved: dict[int, int] = {}
+        self.places: dict[int, int] = {}
+        """By partition: the offset that was saved."""
+        self.on_fenced: Callable[[frozenset[int]], None] = lambda partitions: None
+        """Called when others turn out to own partitions."""
+        self._turn = asyncio.Lock()
         self.committing: Batch | None = None
         """What is being saved, until it is."""
         self._commit_done: asyncio.Future[None] | None = None
@@ -57,6 +64,26 @@ class Checkpointer:
 
     async def tick(self) -> None:
         """Save if anything changed; return when it is saved or has failed."""
+        async with self._turn:
+            await self._tick()
+
+    async def save(self) -> bool:
+        """Save everything as it is now; return whether it is saved."""
+        await self.tick()
+        if self.committing is None:
+            await self.tick()
+        return self.committing is None
+
+    def take(self, partition: int, offset: int) -> None:
+        """A partition was taken up at this place."""
+        self._saved[partition] = self.places[partition] = offset
+
+    def leave(self, partition: int) -> None:
+        """A partition was given up, or lost."""
+        self._saved.pop(partition, None)
+        self.places.pop(partition, None)
+
+    async def _tick(self) -> None:
         if self.committing is None:
             if not (self._is_dirty() or self._must_sync()):
                 return
@@ -67,6 +94,10 @@ class Checkpointer:
         try:
             # Shielded: a caller that is cancelled must not leave a commit behind that is then made twice.
             await asyncio.shield(self._commit_done)
+        except Fenced as fenced:
+            self._commit_done = None
+            self._lose(batch, fenced.partitions)
+            return
         except sqlite.Error as error:
             self._commit_done = None
             if not self._failing:
@@ -103,6 +134,15 @@ class Checkpointer:
         """Stop the thread."""
         self._thread.shutdown()
 
+    def _lose(self, batch: Batch, partitions: frozenset[int]) -> None:
+        """Others own what the batch is about in part: the rest is saved in the next turn."""
+        fence = self._engine.fence
+        epochs = fence.epochs if fence is not None else {}
+        lost = frozenset(each for each in partitions if epochs.get(each) == batch.epochs.get(each))
+        batch.leave_out(partitions.__contains__)
+        if lost:
+            self.on_fenced(lost)
+
     def _commit(self, batch: Batch) -> None:
         crash_point("deliver.before_checkpoint")
         self._store.commit(batch)
@@ -128,6 +168,7 @@ class Checkpointer:
         return bool(
             engine.ring.uncheckpointed
             or engine.open_lanes
+            or engine.recount
             or not engine.batch.empty
             or any(self._saved.get(s.partition) != s.next_offset for s in self._feeder.shared.values())
         )
@@ -142,6 +183,10 @@ class Checkpointer:
         self._replays.gather(batch, results)
         for shared in self._feeder.shared.values():
             self._add_places(batch, shared)
+        if engine.fence is not None:
+            batch.epochs = dict(engine.fence.epochs)
+            # What was in flight when a partition went is its new owner's to find out.
+            batch.leave_out(lambda partition: partition not in batch.epochs)
         engine.open_lanes = {lane for lane in engine.open_lanes if lane.busy and not lane.closed}
         return batch
 
@@ -184,7 +229,10 @@ class Checkpointer:
         engine = self._engine
         engine.ring.checkpointed = self._ring_position
         engine.counters.checkpoints += 1
-        for (_, source), (events, filtered) in batch.usage.items():
+        for saved in batch.checkpoints:
+            if saved.partition in self.places:
+                self.places[saved.partition] = saved.next_offset
+        for (_, source, _), (events, filtered) in batch.usage.items():
             engine.counters.events[source] += events
             engine.counters.filtered[source] += filtered
         for number, partition, offset in [*batch.retries, *batch.settled]:
@@ -211,7 +259,21 @@ class Checkpointer:
                 lane.rows_changed = True
                 lane.next_retry_ms = engine.clock.now_ms()
                 engine.retrying.add(lane)
+        self._recount()
         engine.wake_starved()
+
+    def _recount(self) -> None:
+        """Ask how many rows lanes have left, as soon as no change to them is under way."""
+        engine = self._engine
+        for lane in list(engine.recount):
+            changing = {number for number, _, _ in [*engine.batch.retries, *engine.batch.settled]}
+            strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
+            if not strange and lane.number not in changing and not lane.coming_back:
+                try:
+                    lane.retry_count = self._store.retry_rows(lane.number)
+                except DatabaseAway:
+                    return
+                engine.recount.discard(lane)
 
 
 def _block(found: list[int], now_ms: int, entries: bytes) -> BlockRow:

@@ -17,6 +17,7 @@ from hookline.deliver.delivery import Delivery
 from hookline.deliver.departures import Departures
 from hookline.deliver.event import Event
 from hookline.deliver.failures import Failures
+from hookline.deliver.fence import Fence
 from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
 from hookline.deliver.results import Results
 from hookline.deliver.schedule import RetrySchedule
@@ -59,9 +60,13 @@ class Engine:
         """Lanes that have retry rows."""
         self.probing: set[Lane] = set()
         """Lanes whose breaker lets through one event at a time."""
+        self.recount: set[Lane] = set()
+        """Lanes some of whose rows went to other workers: how many are left is asked of the database."""
         self.flying = 0
         self.sick = 0
         self.stopping = False
+        self.fence: Fence | None = None
+        """Where deliver is many processes: until when this one may send."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_open: Callable[[Lane], None] = lambda lane: None
@@ -142,7 +147,7 @@ class Engine:
 
     def room(self, lane: Lane) -> int:
         """How many more requests of the lane may be in flight now."""
-        if self.full or self.stopping or lane.paused:
+        if self.is_shut or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
         if lane.is_sick:
@@ -157,6 +162,11 @@ class Engine:
         if available < room:
             self._paced.add(lane)
         return min(room, available)
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing new may be sent just now."""
+        return self.full or self.stopping or (self.fence is not None and self.fence.is_shut)
 
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""

@@ -15,6 +15,7 @@ from hookline.deliver.retries import Retries
 from hookline.deliver.store import DeliverStore
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.replays.places import Places
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
@@ -49,7 +50,12 @@ class Erasures:
         if self._writing is not None:
             self._answer(*self._writing)
         elif self._waiting:
-            self._begin(self._waiting[0])
+            erasure = self._next()
+            if erasure is not None:
+                self._begin(erasure)
+
+    def _next(self) -> Erasure | None:
+        return self._waiting[0]
 
     def _begin(self, erasure: Erasure) -> None:
         in_flight = False
@@ -60,9 +66,8 @@ class Erasures:
         if in_flight:  # what comes of it is written down once more: it ends within seconds
             return
         for partition, places in erasure.places.items():
-            shared = self._feeder.shared.get(partition)
             try:
-                if shared is not None and not shared.duplicates.forget_users(list(places)):
+                if not self._forget_users(partition, places):
                     return
             except OSError as error:
                 self._log.warning("index_not_erased", error=str(error), next_step="it is tried again")
@@ -71,6 +76,10 @@ class Erasures:
         batch.erasures.append(ErasureRow(*erasure.key, self._closed, erasure.places))
         self._closed = 0
         self._writing = erasure, batch
+
+    def _forget_users(self, partition: int, places: Places) -> bool:
+        shared = self._feeder.shared.get(partition)
+        return shared is None or shared.duplicates.forget_users(list(places))
 
     def _give_back(self, lane: Lane, erasure: Erasure) -> None:
         queued = [event.place for event in lane.queue]
@@ -87,7 +96,7 @@ class Erasures:
         self._writing = None
         if batch.log_emptied:
             crash_point("deliver.erased_before_answer")
-            self._engine.batch.erased.append((self._engine.clock.now_ms(), *erasure.key))
+            self._engine.batch.erased.append((self._engine.clock.now_ms(), *erasure.key, 0))
             self._waiting = [each for each in self._waiting if each.key != erasure.key]
             self._log.info("erased", request=erasure.request, round=erasure.round)
 

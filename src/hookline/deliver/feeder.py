@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from hookline.deliver.catch_up import CatchUp
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
-from hookline.deliver.lane import QUEUE_HIGH, Lane
+from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
@@ -62,6 +62,34 @@ class Feeder:
                 self._leave(shared, lane)
         self._give_back(lane)
 
+    def freeze(self, partition: int) -> None:
+        """Stop all intake of a partition, and give back what is queued of it: what is in flight goes on."""
+        shared = self.shared[partition]
+        shared.frozen = True
+        for lane in self.engine.lanes.values():
+            intake = lane.intakes[partition]
+            queued = any(event.place >> PLACE_SHIFT == partition for event in lane.queue)
+            if intake.attached and (queued or lane.order is not None):
+                self._leave(shared, lane)
+            self._give_back(lane, partition)
+            for each in (intake, *(side for side in lane.sides if side.partition == partition)):
+                each.frozen = True
+            self._after_loss(lane)
+
+    def leave(self, partition: int) -> None:
+        """Forget a partition."""
+        self.shared.pop(partition).duplicates.close()
+        self.catch_up.leave(partition)
+        for lane in self.engine.lanes.values():
+            lane.leave(partition)
+            self._after_loss(lane)
+
+    def _after_loss(self, lane: Lane) -> None:
+        """Fewer events are queued than were: whoever waited for room has it."""
+        lane.full = lane.size >= QUEUE_LOW
+        if not lane.full:
+            self.room(lane)
+
     # one turn
 
     def _turn(self) -> None:
@@ -109,7 +137,7 @@ class Feeder:
                 source = record.source
                 lanes = shared.by_source.get(source, {})
                 touched.update(lanes)
-                usage, filtering = self._usage_of(record)
+                usage, filtering = self._usage_of(record, shared.partition)
             if record.rejection is not None or record.erased:
                 usage[0] -= 1
                 continue
@@ -154,7 +182,7 @@ class Feeder:
             or record.erased
         ]:
             return False
-        usage, filtering = self._usage_of(records[0])
+        usage, filtering = self._usage_of(records[0], shared.partition)
         if filtering:
             return False
         usage[0] += len(records)
@@ -183,12 +211,12 @@ class Feeder:
             lane.queue.append(event)
             touched.add(lane)
 
-    def _usage_of(self, record: Record) -> tuple[list[int], list[Lane] | None]:
+    def _usage_of(self, record: Record, partition: int) -> tuple[list[int], list[Lane] | None]:
         """Where the events of the record's source and day are counted (in runs, so that an event costs nothing), and
         the source's lanes if one of them has filters."""
         if self.filtering is None:
             self.filtering = _filtering_of(self.engine.lanes.values())
-        key = record.received_at // DAY_MS, record.source
+        key = record.received_at // DAY_MS, record.source, partition
         return self.engine.batch.usage.setdefault(key, [0, 0]), self.filtering.get(record.source)
 
     def _note_duplicate(self, first_place: int, place: int) -> None:
@@ -205,10 +233,15 @@ class Feeder:
         self.engine.counters.detached += 1
         crash_point("deliver.detached")
 
-    def _give_back(self, lane: Lane) -> None:
-        """Queued events are in the journal: remember where the first of them stands and let go of them."""
+    def _give_back(self, lane: Lane, only: int | None = None) -> None:
+        """Queued events, or ``only`` those of a partition, are in the journal: remember where the first of them stands
+        and let go of them."""
+        kept: list[Event] = []
         for event in lane.queue:
             partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
+            if only is not None and partition != only:
+                kept.append(event)
+                continue
             intake = lane.intakes[partition]
             if event.place in lane.loose:
                 self.engine.failures.give_back_untried(lane, event)
@@ -216,10 +249,11 @@ class Feeder:
                 intake.next_offset = min(intake.next_offset, offset)
         if lane.order is not None:
             # Others behind them have been delivered, so the lane cannot go back to where they stand.
-            for event in lane.order.let_go():
+            for event in lane.order.let_go(only):
                 self.engine.failures.wait_for_turn(lane, event.place)
         lane.queue.clear()
-        lane.full = False
+        lane.queue.extend(kept)
+        lane.full = lane.size >= QUEUE_LOW
         self.engine.open_lanes.add(lane)
 
     def _pass_over(self, shared: SharedReader, loss: Loss) -> None:

@@ -40,7 +40,7 @@ class Intake:
     before the shared reader knew of it. A replay's intake has an end, and ``places`` when it is of single events.
     """
 
-    __slots__ = ("attached", "end", "next_offset", "partition", "places", "source")
+    __slots__ = ("attached", "end", "frozen", "next_offset", "partition", "places", "source")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Intake:
         self.end = end
         self.source = source
         self.places = places
+        self.frozen = False
 
 
 class Lane:
@@ -250,8 +251,20 @@ class Lane:
         return [
             intake
             for intake in self.intakes.values()
-            if not intake.attached and (intake.end is None or intake.next_offset < intake.end)
-        ] + self.sides
+            if not (intake.attached or intake.frozen) and (intake.end is None or intake.next_offset < intake.end)
+        ] + [side for side in self.sides if not side.frozen]
+
+    def leave(self, partition: int) -> None:
+        """Forget a partition that others own now. What is in flight of it ends, and no longer matters."""
+        self.intakes.pop(partition, None)
+        self.rows.discard(partition)
+        self.sides = [side for side in self.sides if side.partition != partition]
+        for places in (self.skip, self.loose, self.settling):
+            places.difference_update([place for place in places if place >> PLACE_SHIFT == partition])
+        if any(event.place >> PLACE_SHIFT == partition for event in self.queue):
+            self.queue = deque(event for event in self.queue if event.place >> PLACE_SHIFT != partition)
+        if self.order is not None:
+            self.order.forget(partition)
 
     def spare(self) -> int:
         """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""

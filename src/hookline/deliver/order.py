@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import insort
 
 from hookline.deliver.event import Event
+from hookline.outcomes.progress import PLACE_SHIFT
 
 HELD_MAX = 1_024
 """Events of a lane that wait for their user's turn in memory; the rest wait as rows."""
@@ -84,11 +85,22 @@ class UserOrder:
         del self.held[place]
         return True
 
-    def let_go(self) -> list[Event]:
-        """Give up what is held in memory, to become rows; they stay pending."""
-        held = list(self.held.values())
-        self.held.clear()
+    def let_go(self, only: int | None = None) -> list[Event]:
+        """Give up what is held in memory, or ``only`` of one partition, to become rows; they stay pending."""
+        held = [event for event in self.held.values() if only is None or event.place >> PLACE_SHIFT == only]
+        for event in held:
+            del self.held[event.place]
         return held
+
+    def forget(self, partition: int) -> None:
+        """Give up every event of a partition. Its users have no events in others."""
+        for place in [place for place in self._user_of if place >> PLACE_SHIFT == partition]:
+            user = self._user_of.pop(place)
+            self.held.pop(place, None)
+            self._pending[user].remove(place)
+            if not self._pending[user]:
+                del self._pending[user]
+        self.called = [place for place in self.called if place >> PLACE_SHIFT != partition]
 
     def call(self, place: int) -> None:
         """Call the turn of a row, if it is the first of its user; otherwise its turn comes when the others are done."""

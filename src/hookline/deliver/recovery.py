@@ -5,6 +5,8 @@ What the ring says was done is not sent again; what was queued or in flight is r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hookline.connections.model import Snapshot
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
@@ -15,6 +17,7 @@ from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
 from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
+from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.progress import (
     CAPACITY,
@@ -40,12 +43,14 @@ class Recovery:
         self._replays = replays
         self._store = store
         self._journal = journal
+        self.records: Mapping[int, Record] | None = None
+        """What lanes had taken and not finished, by place, where it was read before."""
         self._entries: dict[int, dict[int, bytes]] = {}
         self._recovered: dict[int, list[bytes]] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Open every lane that existed then, where it stood. The shared readers are at their saved places."""
-        self._read_ring()
+        self.read_ring()
         rows = {(row.lane, row.partition): row for row in self._store.lanes()}
         backlogs = self._store.backlogs()
         open_places: dict[int, dict[int, places.Ranges]] = {}
@@ -60,23 +65,24 @@ class Recovery:
             lane = self._registry.open(destination, start, [self._intake(p, row) for p, row in mine.items()])
             for partition, row in mine.items():
                 undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
-                self._restore(lane, partition, row, undone)
+                self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
                 row = rows.get((replay.number, partition))
-                self._restore(replay, partition, row, places.decode_intake(row.blob).undone if row else ())
+                self.restore_lane(replay, partition, row, places.decode_intake(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._registry.delivered = self._entries
-        self._add_blocks()
+        self.note_recovered()
 
     def _intake(self, partition: int, row: SavedLane | None) -> Intake:
         if row is None:
             return Intake(partition, self._feeder.shared[partition].next_offset, attached=True)
         return Intake(partition, row.next_offset, places.decode_intake(row.blob).attached)
 
-    def _restore(self, lane: Lane, partition: int, row: SavedLane | None, undone: places.Ranges) -> None:
+    def restore_lane(self, lane: Lane, partition: int, row: SavedLane | None, undone: places.Ranges) -> None:
+        """Bring a lane back in a partition in which it has its intake: what it had taken, and did not finish."""
         shared = self._feeder.shared[partition]
         intake = lane.intakes[partition]
         done = self._entries.get(lane.number, {})
@@ -84,7 +90,8 @@ class Recovery:
             lane.rows.add(partition)
             for side in places.decode_intake(row.blob).sides:
                 lane.sides.append(Intake(partition, side.next_offset, False, side.end, side.source))
-            if row.state in ("open", "gone"):
+            # Where the lane is at work in other partitions already, that tells more.
+            if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
                 lane.gone = row.state == "gone"
                 lane.breaker.open("open before the restart")
                 self._engine.probing.add(lane)
@@ -103,12 +110,15 @@ class Recovery:
         if lane.full and intake.attached:
             shared.full.add(lane)
 
+    def _is_at_work(self, lane: Lane, partition: int) -> bool:
+        return self.records is not None and lane.intakes.keys() != {partition}
+
     def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> None:
         place = partition << PLACE_SHIFT | offset
         if place in done:
             self._recovered.setdefault(partition, []).append(done[place])
             return
-        record = self._journal.get(partition, offset)
+        record = self._journal.get(partition, offset) if self.records is None else self.records.get(place)
         if record is None or record.erased:
             return
         event = Event(place, record)
@@ -134,7 +144,8 @@ class Recovery:
                 self._recovered.setdefault(row.partition, []).append(done[place])
         load_order(lane, self._store, self._journal)
 
-    def _read_ring(self) -> None:
+    def read_ring(self) -> None:
+        """Learn what an earlier process of this data folder delivered."""
         ring = self._engine.ring
         everything = ring.everything()
         for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(everything)):
@@ -143,12 +154,19 @@ class Recovery:
                 self._entries.setdefault(tag >> URL_BITS, {})[place] = entry
         ring.resume_after(newest_position(everything))
 
-    def _add_blocks(self) -> None:
+    def forget(self, partition: int) -> None:
+        """What the ring knew of a partition is in the database by now."""
+        for done in self._entries.values():
+            for place in [place for place in done if place >> PLACE_SHIFT == partition]:
+                del done[place]
+
+    def note_recovered(self) -> None:
         """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
         ring, total = self._engine.ring, 0
         for found in self._recovered.values():
             for entry in found[: CAPACITY // 2]:
                 ring.add(*ENTRY.unpack(entry))
                 total += 1
+        self._recovered.clear()
         if total:
             logger().info("progress_recovered", deliveries=total)

@@ -7,7 +7,7 @@ repeated (DESIGN 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
@@ -17,11 +17,14 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.pool import Pools
+from hookline.deliver.shared_reader import SharedReader
 from hookline.deliver.target import Target, targets_of
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
 from hookline.route.filters import Filters
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+
+LANE_ENDED = "the destination was disabled or deleted"
 
 
 class Registry:
@@ -56,7 +59,7 @@ class Registry:
             if lane is None:
                 lane = self.open(destination, start)
                 if destination.filters:
-                    self._note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
+                    self.note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
             elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
                 self._change(lane, destination, start)
         self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
@@ -70,11 +73,10 @@ class Registry:
         self._feeder.filtering = None
         known = {intake.partition: intake for intake in intakes}
         for partition, shared in self._feeder.shared.items():
-            first = min((starts.get(partition, 0) for starts in start.sources.values()), default=shared.next_offset)
-            fresh = Intake(partition, first, attached=first >= shared.next_offset)
-            lane.intakes[partition] = known.get(partition, fresh)
+            fresh = fresh_intake(start, shared)
             # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
-            self.skip_delivered(lane, partition, min(first, shared.next_offset), shared.end)
+            self.skip_delivered(lane, partition, min(fresh.next_offset, shared.next_offset), shared.end)
+            lane.intakes[partition] = known.get(partition, fresh)
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -106,7 +108,7 @@ class Registry:
         elif lane.detached:
             self._feeder.room(lane)
 
-    def _note_filters(
+    def note_filters(
         self, lane: Lane, offsets: dict[int, int], version: int | None = None, at_ms: int | None = None
     ) -> None:
         """Put on the record from where and when on which filters decide, so that an event's fate can name the one."""
@@ -119,19 +121,14 @@ class Registry:
         if destination.filters != lane.destination.filters:
             # What is queued is given back, so that every event from the lane's place on meets the new filters.
             self._feeder.detach(lane)
-            self._note_filters(lane, {p: intake.next_offset for p, intake in lane.intakes.items()})
+            self.note_filters(lane, {p: intake.next_offset for p, intake in lane.intakes.items()})
         if start.sources.keys() - lane.starts.keys():
             # What is queued may be given back later and read once more, then with the new source's events: not
             # twice, so the place before which they come from a side intake must be settled now.
             self._feeder.detach(lane)
         for partition, shared in self._feeder.shared.items():
             intake = lane.intakes[partition]
-            place = shared.next_offset if intake.attached else intake.next_offset
-            for source in start.sources.keys() - lane.starts.keys():
-                first = start.sources[source].get(partition, 0)
-                if first < place:
-                    lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
-                    self.skip_delivered(lane, partition, first, place)
+            self.add_sides(lane, partition, start, lane.starts.keys())
             if intake.attached:
                 shared.leave(lane)
                 intake.attached = True
@@ -149,6 +146,16 @@ class Registry:
             self._engine.probing.add(lane)
         lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
         self._log.info("destination_changed", destination=destination.id)
+
+    def add_sides(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:
+        """Have a lane read what sources that were not ``before`` had until where it stands in a partition."""
+        intake = lane.intakes[partition]
+        place = self._feeder.shared[partition].next_offset if intake.attached else intake.next_offset
+        for source in start.sources.keys() - before:
+            first = start.sources[source].get(partition, 0)
+            if first < place:
+                lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
+                self.skip_delivered(lane, partition, first, place)
 
     def change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
@@ -185,7 +192,7 @@ class Registry:
             end = intake.end or max(shared.end, shared.next_offset)
             place = shared.next_offset if intake.attached else intake.next_offset
             if lane.destination.filters:
-                self._note_filters(lane, {partition: place}, version=0)
+                self.note_filters(lane, {partition: place}, version=0)
             waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
             waiting.append(place)
             waiting += [side.next_offset for side in lane.sides if side.partition == partition]
@@ -202,7 +209,7 @@ class Registry:
                         end - 1,
                         "discarded",
                         engine.clock.now_ms(),
-                        "the destination was disabled or deleted",
+                        LANE_ENDED,
                     )
                 )
         lane.closed = True
@@ -228,3 +235,10 @@ class Registry:
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
             return (), None
+
+
+def fresh_intake(start: LaneStart, shared: SharedReader) -> Intake:
+    """Where a lane begins in a partition when nothing is known of it there."""
+    starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
+    first = min(starts, default=shared.next_offset)
+    return Intake(shared.partition, first, attached=first >= shared.next_offset)

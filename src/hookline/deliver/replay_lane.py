@@ -21,13 +21,15 @@ from hookline.route.filters import Filters
 class ReplayLane(Lane):
     """The lane of one replay; ``live`` is the destination's own."""
 
-    __slots__ = ("live", "predicate", "replay")
+    __slots__ = ("live", "predicate", "replay", "told")
 
     def __init__(
         self, replay: Replay, destination: Destination, start: LaneStart, targets: tuple[Target, ...], live: Lane
     ) -> None:
         self.replay = replay
         self.live = live
+        self.told: set[int] = set()
+        """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
         super().__init__(destination, start, targets)
         self.is_replay = True
 
@@ -65,7 +67,18 @@ class ReplayLane(Lane):
     @property
     def detached(self) -> list[Intake]:
         """The intakes that still have something to read."""
-        return [] if self.paused else [intake for intake in self.intakes.values() if not _is_at_end(intake)]
+        intakes = () if self.paused else self.intakes.values()
+        return [intake for intake in intakes if not (intake.frozen or _is_at_end(intake))]
+
+    @property
+    def state(self) -> str:
+        """The state that the lane's rows show."""
+        return "finished" if self.told and self.told >= self.intakes.keys() else super().state
+
+    def leave(self, partition: int) -> None:
+        """Forget a partition that others own now."""
+        super().leave(partition)
+        self.told.discard(partition)
 
     @property
     def finished(self) -> bool:

@@ -18,7 +18,8 @@ from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Intake
 from hookline.deliver.registry import Registry
 from hookline.deliver.replay_lane import ReplayLane
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.store import DeliverStore, SavedLane
+from hookline.outcomes.places import decode_intake
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.model import Replay
@@ -26,6 +27,8 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 CANCELLED = "the replay was cancelled"
+LOOK_SECONDS = 1.0
+"""How often is looked whether other workers have done their parts of replays."""
 RUNNING_MAX = 16
 """Replays being sent at once; the others wait in the order in which they were asked for."""
 
@@ -34,8 +37,15 @@ class Replays:
     """Follows control's replays and discards."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, registry: Registry, store: DeliverStore, feed: ReplayFeed
+        self,
+        engine: Engine,
+        feeder: Feeder,
+        registry: Registry,
+        store: DeliverStore,
+        feed: ReplayFeed,
+        shared_partitions: int | None = None,
     ) -> None:
+        """``shared_partitions`` is how many partitions there are, where others may own some of them."""
         self.lanes: dict[int, ReplayLane] = {}
         self.delivered = 0
         """Events that replays delivered since the process started."""
@@ -43,6 +53,11 @@ class Replays:
         self._feeder = feeder
         self._registry = registry
         self._feed = feed
+        self._store = store
+        self._shared_partitions = shared_partitions
+        self._kept: dict[int, dict[int, int]] = {}
+        """By lane and partition: places of replays that were not open yet when the partition came."""
+        self._looked_seconds = 0.0
         self._known: dict[int, Replay] = {}
         self._is_read = False
         self._has_actions = False
@@ -100,12 +115,13 @@ class Replays:
         if not self.lanes:
             return
         before = len(self.lanes)
+        self._look_at_others()
         # Dead letters on their way back to waiting are counted as waiting only once that is saved.
         batches = (self._engine.batch, committing)
         coming_back = {lane for batch in batches if batch is not None for lane, _ in batch.recalls}
         for lane in list(self.lanes.values()):
             if lane.finished and lane.number not in coming_back:
-                self._end(lane, "done")
+                self._finish(lane)
             elif not lane.full and lane.detached:
                 self._feeder.room(lane)
         if len(self.lanes) < before:
@@ -147,6 +163,46 @@ class Replays:
         self.delivered += delivered.total()
         return delivered
 
+    # with other workers
+
+    def intake(self, replay: Replay, partition: int, at: int | None) -> Intake:
+        """The intake of a replay's lane in a partition, at its beginning or at the place ``at``."""
+        first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
+        places = self._feed.places(replay.lane)
+        some = None if places is None or partition not in places else places[partition]
+        return Intake(partition, first if at is None else at, False, end, places=some)
+
+    def keep_places(self, rows: Iterable[SavedLane]) -> None:
+        """Note where lanes stood in a partition that came, for replays that this worker has not heard of yet."""
+        for row in rows:
+            if row.lane not in self._engine.lanes:
+                undone = decode_intake(row.blob).undone[:1]
+                self._kept.setdefault(row.lane, {})[row.partition] = min((row.next_offset, *undone))
+
+    def _finish(self, lane: ReplayLane) -> None:
+        if self._shared_partitions is None:
+            self._end(lane, "done")
+        elif lane.intakes.keys() - lane.told:
+            lane.told.update(lane.intakes)
+            self._engine.open_lanes.add(lane)
+            now_ms = self._engine.clock.now_ms()
+            self._engine.batch.replays.setdefault(lane.number, ReplayRow(lane.number, "running", now_ms))
+            self._engine.batch.parts_done.append((now_ms, lane.number, self._shared_partitions))
+
+    def _look_at_others(self) -> None:
+        """Close the lanes of replays that are done, now that every worker has done its part."""
+        now = self._engine.clock.monotonic()
+        if self._shared_partitions is None or now - self._looked_seconds < LOOK_SECONDS:
+            return
+        self._looked_seconds = now
+        try:
+            states = self._store.replays()
+        except DatabaseAway:
+            return
+        for lane in [each for each in self.lanes.values() if states.get(each.number, "running") != "running"]:
+            self._close(lane)
+            self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state="done")
+
     # opening, changing, ending
 
     def _open_waiting(self) -> None:
@@ -161,7 +217,7 @@ class Replays:
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
             elif replay.state == "running" and replay.is_prepared and len(self._active()) < RUNNING_MAX:
-                self._open(replay, destination, {})
+                self._open(replay, destination, self._kept.pop(replay.lane, {}))
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:
         """Open the lane of a replay, at its beginning or at the places ``at``."""
@@ -170,12 +226,9 @@ class Replays:
         live = engine.lanes[self._snapshot.lanes[destination.id].number]
         targets, _ = self._registry.usable(destination, start, replay.id)
         lane = ReplayLane(replay, destination, start, targets, live)
-        places = self._feed.places(replay.lane)
         for partition in self._feeder.shared:
-            first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
-            some = None if places is None or partition not in places else places[partition]
-            lane.intakes[partition] = Intake(partition, at.get(partition, first), False, end, places=some)
-            self._registry.skip_delivered(lane, partition, first, end)
+            lane.intakes[partition] = intake = self.intake(replay, partition, at.get(partition))
+            self._registry.skip_delivered(lane, partition, replay.starts.get(partition, 0), intake.end or 0)
         self.lanes[lane.number] = engine.lanes[lane.number] = lane
         engine.open_lanes.add(lane)
         engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
@@ -230,17 +283,21 @@ class Replays:
         engine, now_ms = self._engine, self._engine.clock.now_ms()
         if state == "cancelled":
             engine.batch.ranges.extend(_rest(lane, now_ms, reason or ""))
+        self._close(lane)
+        self._ending[lane.number] = lane, ReplayRow(lane.number, state, now_ms, ended_ms=now_ms, reason=reason)
+        engine.batch.replays[lane.number] = self._ending[lane.number][1]
+        self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state=state)
+
+    def _close(self, lane: ReplayLane) -> None:
+        engine = self._engine
         lane.closed = True
         lane.queue.clear()
         engine.lanes.pop(lane.number)
         for lanes in (engine.probing, engine.open_lanes, engine.retrying):
             lanes.discard(lane)
         engine.batch.lanes_ended.add(lane.number)
-        self._ending[lane.number] = lane, ReplayRow(lane.number, state, now_ms, ended_ms=now_ms, reason=reason)
-        engine.batch.replays[lane.number] = self._ending[lane.number][1]
         self.lanes.pop(lane.number)
         self._ended.add(lane.number)
-        self._log.info("replay_ended", replay=lane.replay.id, destination=lane.destination.id, state=state)
 
     def _never_begins(self, replay: Replay, reason: str) -> None:
         """End a replay that has no lane; what it delivered before a crash, unknown to any checkpoint, counts."""

@@ -126,7 +126,7 @@ class Retries:
         """
         engine = self._engine
         room = engine.room(lane)
-        if room > 0 or engine.full or engine.stopping or lane.paused or lane.is_replay or lane.rate is not None:
+        if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
         places = IN_FLIGHT_MAX - engine.flying
@@ -170,7 +170,7 @@ class Retries:
             return
         if lane.is_replay and lane.spare() <= 0:
             return
-        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.full:
+        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
             return
         is_open = lane.breaker.state == "open"
         if is_open:

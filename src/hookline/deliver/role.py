@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
@@ -23,6 +23,7 @@ from hookline.deliver.egress import Resolver
 from hookline.deliver.engine import Engine
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.feeder import Feeder
+from hookline.deliver.fence import Fence
 from hookline.deliver.guard import Guard
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
@@ -35,7 +36,7 @@ from hookline.deliver.sink import Sink
 from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.opening import hurry, open_follower, open_reader
+from hookline.journal.opening import hurry, is_shared, open_follower, open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
@@ -43,6 +44,9 @@ from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.deliver.worker import Worker
 
 BEAT_SECONDS = 0.05
 SAVE_SECONDS = 0.1
@@ -72,23 +76,33 @@ class DeliverRole:
         ensure(place, "deliver")
         self.settings = settings
         self.journal: Reader = journal or open_reader(data / "journal")
-        self.store = DeliverStore(place)
+        self._fence = Fence(settings.deliver.session_timeout) if is_shared(settings) else None
+        self.store = DeliverStore(place, self._fence)
         self.feed = Feed(place_of(settings, "control"))
         clock = clock or SystemClock()
         self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
+        self.engine.fence = self._fence
         self.pools = (network or _network)(self.engine.results, settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
-        self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
+        self.replays = Replays(
+            self.engine,
+            self.feeder,
+            self.registry,
+            self.store,
+            self.replay_feed,
+            shared_partitions=settings.journal.partitions if self._fence is not None else None,
+        )
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
-        self.erasures = Erasures(self.engine, self.feeder, self.retries, self.store, self.erasure_feed)
+        self.worker = self._worker(self._fence) if self._fence is not None else None
+        self.erasures = self._erasures()
         self._run_folder = data / "run"
         self.slots = SlotReports(self.engine, self.feeder, self._run_folder)
         self._unfollowed: Snapshot | None = None
@@ -98,7 +112,13 @@ class DeliverRole:
         self._log = logger()
 
     def recover(self) -> None:
-        """Take every partition and lane up where the last checkpoint, and the progress ring, left them."""
+        """Take every partition and lane up where the last checkpoint, and the progress ring, left them. As one of many
+        workers, take up those that the group assigns, when it does."""
+        if self.worker is not None:
+            self.follow_connections()
+            hurry(self.journal)
+            self.worker.start()
+            return
         version = 0
         for partition in range(self.settings.journal.partitions):
             saved = self.store.checkpoint(partition)
@@ -113,7 +133,7 @@ class DeliverRole:
                 window_seconds=self.settings.dedup.window,
                 bytes_max=self.settings.dedup.bytes,
             )
-            self._feed_index(duplicates, partition, place)
+            duplicates.read_up_to(place)
             if self.follower is not None:
                 self.follower.follow(partition, end)
             self.feeder.shared[partition] = SharedReader(partition, self.follower or self.journal, duplicates, place)
@@ -127,6 +147,35 @@ class DeliverRole:
             self.feeder.room(lane)
             self.engine.dispatch(lane)
 
+    def _erasures(self) -> Erasures:
+        parts = self.engine, self.feeder, self.retries, self.store, self.erasure_feed
+        if self.worker is None or self._fence is None:
+            return Erasures(*parts)
+        from hookline.deliver.shared_erasures import SharedErasures
+
+        return SharedErasures(*parts, self._fence, self.worker.shelf, self.settings.data_path)
+
+    def _worker(self, fence: Fence) -> Worker:
+        from hookline.deliver.adoption import Adoption
+        from hookline.deliver.worker import Worker
+
+        assert self.follower is not None, "only a journal on Kafka is shared"
+        parts = self.engine, self.feeder, self.registry, self.replays
+        recovery = Recovery(*parts, self.store, self.journal)
+        recovery.read_ring()
+        self.follower.start()
+        return Worker(
+            self.settings,
+            fence,
+            self.engine,
+            self.feeder,
+            self.checkpointer,
+            Adoption(*parts, recovery),
+            self.follower,
+            self.journal,
+            self.follow_connections,
+        )
+
     def _restore(self, version: int) -> None:
         snapshot = self.feed.at(version)
         if snapshot.version != version:
@@ -136,14 +185,6 @@ class DeliverRole:
             )
         Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
-
-    def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
-        """What was indexed only in memory is read from the journal again."""
-        first = max(duplicates.next_offset, self.journal.start(partition))
-        for group in self.journal.read(partition, first) if first < place else ():
-            if group.first_offset >= place:
-                break
-            duplicates.feed(group.records, group.first_offset)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""
@@ -167,11 +208,13 @@ class DeliverRole:
         for task in beats:
             task.cancel()
         await asyncio.gather(*beats, return_exceptions=True)
-        await self.checkpointer.tick()
+        await self.checkpointer.save()
         self.close()
 
     def close(self) -> None:
         """Let go of files and connections."""
+        if self.worker is not None:
+            self.worker.close()
         self.checkpointer.close()
         self.pools.close()
         for shared in self.feeder.shared.values():
@@ -221,6 +264,8 @@ class DeliverRole:
 
     def beat(self) -> None:
         """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
+        if self.worker is not None:
+            self.worker.check()
         self.pools.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()
@@ -258,7 +303,7 @@ class DeliverRole:
         self.erasures.follow()
 
     async def _retain(self) -> None:
-        for shared in self.feeder.shared.values():
+        for shared in list(self.feeder.shared.values()):
             try:
                 start = self.journal.start(shared.partition)
             except JournalAway:
@@ -289,6 +334,7 @@ class DeliverRole:
             "hookline_deliver_checkpoints_total": counters.checkpoints,
             "hookline_deliver_replays": len(self.replays.lanes),
             "hookline_deliver_replayed_total": self.replays.delivered,
+            "hookline_deliver_partitions": len(shared),
             "hookline_deliver_in_flight": engine.flying,
             "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
             "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),

@@ -33,6 +33,8 @@ class SharedReader:
         self.by_destination: dict[str, Lane] = {}
         self.attached: set[Lane] = set()
         self.full: set[Lane] = set()
+        self.frozen = False
+        """Whether it reads no further: its partition is being given up."""
         self._journal = journal
         self._groups: Iterator[Group] = iter(())
         self._index_fails = False
@@ -46,7 +48,7 @@ class SharedReader:
     @property
     def should_read(self) -> bool:
         """Whether some attached lane is hungry; without lanes there is still the index to keep up."""
-        return not self.attached or len(self.full) < len(self.attached)
+        return not self.frozen and (not self.attached or len(self.full) < len(self.attached))
 
     def next_group(self) -> Group | None:
         """The next group, or None at the journal's end."""

@@ -20,10 +20,12 @@ from hookline.database.place import Place
 from hookline.database.upsert import replacing
 from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
 from hookline.deliver.delivery import ALL_URLS
+from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
 from hookline.outcomes.outcome import FINAL
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
+from hookline.replays.places import encode_places
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
@@ -35,6 +37,7 @@ _PUT_RETRY = replacing("retries", ("lane", "partition", '"offset"'), ("attempt",
 _PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
 _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
 _PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
+_OF_ERASURE = 'request = ?2 AND asked_at = ?3 AND "round" = ?4'
 _PUT_ACTION = replacing("letter_actions", ("id",), ("last", "discarded"))
 
 
@@ -66,7 +69,9 @@ class RetryBacklog(NamedTuple):
 class DeliverStore:
     """Reads on the event loop, one writing connection used by the checkpoint's thread."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, fence: Fence | None = None) -> None:
+        """With a fence only rows of partitions that it names are acted on, and written only while they are owned."""
+        self._fence = fence
         self._log = place.with_name(place.name + "-wal") if isinstance(place, Path) else None
         # PostgreSQL has no ``sync`` of its own to be asked for later.
         self._write = connect(place, synchronous="FULL" if self._log is None else "NORMAL")
@@ -96,13 +101,18 @@ class DeliverStore:
         rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
+    def retry_rows(self, lane: int) -> int:
+        """How many retry rows a lane has."""
+        query = f"SELECT count(*) FROM retries WHERE lane = ?{self._and_taken}"
+        return int(self._read.execute(query, (lane,)).fetchone()[0])
+
     def due(self, lane: int, now_ms: int, limit: int) -> list[RetryRow]:
         """Retry rows of a lane that are due, longest waiting first."""
-        return self._retries("lane = ? AND due <= ? ORDER BY due LIMIT ?", (lane, now_ms, limit))
+        return self._retries(f"lane = ? AND due <= ?{self._and_taken} ORDER BY due LIMIT ?", (lane, now_ms, limit))
 
     def oldest(self, lane: int, limit: int) -> list[RetryRow]:
         """The oldest events of a lane that were tried and failed."""
-        return self._retries('lane = ? ORDER BY partition, "offset" LIMIT ?', (lane, limit))
+        return self._retries(f'lane = ?{self._and_taken} ORDER BY partition, "offset" LIMIT ?', (lane, limit))
 
     def row(self, lane: int, partition: int, offset: int) -> RetryRow | None:
         """One retry row."""
@@ -116,25 +126,31 @@ class DeliverStore:
 
     def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
         """Retry rows whose first attempt lies before a time."""
-        return self._retries("lane = ? AND first_at < ? LIMIT ?", (lane, first_at_before_ms, limit))
+        return self._retries(f"lane = ? AND first_at < ?{self._and_taken} LIMIT ?", (lane, first_at_before_ms, limit))
 
     def next_due_ms(self, lane: int) -> int | None:
         """When the next retry row of a lane is due."""
-        row = self._read.execute("SELECT min(due) FROM retries WHERE lane = ?", (lane,)).fetchone()
+        row = self._read.execute(f"SELECT min(due) FROM retries WHERE lane = ?{self._and_taken}", (lane,)).fetchone()
         return row[0] if row else None
+
+    @property
+    def _and_taken(self) -> str:
+        return "" if self._fence is None else f" AND partition IN {self._fence.taken}"
 
     def _retries(self, where: str, values: tuple[int, ...]) -> list[RetryRow]:
         query = f'SELECT lane, partition, "offset", attempt, first_at, due, urls FROM retries WHERE {where}'
         return [RetryRow(*row) for row in self._read.execute(query, values)]
 
     def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction; on any error nothing of it is written, but after DatabaseAway it may be:
-        given again it is written once."""
+        """Write a batch in one transaction; on any error, such as Fenced, nothing of it is written, but after
+        DatabaseAway it may be: given again it is written once."""
         if self._mark is not None and self._mark.holds(batch):
             return
         cursor = self._write.cursor()
         cursor.execute("BEGIN IMMEDIATE")
         try:
+            if self._fence is not None:
+                check(cursor, batch.epochs)
             self._write_batch(cursor, batch)
             if self._mark is not None:
                 self._mark.put(cursor, batch)
@@ -146,8 +162,9 @@ class DeliverStore:
 
     def _write_batch(self, cursor: object, batch: Batch) -> None:
         many = cursor.executemany  # type: ignore[attr-defined]
-        many("UPDATE retries SET first_at = first_at + ? WHERE lane = ?", batch.shifts)
-        many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}", batch.unordered)
+        mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
+        many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
+        many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}{mine}", batch.unordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
         many(_PUT_RETRY, batch.retries.values())
         many(
@@ -163,7 +180,7 @@ class DeliverStore:
         batch.recalled = {}
         for lane, since_ms in batch.recalls:
             urls = batch.recall_urls.get(lane, "[]")
-            found = self._recall(cursor, lane, since_ms, urls, keep_letters=lane in batch.replays)
+            found = self._recall(cursor, lane, since_ms, urls, mine, keep_letters=lane in batch.replays)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
@@ -173,7 +190,7 @@ class DeliverStore:
         many(_PUT_LANE, batch.lanes.values())
         many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
         for table in ("lanes", "retries"):
-            many(f"DELETE FROM {table} WHERE lane = ?", [(lane,) for lane in batch.lanes_ended])
+            many(f"DELETE FROM {table} WHERE lane = ?{mine}", [(lane,) for lane in batch.lanes_ended])
         many(_PUT_CHECKPOINT, batch.checkpoints)
         for block in batch.blocks:
             self._add_block(cursor, block)
@@ -185,19 +202,20 @@ class DeliverStore:
         for erasure in batch.erasures:
             self._erase(cursor, erasure)
         many(
-            'UPDATE erasures SET done_at = ? WHERE request = ? AND asked_at = ? AND "round" = ?',
+            f"UPDATE erasures SET done_at = ?1 WHERE {_OF_ERASURE} AND"
+            f" (SELECT count(*) FROM erased_parts WHERE {_OF_ERASURE}) >= ?5",
             batch.erased,
         )
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
-    def _add_usage(self, cursor: object, usage: dict[tuple[int, str], list[int]]) -> None:
+    def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]]) -> None:
         cursor.executemany(  # type: ignore[attr-defined]
             "INSERT INTO usage (day, source, events, filtered) VALUES (?, ?, ?, ?) ON CONFLICT (day, source)"
             " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered",
-            [(day, source, events, filtered) for (day, source), (events, filtered) in usage.items() if events],
+            [(day, source, events, filtered) for (day, source, _), (events, filtered) in usage.items() if events],
         )
-        oldest = min(day for day, _ in usage) - USAGE_DAYS_KEPT
+        oldest = min(day for day, _, _ in usage) - USAGE_DAYS_KEPT
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 
     def _write_replays(self, cursor: object, batch: Batch) -> None:
@@ -210,10 +228,17 @@ class DeliverStore:
         dead = Counter(letter.lane for letter in batch.dead_letters if letter.lane in batch.replays)
         many(
             "INSERT INTO replays (lane, state, delivered, failed, started_at, updated_at, ended_at, reason)"
-            " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET state = excluded.state,"
+            " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET"
+            " state = CASE WHEN replays.state = 'running' THEN excluded.state ELSE replays.state END,"
             " delivered = replays.delivered + excluded.delivered, failed = replays.failed + excluded.failed,"
-            " updated_at = excluded.updated_at, ended_at = excluded.ended_at, reason = excluded.reason",
+            " updated_at = excluded.updated_at, ended_at = coalesce(excluded.ended_at, replays.ended_at),"
+            " reason = coalesce(excluded.reason, replays.reason)",
             [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
+        )
+        many(
+            "UPDATE replays SET state = 'done', ended_at = ?1, updated_at = ?1 WHERE lane = ?2 AND state = 'running'"
+            " AND (SELECT count(*) FROM lanes WHERE lane = ?2 AND state = 'finished') >= ?3",
+            batch.parts_done,
         )
         many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)
         # A letter of a replay takes the place of the one that it was to settle; a later one of another lane stays too.
@@ -223,7 +248,11 @@ class DeliverStore:
             f"DELETE FROM dead_letters WHERE {of_event} AND id < ({its_own})",
             [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
         )
+        # Where deliver is many processes each of them is told; one carries it out.
+        row = cursor.execute("SELECT last FROM letter_actions").fetchone() if batch.actions else None  # type: ignore[attr-defined]
         for action in batch.actions:
+            if row is not None and action.id <= row[0]:
+                continue
             if action.retry is not None:
                 statement = (
                     f'retries SET due = 0 WHERE lane = ? AND partition = ? AND "offset" = ? AND due < {NEVER_MS}'
@@ -251,6 +280,20 @@ class DeliverStore:
             " attempts = erasures.attempts + excluded.attempts",
             (*erasure[:4], *counts),
         )
+        if self._fence is not None:
+            many(
+                'INSERT INTO erased_parts (request, asked_at, "round", partition, last_offset, places)'
+                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [
+                    (*erasure[:3], partition, places.end - 1, encode_places({partition: places}))
+                    for partition, places in erasure.places.items()
+                ],
+            )
+
+    def erased_parts(self, key: tuple[int, int, int]) -> frozenset[int]:
+        """The partitions in which an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT partition FROM erased_parts WHERE request = ? AND asked_at = ? AND "round" = ?'
+        return frozenset(partition for (partition,) in self._read.execute(query, key))
 
     def has_erased(self, key: tuple[int, int, int]) -> bool:
         """Whether an erasure, by (request, asked ms, round), is done."""
@@ -319,7 +362,7 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(self, cursor: object, lane: int, since_ms: int, urls: str, *, keep_letters: bool) -> int:
+    def _recall(self, cursor: object, lane: int, since_ms: int, urls: str, mine: str, *, keep_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
@@ -340,12 +383,12 @@ class DeliverStore:
             f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
             f" AND a.number > {forgotten}),"
             f" {ALL_URLS})"
-            " FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed' ON CONFLICT DO NOTHING",
+            f" FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed'{mine} ON CONFLICT DO NOTHING",
             (urls, lane, since_ms),
         )
         count = int(done.rowcount)
         if not keep_letters:
-            execute("DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'", (lane, since_ms))
+            execute(f"DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'{mine}", (lane, since_ms))
         return count
 
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
@@ -373,6 +416,9 @@ class DeliverStore:
             " WHERE later.lane = lane_filters.lane AND later.partition = ?1 AND later.id > lane_filters.id"
             ' AND later."offset" <= ?2)',
             'DELETE FROM lane_filters WHERE partition = ? AND "offset" < ? AND version = 0',
+            "DELETE FROM erased_parts WHERE partition = ? AND last_offset < ? AND EXISTS (SELECT 1 FROM erasures AS e"
+            " WHERE e.request = erased_parts.request AND e.asked_at = erased_parts.asked_at"
+            ' AND e."round" = erased_parts."round" AND e.done_at IS NOT NULL)',
         ):
             cursor.execute(statement, (partition, offset))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 
-from hookline.index.background import Step
+from hookline.index.background import Step, in_background
 from hookline.index.columns import Part
 from hookline.index.keys import keys_of
 from hookline.index.recent import Recent
@@ -52,13 +52,18 @@ class Duplicates:
         bytes_max: int,
         run_events: int = RUN_EVENTS,
         clock: Callable[[], float] = time.monotonic,
+        on_sealed: Callable[[], None] | None = None,
     ) -> None:
-        """Open the index; then ``feed`` it the records from ``next_offset`` to where checking shall begin."""
+        """Open the index; then have it ``read_up_to`` where checking shall begin.
+
+        ``on_sealed`` is called in the background when there is a new run in the folder.
+        """
         self._reader = reader
         self._partition = partition
         self._window_ms = int(window_seconds * 1000)
         self._run_events = run_events
         self._clock = clock
+        self._on_sealed = on_sealed
         self._folder = folder
         self._rows = rows_for(run_events)
         self._sealed = SealedRuns(folder, self._rows, bytes_max, reader.end(partition))
@@ -75,6 +80,10 @@ class Duplicates:
     def next_offset(self) -> int:
         """The first offset that is not indexed yet."""
         return self._recent.next_offset
+
+    def read_by(self, reader: Reader) -> None:
+        """From now on look records up with this reader: of the loop, when a thread has fed the index before."""
+        self._reader = reader
 
     @property
     def frozen_ranges(self) -> int:
@@ -93,6 +102,14 @@ class Duplicates:
             self._close_gap(first_offset + known)
             self._take(records[known:], first_offset + known)
             self._freeze_when_full()
+
+    def read_up_to(self, place: int) -> None:
+        """Index what lies before ``place`` and is not indexed yet: what was so only in memory is read once more."""
+        first = max(self.next_offset, self._reader.start(self._partition))
+        for group in self._reader.read(self._partition, first) if first < place else ():
+            if group.first_offset >= place:
+                break
+            self.feed(group.records, group.first_offset)
 
     def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:
         """Return (index, earlier offset) of each record that is a duplicate; records not yet indexed become so.
@@ -285,6 +302,8 @@ class Duplicates:
         self._frozen.remove(frozen)
         yield from self._sealed.columns.save()
         self._sealed.shrink(self._reader.start(self._partition))
+        if self._on_sealed is not None:
+            yield from in_background(self._on_sealed)
 
 
 def _first_offset(part: Part) -> int:

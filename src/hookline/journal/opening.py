@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import JournalAway, JournalFailed, JournalUnusable, Reader, SearchableReader
@@ -21,6 +21,7 @@ from hookline.telemetry.log import logger
 if TYPE_CHECKING:
     from hookline.journal.kafka.appender import KafkaAppender
     from hookline.journal.kafka.follower import Follower
+    from hookline.journal.kafka.membership import Membership
     from hookline.journal.local.appender import LocalAppender
 
 FOLDER = "journal"
@@ -93,6 +94,19 @@ def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | 
     from hookline.journal.kafka.follower import Follower
 
     return Follower(folder, parse_address(url), on_arrival)
+
+
+def open_membership(settings: Settings, **callbacks: Any) -> Membership:
+    """This process as one of those that share the topic of a journal on Kafka; ``callbacks`` are ``Membership``'s."""
+    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.membership import Membership
+
+    return Membership(parse_address(settings.journal.url), settings.deliver.session_timeout, **callbacks)
+
+
+def is_shared(settings: Settings) -> bool:
+    """Whether many deliver processes share the journal: when it is on Kafka, and their database PostgreSQL."""
+    return settings.journal.url != _LOCAL and settings.database.url != _LOCAL
 
 
 def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]) -> LocalAppender | KafkaAppender:

@@ -27,6 +27,8 @@ CRASH_POINTS: dict[str, str] = {
     "deliver.answered_before_mark": "a receiver took an event, nothing of ours knows it yet",
     "deliver.before_checkpoint": "results are in the ring, not yet in the database",
     "deliver.after_checkpoint": "the database has a checkpoint, memory still holds it as open",
+    "worker.partition_taken": "a partition is at work in a worker, no checkpoint of that worker knows it yet",
+    "worker.partition_given_up": "a worker has saved all of a partition, the group does not know yet",
     "deliver.detached": "a lane has left the shared reader",
     "deliver.catching_up": "a detached lane was given a group",
     "deliver.replay_opened": "a replay has its lane, no checkpoint knows it yet",

@@ -60,6 +60,7 @@ METRICS: dict[str, Metric] = {
     "hookline_deliver_checkpoints_total": Metric("counter", "checkpoints", "Checkpoints committed.", "deliver"),
     "hookline_deliver_replays": Metric("gauge", "replays", "Replays being sent or paused.", "deliver"),
     "hookline_deliver_replayed_total": Metric("counter", "deliveries", "Deliveries made by replays.", "deliver"),
+    "hookline_deliver_partitions": Metric("gauge", "partitions", "Partitions that this process delivers.", "deliver"),
     "hookline_deliver_in_flight": Metric("gauge", "deliveries", "Deliveries in flight.", "deliver"),
     "hookline_deliver_connections": Metric("gauge", "connections", "Connections to receivers.", "deliver"),
     "hookline_deliver_lag_events": Metric("gauge", "events", "Events the shared readers have not read.", "deliver"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline.control.lane_watch import LaneWatch
 from hookline.database.sqlite import connect
+from hookline.settings import Journal
 from tests.unit.deliver.rig import Rig, destination, source
 
 
@@ -65,3 +67,22 @@ def test_a_destination_that_is_gone_is_paused(rig: Rig) -> None:
     paused = rig.store.snapshot().lanes["crm"].paused
     assert paused is not None
     assert (paused.since, paused.by) == (rig.clock.now_ms(), "hookline")
+
+
+def test_a_lane_ends_when_it_is_drained_in_every_partition(rig: Rig) -> None:
+    """Where partitions have several owners, the first one that has nothing left to send does not end it for others."""
+    rig.store.drain("crm", "test", rig.appender.ends)
+    rig.follow()
+    rig.come_to_rest()
+    rig.checkpoint()
+    settings = msgspec.structs.replace(rig.settings, journal=Journal(partitions=2))
+    watch = LaneWatch(settings, rig.store)
+    connection = connect(rig.folder / "deliver.db")
+    connection.execute("INSERT INTO lanes SELECT lane, 1, next_offset, 'closed', blob FROM lanes")
+    for state, ends in (("closed", False), ("drained", True)):
+        connection.execute("UPDATE lanes SET state = ? WHERE partition = 1", (state,))
+        watch.look()
+        watch.look()
+        assert ("crm" not in rig.store.snapshot().lanes) is ends
+    connection.close()
+    watch.close()

@@ -21,7 +21,7 @@ def adding() -> Batch:
     letter = DeadLetterRow(1, "crm", 0, 1, "m1", "website", "track", "failed", 1, 100, "rejected", 400, "no")
     batch.dead_letters.append(letter)
     batch.blocks.append(BlockRow(0, 1, 1, 100, b"e" * 32))
-    batch.usage[20_000, "website"] = [5, 0]
+    batch.usage[20_000, "website", 0] = [5, 0]
     return batch
 
 

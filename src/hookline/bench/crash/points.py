@@ -23,7 +23,7 @@ SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
 RETENTION_POINT = "journal.retention_between_segments"
-POINTS = [name for name in CRASH_POINTS if not name.startswith("profiles.")]
+POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker."))]
 
 
 def tear_the_tail(scene: Scene) -> None:

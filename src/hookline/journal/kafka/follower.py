@@ -67,6 +67,8 @@ class Follower:
         self._lock = threading.Lock()
         self._ahead: dict[int, _Ahead] = {}
         self._ends: dict[int, int] = {}
+        self._left: set[int] = set()
+        """Partitions that the consumer is to let go of."""
         self._closing = threading.Event()
         self._asked = 0.0
         self._failure: JournalError | None = None
@@ -77,8 +79,16 @@ class Follower:
         return self._ends.get(partition, 0)
 
     def follow(self, partition: int, end: int) -> None:
-        """Have a partition that ends here now followed, once it is read; before ``start``."""
-        self._ends[partition] = end
+        """Have a partition that ends here now followed, once it is read."""
+        with self._lock:
+            self._ends[partition] = end
+
+    def leave(self, partition: int) -> None:
+        """Follow a partition no longer."""
+        with self._lock:
+            self._ends.pop(partition, None)
+            if self._ahead.pop(partition, None) is not None:
+                self._left.add(partition)
 
     def start(self) -> None:
         """Start the thread."""
@@ -147,6 +157,10 @@ class Follower:
         """Have the consumer begin where a reading begins, and rest or go on by what waits."""
         with self._lock:
             ahead = dict(self._ahead)
+            left, self._left = self._left, set()
+        if left:
+            known = {place.partition for place in self._consumer.assignment()}
+            self._consumer.incremental_unassign([TopicPartition(self._topic, each) for each in left & known])
         begin: list[TopicPartition] = []
         rest: list[TopicPartition] = []
         go_on: list[TopicPartition] = []
@@ -189,8 +203,8 @@ class Follower:
         values = [message.value() or b"" for message in messages]
         run = Run(first, values, sum(map(len, values)))
         with self._lock:
-            ahead = self._ahead[partition]
-            if not ahead.is_placed or ahead.error is not None:
+            ahead = self._ahead.get(partition)
+            if ahead is None or not ahead.is_placed or ahead.error is not None:
                 return  # it was told to begin elsewhere
             if first != ahead.expected or messages[-1].offset() != first + len(messages) - 1:
                 gap = next((m.offset() or 0 for at, m in enumerate(messages) if m.offset() != ahead.expected + at), 0)
@@ -199,7 +213,11 @@ class Follower:
             ahead.runs.append(run)
             ahead.size_bytes += run.size_bytes
             ahead.expected = first + len(values)
-            self._ends[partition] = max(self._ends.get(partition, 0), ahead.expected)
+            self._raise_end(partition, ahead.expected)
+
+    def _raise_end(self, partition: int, end: int) -> None:
+        if partition in self._ends:
+            self._ends[partition] = max(self._ends[partition], end)
 
     def _lost(self, partition: int) -> None:
         """The place is below what is kept: what to go on from is for the reader to decide."""
@@ -208,7 +226,9 @@ class Follower:
         except JournalAway:
             start, end = -1, -1
         with self._lock:
-            ahead = self._ahead[partition]
+            ahead = self._ahead.get(partition)
+            if ahead is None:
+                return
             if 0 <= ahead.expected < start:
                 ahead.error = OffsetExpired(start)
             elif ahead.expected > end >= 0:
@@ -238,4 +258,5 @@ class Follower:
                     continue
             except (KafkaException, JournalAway):
                 continue
-            self._ends[partition] = max(self._ends[partition], end)
+            with self._lock:
+                self._raise_end(partition, end)

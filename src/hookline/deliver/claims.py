@@ -1,0 +1,157 @@
+"""Taking a partition: its epoch is raised, and then everything read that goes on from where the last owner was.
+
+This waits for the database and for brokers, and may read much, so it runs in a thread; ``adoption`` puts the result to
+work on the event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hookline.connections.feed import Feed
+from hookline.connections.model import Snapshot
+from hookline.database.connect import connect
+from hookline.database.open import DatabaseError
+from hookline.database.place import place_of
+from hookline.deliver.fence import raise_epoch
+from hookline.deliver.run_shelf import RunShelf
+from hookline.deliver.store import RetryBacklog, SavedCheckpoint, SavedLane
+from hookline.index.duplicates import Duplicates
+from hookline.journal.kafka.erased import ErasedLog
+from hookline.journal.opening import open_reader
+from hookline.journal.port import JournalAway, Reader
+from hookline.journal.record import Record
+from hookline.outcomes import places
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.replays.places import decode_places
+from hookline.settings import Settings
+
+
+class Claim(NamedTuple):
+    """A partition that was taken, and its state; ``records`` are what lanes had taken and not finished, by place."""
+
+    partition: int
+    epoch: int
+    next_offset: int
+    end: int
+    then: Snapshot
+    """The connections that were in force at the last checkpoint."""
+    open_places: Mapping[int, places.Ranges]
+    lanes: Mapping[int, SavedLane]
+    backlogs: Mapping[int, RetryBacklog]
+    records: Mapping[int, Record]
+    duplicates: Duplicates
+
+
+class Claims:
+    """Takes partitions for one worker, one after another; for one thread."""
+
+    def __init__(self, settings: Settings, shelf: RunShelf) -> None:
+        place = place_of(settings, "deliver")
+        self.worker = f"{socket.gethostname()}:{os.getpid()}"
+        self._settings = settings
+        self._shelf = shelf
+        self._connection = connect(place, synchronous="FULL")
+        self._feed = Feed(place_of(settings, "control"))
+        self._journal: Reader = open_reader(settings.data_path / "journal")
+        self._erased = ErasedLog(settings.data_path / "journal")
+
+    def take(self, partition: int, is_wanted: Callable[[], bool]) -> Claim | None:
+        """Become a partition's owner and read its state; None when by then it is not wanted any more.
+
+        Raise JournalAway and the database's errors as they come. The epoch is raised first: what is read afterwards
+        nobody else changes any more.
+        """
+        if not is_wanted():
+            return None
+        epoch = self._raise(partition)
+        self._learn_erased(partition)
+        start, end = self._journal.start(partition), self._journal.end(partition)
+        saved = self._checkpoint(partition)
+        next_offset = saved.next_offset if saved else start
+        if next_offset > end:
+            # Nothing is passed over and nothing read twice by itself: who leads it now may be about to catch up.
+            raise JournalAway(f"partition {partition} ends at {end}, before {next_offset}, which was read before")
+        version = saved.version if saved else 0
+        then = self._feed.at(version)
+        if then.version != version:
+            raise DatabaseError(f"connections version {version} is needed to go on and cannot be read yet")
+        open_places = places.decode_places(saved.blob).lanes if saved else {}
+        lanes = self._lanes(partition)
+        undone = {offset for ranges in open_places.values() for offset in places.to_offsets(ranges)}
+        for row in lanes.values():
+            undone.update(places.to_offsets(places.decode_intake(row.blob).undone))
+        return Claim(
+            partition,
+            epoch,
+            next_offset,
+            end,
+            then,
+            open_places,
+            lanes,
+            self._backlogs(partition),
+            {partition << PLACE_SHIFT | offset: record for offset, record in self._records(partition, undone).items()},
+            self._index(partition, epoch, start, next_offset),
+        )
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._connection.close()
+        self._feed.close()
+        self._journal.close()
+
+    def _raise(self, partition: int) -> int:
+        cursor = self._connection.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            epoch = raise_epoch(cursor, partition, self.worker, int(time.time() * 1000))
+            cursor.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+        return epoch
+
+    def _learn_erased(self, partition: int) -> None:
+        """Blank what was erased while this data folder had no part in it."""
+        for (blob,) in self._connection.execute("SELECT places FROM erased_parts WHERE partition = ?", (partition,)):
+            self._erased.add(partition, decode_places(blob).get(partition, ()))
+
+    def _checkpoint(self, partition: int) -> SavedCheckpoint | None:
+        query = "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?"
+        row = self._connection.execute(query, (partition,)).fetchone()
+        return SavedCheckpoint(*row) if row else None
+
+    def _lanes(self, partition: int) -> dict[int, SavedLane]:
+        query = "SELECT lane, partition, next_offset, state, blob FROM lanes WHERE partition = ?"
+        return {row[0]: SavedLane(*row) for row in self._connection.execute(query, (partition,))}
+
+    def _backlogs(self, partition: int) -> dict[int, RetryBacklog]:
+        query = "SELECT lane, count(*), min(due) FROM retries WHERE partition = ? GROUP BY lane"
+        return {lane: RetryBacklog(count, due) for lane, count, due in self._connection.execute(query, (partition,))}
+
+    def _records(self, partition: int, offsets: set[int]) -> dict[int, Record]:
+        found: dict[int, Record] = {}
+        for offset in sorted(offsets):
+            record = self._journal.get(partition, offset)
+            if record is not None and not record.erased:
+                found[offset] = record
+        return found
+
+    def _index(self, partition: int, epoch: int, start: int, next_offset: int) -> Duplicates:
+        folder = self._settings.data_path / "index" / str(partition)
+        self._shelf.fetch(partition, folder, start)
+        duplicates = Duplicates(
+            folder,
+            self._journal,
+            partition,
+            window_seconds=self._settings.dedup.window,
+            bytes_max=self._settings.dedup.bytes,
+            on_sealed=lambda: self._shelf.keep(partition, epoch, folder, start),
+        )
+        duplicates.read_up_to(next_offset)
+        return duplicates

@@ -1,0 +1,164 @@
+"""A partition that comes goes on where it stood, whatever became of the connections while nobody owned it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hookline.connections.edits import Delete
+from hookline.connections.model import DeliveryOptions
+from hookline.database.connect import connect
+from hookline.database.place import place_of
+from hookline.deliver.adoption import Adoption
+from hookline.deliver.claims import Claims
+from hookline.deliver.fence import Fence, now_seconds
+from hookline.deliver.recovery import Recovery
+from hookline.deliver.run_shelf import RunShelf
+from hookline.deliver.shared_reader import SharedReader
+from hookline.journal.port import JournalAway
+from tests.unit.deliver.rig import Rig, destination, source
+from tests.unit.deliver.test_pausing import pause, resume
+
+PARTITION = 0
+
+
+class Passing:
+    """Takes the one partition of a rig away, and gives it back."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._shelf = RunShelf(place_of(rig.settings, "deliver"))
+        self._claims = Claims(rig.settings, self._shelf)
+        self._fence = Fence(1e9)
+        self._fence.confirm(now_seconds())
+
+    def give_up(self) -> None:
+        """As a worker does that is asked to."""
+        role = self._rig.role
+        role.engine.fence = self._fence
+        self._fence.epochs[PARTITION] = 1
+        role.feeder.freeze(PARTITION)
+        self._rig.checkpoint()
+        self._fence.epochs.clear()
+        role.feeder.leave(PARTITION)
+        role.checkpointer.leave(PARTITION)
+        role.engine.recount.update(role.engine.retrying)
+
+    def take_up(self) -> None:
+        """As a worker does that it was assigned to."""
+        role = self._rig.role
+        claim = self._claims.take(PARTITION, lambda: True)
+        assert claim is not None
+        self._fence.epochs[PARTITION] = claim.epoch
+        role.checkpointer.take(PARTITION, claim.next_offset)
+        parts = role.engine, role.feeder, role.registry, role.replays
+        shared = SharedReader(PARTITION, role.journal, claim.duplicates, claim.next_offset)
+        Adoption(*parts, Recovery(*parts, role.store, role.journal)).adopt(claim, shared, role.checkpointer.version)
+        self._rig.role.feeder.wake()
+        self._rig.turn()
+
+    def close(self) -> None:
+        """Let go of files."""
+        self._claims.close()
+        self._shelf.close()
+
+
+@pytest.fixture
+def passing(rig: Rig) -> Iterator[Passing]:
+    """A partition on its way, from a role that runs with one destination."""
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(max_concurrency=2)))
+    rig.start()
+    made = Passing(rig)
+    yield made
+    made.close()
+
+
+def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Passing) -> None:
+    """Each event is sent by whoever owns it: what was answered not again, what was not, or failed, once more."""
+    rig.append(*(f"m{number}" for number in range(6)))
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 200)
+    rig.answer(rig.network.waiting[0], 503)
+    in_flight = [request.offset for request in rig.network.waiting]
+    assert in_flight == [2]
+    rig.network.waiting.clear()
+    passing.give_up()
+    for lane in rig.role.engine.lanes.values():
+        for delivery in list(lane.in_flight.values()):
+            rig.role.engine.release(delivery)
+    sent = len(rig.network.sent)
+    rig.append("later")
+    passing.take_up()
+    rig.come_to_rest()
+    again = [request.offset for request in rig.network.sent[sent:]]
+    assert sorted(again) == [1, 2, 3, 4, 5, 6]
+    assert all(rig.fate_at(f"m{number}", "crm") == "delivered" for number in range(6))
+    assert rig.fate_at("later", "crm") == "delivered"
+
+
+def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passing: Passing) -> None:
+    """Nobody sent what was left, and the fate of it says why."""
+    rig.append(*(f"m{number}" for number in range(3)))
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    rig.append("left")
+    rig.change(Delete("destination", "crm"), destination("other"))
+    rig.follow()
+    passing.take_up()
+    rig.append("new")
+    rig.turn()
+    rig.come_to_rest()
+    assert rig.fate_at("m1", "crm") == "delivered"
+    assert rig.fate_at("left", "crm") == "discarded"
+    connection = connect(place_of(rig.settings, "deliver"), read_only=True)
+    assert connection.execute("SELECT first_offset, last_offset, fate FROM ranges").fetchall() == [(3, 3, "discarded")]
+    connection.close()
+    assert rig.offsets("other") == [4]
+
+
+def test_a_source_and_a_destination_that_came_meanwhile_miss_nothing(rig: Rig, passing: Passing) -> None:
+    """What was accepted from the change on is sent to them, also what the last owner had read without knowing of it."""
+    rig.append("before", rig.record("not-yet", source="app"))
+    rig.change(source("app"), destination("crm", sources=("website", "app")), destination("late", sources=("app",)))
+    rig.append("after", rig.record("now", source="app"))
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    rig.follow()
+    passing.take_up()
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 2, 3]
+    assert rig.offsets("late") == [3]
+
+
+def test_a_lane_that_was_paused_meanwhile_waits(rig: Rig, passing: Passing) -> None:
+    """The new owner sends nothing to it before the pause ends, and then everything."""
+    passing.give_up()
+    rig.append("m0", "m1")
+    pause(rig)
+    passing.take_up()
+    rig.pass_time(1.0)
+    assert rig.offsets("crm") == []
+    resume(rig)
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1]
+
+
+def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Passing) -> None:
+    """Nothing is sent again, and nothing passed over, because the journal lacks what was read before."""
+    rig.append("m0", "m1")
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    connection = connect(place_of(rig.settings, "deliver"))
+    connection.execute("UPDATE checkpoints SET next_offset = 9")
+    with pytest.raises(JournalAway, match="ends at 2, before 9"):
+        passing.take_up()
+    connection.execute("UPDATE checkpoints SET next_offset = 2")
+    connection.close()
+    passing.take_up()
+    rig.append("m2")
+    rig.come_to_rest()
+    assert rig.offsets("crm") == [0, 1, 2]

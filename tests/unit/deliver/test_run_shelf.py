@@ -1,0 +1,100 @@
+"""The index of repeats goes with a partition: what one worker sealed another one has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
+from hookline.database.open import ensure
+from hookline.database.place import Place
+from hookline.deliver.fence import raise_epoch
+from hookline.deliver.run_shelf import RunShelf
+from hookline.index.duplicates import Duplicates
+from tests.unit.conftest import PlaceOf
+from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
+from tests.unit.index.journal_in_memory import JournalInMemory, record
+
+PARTITION = 0
+
+
+@pytest.fixture
+def place(place_of: PlaceOf) -> Place:
+    """A new deliver database."""
+    ensure(place_of("deliver"), "deliver")
+    return place_of("deliver")
+
+
+@pytest.fixture
+def shelf(place: Place) -> Iterator[RunShelf]:
+    """The shelf in it."""
+    opened = RunShelf(place)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def rows(place: Place) -> Iterator[Connection]:
+    """What is kept."""
+    connection = connect(place)
+    yield connection
+    connection.close()
+
+
+def index_of(folder: Path, journal: JournalInMemory) -> Duplicates:
+    """An index with small runs."""
+    return Duplicates(
+        folder, journal, PARTITION, window_seconds=WINDOW_SECONDS, bytes_max=1 << 30, run_events=RUN_EVENTS
+    )
+
+
+def sealed(folder: Path) -> JournalInMemory:
+    """A journal two runs long and a bit more, indexed in a folder."""
+    journal = JournalInMemory()
+    journal.records += [record(f"m{number}") for number in range(2 * RUN_EVENTS + 3)]
+    index = index_of(folder, journal)
+    for first in range(0, len(journal.records), RUN_EVENTS):
+        index.check(journal.records[first : first + RUN_EVENTS], first)
+        finish(index)
+    index.close()
+    return journal
+
+
+def test_what_one_worker_sealed_another_one_knows(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+    """Runs come from the database, so that only what was not sealed is read from the journal again."""
+    epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
+    journal = sealed(tmp_path / "one")
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    assert shelf.fetch(PARTITION, tmp_path / "two", 0) == 2
+    index = index_of(tmp_path / "two", journal)
+    assert index.next_offset == 2 * RUN_EVENTS
+    end = len(journal.records)
+    index.read_up_to(end)
+    journal.records += [record("m1"), record("new"), record(f"m{2 * RUN_EVENTS}")]
+    assert index.check(journal.records[end:], end) == [(0, 1), (2, 2 * RUN_EVENTS)]
+    index.close()
+    assert shelf.fetch(PARTITION, tmp_path / "two", 0) == 0
+
+
+def test_runs_of_a_later_owner_take_the_place_of_ones_own(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+    """An earlier owner adds nothing any more, and drops what is not kept when it takes the partition up again."""
+    outdated = raise_epoch(rows.cursor(), PARTITION, "one", 0)
+    raise_epoch(rows.cursor(), PARTITION, "two", 0)
+    sealed(tmp_path / "one")
+    shelf.keep(PARTITION, outdated, tmp_path / "one", 0)
+    assert rows.execute("SELECT count(*) FROM index_runs").fetchone()[0] == 0
+    assert shelf.fetch(PARTITION, tmp_path / "one", 0) == 0
+    assert list((tmp_path / "one").glob("*.run")) == []
+
+
+def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+    """Runs below what the journal begins with are neither brought nor kept."""
+    epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
+    sealed(tmp_path / "one")
+    shelf.keep(PARTITION, epoch, tmp_path / "one", 0)
+    assert shelf.fetch(PARTITION, tmp_path / "two", RUN_EVENTS) == 1
+    shelf.keep(PARTITION, epoch, tmp_path / "two", RUN_EVENTS)
+    assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]

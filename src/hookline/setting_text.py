@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from hookline.connections.secrets import mask
+from hookline.secret_references import mask
 from hookline.settings import SECRET_KEYS, Bytes, Seconds, keys
 
 URL_KEYS = ("database.url", "journal.url")

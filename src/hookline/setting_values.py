@@ -34,6 +34,8 @@ def parse_as(raw: object, kind: Any) -> Any:
         return Urls(_parse_list(raw))
     if kind is bool:
         return _parse_bool(raw)
+    if kind is float:
+        return float(raw)  # type: ignore[arg-type]
     if kind is int:
         return int(raw)  # type: ignore[call-overload]
     if not isinstance(raw, str):

@@ -145,6 +145,13 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
     disk_free: Bytes = Bytes(1024**3)
 
 
+class Tracing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where spans are sent (OpenTelemetry), and of how many calls whose sender does not say."""
+
+    endpoint: str | None = None
+    ratio: float = 0.01
+
+
 class Log(msgspec.Struct, frozen=True, kw_only=True):
     """Log lines: coloured text in a terminal, one JSON object per line elsewhere, or forced."""
 
@@ -166,6 +173,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan = Plan()
     secrets: Secrets = Secrets()
     notices: Notices = Notices()
+    tracing: Tracing = Tracing()
     log: Log = Log()
 
     @property
@@ -291,9 +299,15 @@ _NOT_SETTINGS = (
 )
 
 
+OTEL_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""The variable that OpenTelemetry itself has for ``tracing.endpoint``; ours wins."""
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[object, str]]:
     names = {environment_name(key): key for key in keys()}
     values: dict[str, tuple[object, str]] = {}
+    if environment.get(OTEL_ENDPOINT):
+        values["tracing.endpoint"] = (environment[OTEL_ENDPOINT], f"env {OTEL_ENDPOINT}")
     for name, value in environment.items():
         if not name.startswith("HOOKLINE_") or name.startswith(_NOT_SETTINGS):
             continue
@@ -351,6 +365,10 @@ def _validate(settings: Settings) -> None:
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
         raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")
     _validate_access(settings.journal)
+    if settings.tracing.endpoint and not _is_address(settings.tracing.endpoint):
+        raise SettingsError("setting 'tracing.endpoint': write an address such as http://collector:4318")
+    if not 0 <= settings.tracing.ratio <= 1:
+        raise SettingsError("setting 'tracing.ratio': write a number from 0 to 1")
 
 
 def _validate_access(journal: Journal) -> None:

@@ -40,6 +40,7 @@ from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
+from hookline.telemetry.traces import traces_of
 
 BEAT_SECONDS = 0.05
 SAVE_SECONDS = 0.1
@@ -76,10 +77,11 @@ class DeliverRole:
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
-        self.pools = (network or _network)(self.engine.results, settings)
+        self.tracing = traces_of(settings, "deliver")
+        self.pools = (network or _network)(self._sink(), settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
-        self.registry = Registry(self.engine, self.feeder, self.pools, settings)
+        self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(self.engine, self.feeder, self.registry, self.store, self.replay_feed)
@@ -132,6 +134,13 @@ class DeliverRole:
         Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
+    def _sink(self) -> Sink:
+        if self.tracing is None:
+            return self.engine.results
+        from hookline.deliver.traced import TracedSink
+
+        return TracedSink(self.engine.results, self.tracing)
+
     def _feed_index(self, duplicates: Duplicates, partition: int, place: int) -> None:
         """What was indexed only in memory is read from the journal again."""
         first = max(duplicates.next_offset, self.journal.start(partition))
@@ -169,6 +178,8 @@ class DeliverRole:
         """Let go of files and connections."""
         self.checkpointer.close()
         self.pools.close()
+        if self.tracing is not None:
+            self.tracing.close()
         for shared in self.feeder.shared.values():
             shared.duplicates.close()
         self.store.close()
@@ -304,6 +315,8 @@ class DeliverRole:
             "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
             "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
         }
+        if self.tracing is not None:
+            values["hookline_deliver_spans_total"] = {"outcome": self.tracing.counts}
         metrics.publish(self._run_folder, "deliver", values)
         self.slots.tick()
 

@@ -162,11 +162,13 @@ def test_the_service_comes_in_once_the_user_is_known(
         wait_until(lambda: _status(hookline, "/healthz") == 200, what="collect is alive")
         assert _status(hookline, "/readyz") == 503
         assert "journal.sasl_password" in _doctor(hookline, environment)["message"]
+        wait_until(lambda: _collect_says(hookline, "hookline_journal_away") == 1, what="the gauge is up")
         _let_in(cluster, user, password)
         hookline.wait_ready()
         message = hookline.track(userId="u")
         receiver.wait_for(message)
         hookline.wait_fate(message, "crm", "delivered")
+        wait_until(lambda: hookline.metric("hookline_journal_away") == 0, what="the gauge is down")
         assert _doctor(hookline, environment)["status"] == "ok"
         assert password not in hookline.log
         kept = [path for path in (tmp_path).rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
@@ -194,6 +196,14 @@ def _status(hookline: Hookline, path: str) -> int:
         return send(hookline.collect_port, "GET", path).status
     except OSError:
         return 0
+
+
+def _collect_says(hookline: Hookline, metric: str) -> float:
+    """A metric of collect, from its file: control, which serves them, may wait for brokers itself."""
+    try:
+        return float(json.loads((hookline.data / "run" / "metrics-collect.json").read_bytes())[metric])
+    except OSError:
+        return -1.0
 
 
 def _doctor(hookline: Hookline, environment: dict[str, str]) -> dict[str, str]:

@@ -132,6 +132,7 @@ class CollectRole:
             "hookline_collect_connections": counters.open_connections,
             "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
+            "hookline_journal_away": int(self.edge.away),
         }
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}

@@ -62,6 +62,11 @@ class Edge:
         """Store no events of these people from the next request on; None for nobody."""
         self._intake.suppressed = suppressed
 
+    @property
+    def away(self) -> bool:
+        """Whether the journal is known not to take records just now."""
+        return self._intake.away
+
     def set_away(self, away: bool) -> None:
         """Say in ``/readyz`` whether the journal takes records just now."""
         self._intake.away = away

@@ -50,6 +50,7 @@ METRICS: dict[str, Metric] = {
         "counter", "spans", "Spans of calls that the collector took, and that were dropped.", "collect", "outcome"
     ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
+    "hookline_journal_away": Metric("gauge", "", "1 while the brokers of the journal take no events.", "collect"),
     "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
     "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
     "hookline_deliver_duplicates_total": Metric("counter", "events", "Repeated messageIds dropped.", "deliver"),

@@ -9,8 +9,8 @@ compile() {
 compile pyproject.toml -o requirements.lock
 # The extras of the Python client are for its tests, so they are in the lock of the developers.
 compile pyproject.toml clients/python/pyproject.toml --all-extras --group dev -c requirements.lock -o requirements-dev.lock
-# The image has the extras for Kafka and PostgreSQL as well.
-compile pyproject.toml --extra kafka --extra postgres -c requirements-dev.lock -o deploy/container/requirements.lock
+# The image has the extras for Kafka, PostgreSQL and tracing as well.
+compile pyproject.toml --extra kafka --extra postgres --extra otel -c requirements-dev.lock -o deploy/container/requirements.lock
 echo uv | compile - -o requirements-tools.lock
 (cd clients/python/tests && compile --python-version 3.10 requirements.in -o requirements.lock)
 (cd clients/python/bench && compile requirements.in -o requirements.lock)

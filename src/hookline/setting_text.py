@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from hookline.connections.secrets import mask
+from hookline.secret_references import mask
 from hookline.settings import SECRET_KEYS, Bytes, Seconds, keys
 
-URL_KEYS = ("database.url", "journal.url")
+URL_KEYS = ("database.url", "journal.url", "tracing.endpoint")
 UNITS: dict[object, tuple[tuple[str, float], ...]] = {
     Seconds: (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)),
     Bytes: (("TB", 1024**4), ("GB", 1024**3), ("MB", 1024**2), ("KB", 1024), ("B", 1)),

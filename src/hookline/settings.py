@@ -8,26 +8,46 @@ change is here.
 from __future__ import annotations
 
 import difflib
-import ipaddress
-import json
 import os
 import re
 import tempfile
-import types
 from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NewType, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-Seconds = NewType("Seconds", float)
-Bytes = NewType("Bytes", int)
-Networks = NewType("Networks", tuple[str, ...])
-Urls = NewType("Urls", tuple[str, ...])
+from hookline.setting_values import (
+    DAY_SECONDS,
+    Bytes,
+    Networks,
+    Seconds,
+    Urls,
+    parse_as,
+    parse_duration,
+    parse_listen,
+    parse_size,
+)
 
-DAY_SECONDS = 86_400.0
+__all__ = [
+    "DAY_SECONDS",
+    "SECRET_KEYS",
+    "Bytes",
+    "Origin",
+    "Seconds",
+    "Settings",
+    "SettingsError",
+    "environment_name",
+    "keys",
+    "load",
+    "parse_duration",
+    "parse_listen",
+    "parse_size",
+    "value_of",
+]
+
 SOCKET_PATH_BYTES_MAX = 100
 NOTICE_WEBHOOKS_MAX = 5
 
@@ -55,10 +75,18 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """Where accepted events are stored: ``local`` or ``kafka://host:port,…/topic``."""
+    """Where accepted events are stored: ``local`` or ``kafka://host:port,…/topic``, and how its brokers are met."""
 
     url: str = "local"
     partitions: int = 1
+    tls: bool = False
+    tls_ca_file: str | None = None
+    tls_certificate_file: str | None = None
+    tls_key_file: str | None = None
+    tls_key_password: str | None = None
+    sasl_mechanism: Literal["none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "none"
+    sasl_username: str | None = None
+    sasl_password: str | None = None
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +146,13 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
     disk_free: Bytes = Bytes(1024**3)
 
 
+class Tracing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where spans are sent (OpenTelemetry), and of how many calls whose sender does not say."""
+
+    endpoint: str | None = None
+    ratio: float = 0.01
+
+
 class Log(msgspec.Struct, frozen=True, kw_only=True):
     """Log lines: coloured text in a terminal, one JSON object per line elsewhere, or forced."""
 
@@ -139,6 +174,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan = Plan()
     secrets: Secrets = Secrets()
     notices: Notices = Notices()
+    tracing: Tracing = Tracing()
     log: Log = Log()
 
     @property
@@ -164,7 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return folder / name
 
 
-SECRET_KEYS = ("control.admin_token", "notices.secret")
+SECRET_KEYS = ("control.admin_token", "journal.tls_key_password", "journal.sasl_password", "notices.secret")
 """Settings whose values are shown to nobody."""
 
 
@@ -230,36 +266,6 @@ def environment_name(key: str) -> str:
     return "HOOKLINE_" + key.replace(".", "_").upper()
 
 
-def parse_duration(text: str | int | float) -> Seconds:
-    """``250ms``, ``5s``, ``10m``, ``4h``, ``30d`` or a bare number of seconds, as seconds."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return Seconds(float(text))
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(text))
-    if match is None:
-        raise ValueError("write a duration such as 250ms, 5s, 10m, 4h or 30d")
-    scale = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": DAY_SECONDS, None: 1}[match[2]]
-    return Seconds(float(match[1]) * scale)
-
-
-def parse_size(text: str | int) -> Bytes:
-    """``512``, ``64KB``, ``500MB``, ``2GB`` (powers of 1024), as bytes."""
-    if isinstance(text, int) and not isinstance(text, bool):
-        return Bytes(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB)?\s*", str(text), re.IGNORECASE)
-    if match is None:
-        raise ValueError("write a size such as 64KB, 500MB or 2GB")
-    scale = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}[(match[2] or "B").upper()]
-    return Bytes(int(float(match[1]) * scale))
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """``host:port`` (or ``[v6]:port``) as a pair; port 0 means any free one."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise ValueError("write an address such as 127.0.0.1:8080")
-    return host.strip("[]") or "0.0.0.0", int(port)
-
-
 def _from_file(config: Path | None) -> dict[str, tuple[object, str]]:
     path = config or Path("hookline.yaml")
     if config is None and not path.exists():
@@ -294,9 +300,15 @@ _NOT_SETTINGS = (
 )
 
 
+OTEL_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""The variable that OpenTelemetry itself has for ``tracing.endpoint``; ours wins."""
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[object, str]]:
     names = {environment_name(key): key for key in keys()}
     values: dict[str, tuple[object, str]] = {}
+    if environment.get(OTEL_ENDPOINT):
+        values["tracing.endpoint"] = (environment[OTEL_ENDPOINT], f"env {OTEL_ENDPOINT}")
     for name, value in environment.items():
         if not name.startswith("HOOKLINE_") or name.startswith(_NOT_SETTINGS):
             continue
@@ -313,53 +325,9 @@ def _nearest(key: str, known: Mapping[str, object]) -> str:
 
 def _parse(key: str, raw: object, kind: Any) -> Any:
     try:
-        return _parse_as(raw, kind)
+        return parse_as(raw, kind)
     except (ValueError, TypeError) as error:
         raise SettingsError(f"setting {key!r}: {error} (got {raw!r})") from None
-
-
-def _parse_as(raw: object, kind: Any) -> Any:
-    if get_origin(kind) is types.UnionType:  # the only unions are `str | None`
-        return None if raw is None or raw == "" else str(raw)
-    if get_origin(kind) is Literal:
-        if raw not in get_args(kind):
-            raise ValueError(f"write one of {', '.join(get_args(kind))}")
-        return raw
-    if kind is Seconds:
-        return parse_duration(raw)  # type: ignore[arg-type]
-    if kind is Bytes:
-        return parse_size(raw)  # type: ignore[arg-type]
-    if kind is Networks:
-        return Networks(tuple(str(ipaddress.ip_network(item, strict=False)) for item in _parse_list(raw)))
-    if kind is Urls:
-        return Urls(_parse_list(raw))
-    if kind is bool:
-        return _parse_bool(raw)
-    if kind is int:
-        return int(raw)  # type: ignore[call-overload]
-    if not isinstance(raw, str):
-        raise ValueError("write text")
-    return raw
-
-
-def _parse_bool(raw: object) -> bool:
-    if isinstance(raw, bool):
-        return raw
-    word = str(raw).strip().lower()
-    if word in ("true", "1", "yes", "on"):
-        return True
-    if word in ("false", "0", "no", "off"):
-        return False
-    raise ValueError("write true or false")
-
-
-def _parse_list(raw: object) -> tuple[str, ...]:
-    if isinstance(raw, str):
-        text = raw.strip()
-        items = json.loads(text) if text.startswith("[") else [part for part in text.split(",") if part.strip()]
-    else:
-        items = list(raw or ())  # type: ignore[call-overload]
-    return tuple(str(item).strip() for item in items)
 
 
 def _build(parsed: Mapping[str, Any]) -> Settings:
@@ -399,6 +367,31 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'journal.url': write local, or kafka://host:port,host:port/topic")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:
         raise SettingsError("setting 'journal.partitions': write a number from 1 to 1024")
+    _validate_access(settings.journal)
+    if settings.tracing.endpoint and not _is_address(settings.tracing.endpoint):
+        raise SettingsError("setting 'tracing.endpoint': write an address such as http://collector:4318")
+    if not 0 <= settings.tracing.ratio <= 1:
+        raise SettingsError("setting 'tracing.ratio': write a number from 0 to 1")
+
+
+def _validate_access(journal: Journal) -> None:
+    """What a journal on Kafka is met with must be whole: half of it would be left out without a word."""
+    files = ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_key_password")
+    for key in files if not journal.tls else ():
+        if getattr(journal, key) is not None:
+            raise SettingsError(f"setting 'journal.{key}': it is used with TLS alone; set journal.tls to true")
+    if (journal.tls_certificate_file is None) != (journal.tls_key_file is None):
+        raise SettingsError("setting 'journal.tls_certificate_file': it goes with journal.tls_key_file; set both")
+    has_sasl = journal.sasl_mechanism != "none"
+    for key in ("sasl_username", "sasl_password"):
+        if has_sasl and not getattr(journal, key):
+            raise SettingsError(f"setting 'journal.{key}': {journal.sasl_mechanism} needs it")
+        if not has_sasl and getattr(journal, key) is not None:
+            raise SettingsError(f"setting 'journal.{key}': say how it is used with journal.sasl_mechanism")
+    if journal.sasl_mechanism == "PLAIN" and not journal.tls:
+        raise SettingsError(
+            "setting 'journal.sasl_mechanism': PLAIN would send the password for all to read; set journal.tls to true"
+        )
 
 
 def _is_address(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Three real Kafka brokers on loopback in KRaft mode, each a process that a test may stop, kill and start again.
 
 Every broker is a controller too, so that the cluster lives as long as two of them do. What waits in a broker before it
-gives up on another is set short: a test should not wait half a minute for what a failure does.
+gives up on another is set short: a test should not wait half a minute for what a failure does. Beside the plain
+listener each has one that wants a password over TLS, and one that wants a certificate.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.kafka.security import PASSWORD, SCRAM, USER, Certificates, secured_listeners
 from tests.service.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +32,8 @@ _JAVA = ["java", f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "
 _SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PASSWORD:SASL_SSL,CERTIFICATE:SSL",
+    "inter.broker.listener.name": "PLAINTEXT",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": 1,
     "offsets.topic.replication.factor": BROKERS,
@@ -51,21 +55,35 @@ _SETTINGS = {
 }
 
 
+Listener = Literal["PLAINTEXT", "PASSWORD", "CERTIFICATE"]
+
+
+class Ports(NamedTuple):
+    """What a broker listens on: a port by listener."""
+
+    PLAINTEXT: int
+    CONTROLLER: int
+    PASSWORD: int
+    CERTIFICATE: int
+
+
 class Broker:
     """One broker: its folder, its ports, its process."""
 
-    def __init__(self, folder: Path, number: int, port: int, voters: str, controller_port: int) -> None:
+    def __init__(self, folder: Path, number: int, ports: Ports, voters: str, security: dict[str, object]) -> None:
         self.number = number
-        self.port = port
+        self.ports = ports
         self.process: subprocess.Popen[bytes] | None = None
         self._folder = folder
         self._properties = folder / "server.properties"
         folder.mkdir(parents=True)
-        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
         own = {
             "node.id": number,
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items()),
+            "advertised.listeners": ",".join(
+                f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items() if name != "CONTROLLER"
+            ),
+            **security,
             "controller.quorum.voters": voters,
             "log.dirs": folder / "logs",
         }
@@ -73,7 +91,8 @@ class Broker:
 
     def format(self) -> subprocess.Popen[bytes]:
         """Begin to prepare the folder for the first start."""
-        return self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+        scram = [f"--add-scram={mechanism}=[name={USER},password={PASSWORD}]" for mechanism in SCRAM]
+        return self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._properties), *scram)
 
     def start(self) -> None:
         """Start the process; it is ready a while later."""
@@ -134,10 +153,14 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         if not (JARS / ".made-of").exists():
             raise AssertionError("no Kafka to test with: sh scripts/kafka-jars.sh fetches it or says why it cannot")
-        numbers = range(1, BROKERS + 1)
-        ports = _free_ports(2 * BROKERS)
-        voters = ",".join(f"{n}@127.0.0.1:{ports[BROKERS + n - 1]}" for n in numbers)
-        self.brokers = [Broker(folder / str(n), n, ports[n - 1], voters, ports[BROKERS + n - 1]) for n in numbers]
+        free = iter(_free_ports(len(Ports._fields) * BROKERS))
+        ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(BROKERS)]
+        voters = ",".join(f"{number}@127.0.0.1:{each.CONTROLLER}" for number, each in enumerate(ports, 1))
+        self.certificates = Certificates(folder / "certificates")
+        security = secured_listeners(self.certificates)
+        self.brokers = [
+            Broker(folder / str(number), number, each, voters, security) for number, each in enumerate(ports, 1)
+        ]
 
     def __enter__(self) -> Cluster:
         for formatting in [broker.format() for broker in self.brokers]:
@@ -152,11 +175,15 @@ class Cluster:
     @property
     def addresses(self) -> str:
         """``host:port`` of every broker, comma-separated."""
-        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
+        return self.listening("PLAINTEXT")
 
-    def url(self, topic: str) -> str:
+    def listening(self, listener: Listener) -> str:
+        """``host:port`` of every broker's listener of this name, comma-separated."""
+        return ",".join(f"127.0.0.1:{getattr(broker.ports, listener)}" for broker in self.brokers)
+
+    def url(self, topic: str, listener: Listener = "PLAINTEXT") -> str:
         """The ``journal.url`` of a topic here."""
-        return f"kafka://{self.addresses}/{topic}"
+        return f"kafka://{self.listening(listener)}/{topic}"
 
     def start(self) -> None:
         """Start whichever brokers do not run, and wait until all are members."""

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.kafka.cluster import Cluster
 from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
+from tests.service.otlp import Collector
 
 SECRET = "s3cret"
 PARTITIONS = 4
@@ -178,6 +180,37 @@ def test_without_brokers_events_are_refused_until_they_are_back(
     sender.send(10)
     _wait_for_all(receiver, sender)
     assert "journal_back" in hookline.log
+
+
+def test_a_trace_leads_through_the_topic(
+    on_kafka: Callable[..., Hookline], receiver: Receiver, cluster: Cluster, topic: str
+) -> None:
+    """From the caller's span through the message's header to the receiver's request, all of one trace."""
+    trace, caller, message = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", new_id()
+    with (
+        Collector() as collector,
+        on_kafka(webhook("crm", receiver.url()), **{"tracing.endpoint": collector.endpoint}) as hookline,
+    ):
+        body = {"userId": "u", "event": "Test", "messageId": message}
+        assert hookline.post("/v1/track", body, headers={"traceparent": f"00-{trace}-{caller}-01"}).status == 200
+        (request,) = receiver.wait_for(message)
+        spans = {span.service: span for span in collector.wait_for_spans(2)}
+        accepted, delivered = spans["hookline-collect"], spans["hookline-deliver"]
+        assert (accepted.trace_id, accepted.parent_id) == (trace, caller)
+        assert _trace_of_the_message(cluster, topic) == f"00-{trace}-{accepted.span_id}-01"
+        assert (delivered.trace_id, delivered.parent_id) == (trace, accepted.span_id)
+        assert request.headers["traceparent"] == f"00-{trace}-{delivered.span_id}-01"
+
+
+def _trace_of_the_message(cluster: Cluster, topic: str) -> str:
+    """The header of the only message in the topic."""
+    consumer = Consumer({"bootstrap.servers": cluster.addresses, "group.id": "tests", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+        (message,) = consumer.consume(1, 60)
+    finally:
+        consumer.close()
+    return dict(message.headers() or [])["traceparent"].decode()
 
 
 def test_a_folder_stays_with_its_journal(on_kafka: Callable[..., Hookline], receiver: Receiver) -> None:

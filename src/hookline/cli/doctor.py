@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from hookline.cli.checkup import configured, data_folder, database, machine, running
+from hookline.cli.checkup import configured, data_folder, database, journal, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
@@ -27,6 +27,7 @@ CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     machine.check_versions,
     machine.check_limits,
     machine.check_clock,
+    journal.check_journal,
     running.check_roles,
     running.check_ports,
     running.check_notices,

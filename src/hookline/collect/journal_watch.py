@@ -23,7 +23,7 @@ class JournalWatch:
     def __init__(self, appender: KafkaAppender, edge: Edge) -> None:
         self._appender = appender
         self._edge = edge
-        self._is_away = False
+        self._reason = ""
         self._log = logger()
 
     async def run(self) -> None:
@@ -34,7 +34,7 @@ class JournalWatch:
         retained = 0.0
         while True:
             self._tell(await asyncio.to_thread(self._appender.look))
-            if not self._is_away and time.monotonic() - retained >= RETENTION_SECONDS:
+            if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
                 retained = time.monotonic()
                 await self._retain()
             await asyncio.sleep(LOOK_SECONDS)
@@ -58,9 +58,9 @@ class JournalWatch:
 
     def _tell(self, reason: str) -> None:
         self._edge.set_away(bool(reason))
-        if reason and not self._is_away:
+        if reason and reason != self._reason:
             next_step = "events are answered 503 until brokers answer; start them or see what they say"
             self._log.error("journal_away", reason=reason, next_step=next_step)
-        elif self._is_away and not reason:
+        elif self._reason and not reason:
             self._log.info("journal_back")
-        self._is_away = bool(reason)
+        self._reason = reason

@@ -22,6 +22,7 @@ from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
+from hookline.telemetry.traces import traces_of
 
 AnswerT = TypeVar("AnswerT")
 
@@ -48,7 +49,8 @@ class CollectRole:
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning
                 report("journal_recovered", **recovery._asdict())
-        self.edge = Edge(self.appender, settings)
+        self.tracing = traces_of(settings, "collect")
+        self.edge = Edge(self.appender, settings, tracing=self.tracing)
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
@@ -75,6 +77,8 @@ class CollectRole:
         await self.edge.stop()
         inner.close()
         await self.appender.close()
+        if self.tracing is not None:
+            self.tracing.close()
         self.feed.close()
         self.suppressions.close()
         return 1 if self.failed.is_set() else 0
@@ -163,5 +167,8 @@ class CollectRole:
             "hookline_collect_connections": counters.open_connections,
             "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
+            "hookline_journal_away": int(self.edge.away),
         }
+        if self.tracing is not None:
+            values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}
         metrics.publish(self._run_folder, "collect", values)

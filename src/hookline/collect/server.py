@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
@@ -23,6 +24,9 @@ from hookline.connections.model import Snapshot
 from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
 
+if TYPE_CHECKING:
+    from hookline.telemetry.tracing import Tracing
+
 
 class Edge:
     """The public collection API on one or more listening sockets; not ready before the first ``set_snapshot``."""
@@ -36,10 +40,11 @@ class Edge:
         clock: Callable[[], float] = time.monotonic,
         connections_max: int = CONNECTIONS_MAX,
         buffered_bytes_max: int = BUFFERED_BYTES_MAX,
+        tracing: Tracing | None = None,
     ) -> None:
         self.counters = counters or Counters()
         self._settings = settings
-        self._intake = Intake(appender, self.counters, clock, Downloads(settings))
+        self._intake = _intake(appender, self.counters, clock, Downloads(settings), tracing)
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -56,6 +61,11 @@ class Edge:
     def suppress(self, suppressed: Suppressed | None) -> None:
         """Store no events of these people from the next request on; None for nobody."""
         self._intake.suppressed = suppressed
+
+    @property
+    def away(self) -> bool:
+        """Whether the journal is known not to take records just now."""
+        return self._intake.away
 
     def set_away(self, away: bool) -> None:
         """Say in ``/readyz`` whether the journal takes records just now."""
@@ -105,3 +115,17 @@ class Edge:
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._tick)
         self._clients.sweep()
+
+
+def _intake(
+    appender: Appends,
+    counters: Counters,
+    clock: Callable[[], float],
+    downloads: Downloads,
+    tracing: Tracing | None,
+) -> Intake:
+    if tracing is None:
+        return Intake(appender, counters, clock, downloads)
+    from hookline.collect.traced_intake import TracedIntake
+
+    return TracedIntake(appender, counters, clock, downloads, tracing)

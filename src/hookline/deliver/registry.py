@@ -30,11 +30,14 @@ LANE_ENDED = "the destination was disabled or deleted"
 class Registry:
     """Opens, changes and ends lanes."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, pools: Pools, settings: Settings) -> None:
+    def __init__(
+        self, engine: Engine, feeder: Feeder, pools: Pools, settings: Settings, *, is_traced: bool = False
+    ) -> None:
         self._engine = engine
         self._feeder = feeder
         self._pools = pools
         self._settings = settings
+        self._is_traced = is_traced
         self._log = logger()
         self._version = 0
         self._draining: set[Lane] = set()
@@ -231,6 +234,10 @@ class Registry:
             resolved = resolve_all(destination, self._settings, clock.now_ms())
             secret = resolved.settings.shared_secret
             targets = targets_of(resolved, start.number, secret, name, self._pools, clock, filters, replay)
+            if self._is_traced:
+                from hookline.deliver.traced import traced
+
+                targets = traced(targets, resolved)
             return targets, filters
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))

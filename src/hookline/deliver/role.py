@@ -44,6 +44,7 @@ from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
+from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
     from hookline.deliver.worker import Worker
@@ -85,10 +86,11 @@ class DeliverRole:
         ring = ProgressRing(data / "progress.ring")
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
         self.engine.fence = self._fence
-        self.pools = (network or _network)(self.engine.results, settings)
+        self.tracing = traces_of(settings, "deliver")
+        self.pools = (network or _network)(self._sink(), settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
-        self.registry = Registry(self.engine, self.feeder, self.pools, settings)
+        self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(
@@ -186,6 +188,13 @@ class DeliverRole:
         Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
+    def _sink(self) -> Sink:
+        if self.tracing is None:
+            return self.engine.results
+        from hookline.deliver.traced import TracedSink
+
+        return TracedSink(self.engine.results, self.tracing)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""
         wake = _listen(self.settings.socket_path("deliver.wake"))
@@ -217,6 +226,8 @@ class DeliverRole:
             self.worker.close()
         self.checkpointer.close()
         self.pools.close()
+        if self.tracing is not None:
+            self.tracing.close()
         for shared in self.feeder.shared.values():
             shared.duplicates.close()
         self.store.close()
@@ -361,6 +372,8 @@ class DeliverRole:
             "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
             "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
         }
+        if self.tracing is not None:
+            values["hookline_deliver_spans_total"] = {"outcome": self.tracing.counts}
         metrics.publish(self._run_folder, "deliver", values)
         self.slots.tick()
 

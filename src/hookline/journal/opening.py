@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = "journal"
 KAFKA_FILE = "kafka"
-"""In the journal's folder: the ``journal.url``."""
+"""In the journal's folder: the ``journal.url`` in the first line, and what brokers are met with in the second."""
 LOOP_WAIT_SECONDS = 0.25
 """How long a read may hold up an event loop; after one that was in vain, none is tried for ``LOOP_REST_SECONDS``."""
 LOOP_REST_SECONDS = 2.0
@@ -44,36 +44,36 @@ def claim(settings: Settings) -> None:
         return
     if find_spec("confluent_kafka") is None:
         raise JournalUnusable("a journal on Kafka needs the extra named kafka: pip install 'hookline[kafka]'")
-    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.address import address_of, parse_address
 
     if noted is None and (folder / "0").exists():
         raise JournalUnusable(f"{folder.parent} has a local journal: use a new data folder for one on Kafka")
     if noted is not None and parse_address(noted).topic != parse_address(url).topic:
         raise JournalUnusable(f"the journal of {folder.parent} is {noted}: a folder cannot go on with another topic")
-    if noted != url:
+    note = address_of(settings).note
+    if note != _note(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = folder / f"{KAFKA_FILE}.{os.getpid()}"
-        temporary.write_text(f"{url}\n")
+        temporary.touch(mode=0o600)
+        temporary.write_text(note)
         temporary.replace(folder / KAFKA_FILE)
 
 
 def kafka_url(folder: Path) -> str | None:
     """Where the journal of this folder is; None when it is the folder itself."""
-    try:
-        return (folder / KAFKA_FILE).read_text().strip()
-    except FileNotFoundError:
-        return None
+    note = _note(folder)
+    return None if note is None else note.split("\n", 1)[0]
 
 
 def open_reader(folder: Path) -> SearchableReader:
     """A reader of the journal of a data folder's ``journal`` folder."""
-    url = kafka_url(folder)
-    if url is None:
+    note = _note(folder)
+    if note is None:
         return LocalReader(folder)
-    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.reader import KafkaReader
 
-    return KafkaReader(folder, parse_address(url))
+    return KafkaReader(folder, noted(note))
 
 
 def hurry(reader: Reader) -> None:
@@ -87,21 +87,21 @@ def hurry(reader: Reader) -> None:
 
 def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:
     """What an event loop follows the journal's end by; None for a local one, whose reader never waits."""
-    url = kafka_url(folder)
-    if url is None:
+    note = _note(folder)
+    if note is None:
         return None
-    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.follower import Follower
 
-    return Follower(folder, parse_address(url), on_arrival)
+    return Follower(folder, noted(note), on_arrival)
 
 
 def open_membership(settings: Settings, **callbacks: Any) -> Membership:
     """This process as one of those that share the topic of a journal on Kafka; ``callbacks`` are ``Membership``'s."""
-    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.address import address_of
     from hookline.journal.kafka.membership import Membership
 
-    return Membership(parse_address(settings.journal.url), settings.deliver.session_timeout, **callbacks)
+    return Membership(address_of(settings), settings.deliver.session_timeout, **callbacks)
 
 
 def is_shared(settings: Settings) -> bool:
@@ -112,8 +112,8 @@ def is_shared(settings: Settings) -> bool:
 def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]) -> LocalAppender | KafkaAppender:
     """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic."""
     folder = settings.data_path / FOLDER
-    url = kafka_url(folder)
-    if url is None:
+    note = _note(folder)
+    if note is None:
         from hookline.journal.local.appender import LocalAppender
 
         return LocalAppender(
@@ -124,12 +124,12 @@ def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]
             wake_path=settings.socket_path("deliver.wake"),
             on_failed=on_failed,
         )
-    from hookline.journal.kafka.address import parse_address
+    from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.appender import KafkaAppender
 
     return KafkaAppender(
         folder,
-        parse_address(url),
+        noted(note),
         settings.journal.partitions,
         retention_seconds=settings.retention.events,
         retention_bytes=settings.retention.bytes,
@@ -162,3 +162,10 @@ async def wait_for_partitions(settings: Settings, stop: asyncio.Event) -> None:
                 pass
     finally:
         reader.close()
+
+
+def _note(folder: Path) -> str | None:
+    try:
+        return (folder / KAFKA_FILE).read_text()
+    except FileNotFoundError:
+        return None

@@ -46,7 +46,11 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_source_last_event_seconds": Metric(
         "gauge", "seconds", "When a source was last heard, since the epoch.", "collect", "source"
     ),
+    "hookline_collect_spans_total": Metric(
+        "counter", "spans", "Spans of calls that the collector took, and that were dropped.", "collect", "outcome"
+    ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
+    "hookline_journal_away": Metric("gauge", "", "1 while the brokers of the journal take no events.", "collect"),
     "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
     "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
     "hookline_deliver_duplicates_total": Metric("counter", "events", "Repeated messageIds dropped.", "deliver"),
@@ -81,6 +85,9 @@ METRICS: dict[str, Metric] = {
         "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
     ),
     "hookline_deliver_database_away": Metric("gauge", "", "1 while PostgreSQL cannot be reached.", "deliver"),
+    "hookline_deliver_spans_total": Metric(
+        "counter", "spans", "Spans of requests that the collector took, and that were dropped.", "deliver", "outcome"
+    ),
     "hookline_usage_events_total": Metric("counter", "events", "Events that sources sent.", "deliver", "source"),
     "hookline_usage_filtered_total": Metric(
         "counter", "events", "Events that filters kept from every destination.", "deliver", "source"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from hookline.journal.kafka.address import noted, parse_address
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.opening import claim, kafka_url, open_reader
 from hookline.journal.port import JournalUnusable
-from hookline.settings import Journal, Settings, SettingsError, load
+from hookline.settings import Journal, Secrets, Settings, SettingsError, load
 
 KAFKA = "kafka://a:9092,b:9092/events"
 
@@ -55,6 +58,58 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("hookline.journal.opening.find_spec", lambda name: None)
     with pytest.raises(JournalUnusable, match=r"pip install 'hookline\[kafka\]'"):
         claim(settings_of(tmp_path, KAFKA))
+
+
+def test_what_brokers_are_met_with_is_noted_for_its_owner_alone(tmp_path: Path) -> None:
+    """Tools that know the folder alone come in too; a reference stays one until a client is made."""
+    journal = Journal(
+        url=KAFKA, sasl_mechanism="SCRAM-SHA-512", sasl_username="me", sasl_password="env:HOOKLINE_SECRET_KAFKA"
+    )
+    note = tmp_path / "journal" / "kafka"
+    with pytest.raises(JournalUnusable, match="HOOKLINE_SECRET_KAFKA is not set"):
+        claim(Settings(data_dir=str(tmp_path), journal=journal))
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "kafka").write_text("s3cret\n")
+    journal = msgspec.structs.replace(journal, sasl_password="file:kafka")
+    claim(Settings(data_dir=str(tmp_path), journal=journal, secrets=Secrets(dir=str(tmp_path / "secrets"))))
+    assert kafka_url(tmp_path / "journal") == KAFKA
+    assert "s3cret" not in note.read_text()
+    assert stat.S_IMODE(note.stat().st_mode) == 0o600
+    options = noted(note.read_text()).client()
+    assert options["security.protocol"] == "SASL_PLAINTEXT"
+    assert (options["sasl.username"], options["sasl.password"]) == ("me", "s3cret")
+
+
+def test_a_folder_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """It notes the brokers alone."""
+    assert noted(f"{KAFKA}\n") == parse_address(KAFKA)
+    assert noted(KAFKA) == parse_address(KAFKA)
+
+
+def test_files_that_cannot_be_used_are_told_before_anything_starts(tmp_path: Path) -> None:
+    """A certificate authority that is not there, and one that is none."""
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for path in (broken, tmp_path / "missing.pem"):
+        with pytest.raises(JournalUnusable, match=r"journal\.tls_… name cannot be used: ssl\.ca\.location failed"):
+            claim(Settings(data_dir=str(tmp_path), journal=Journal(url=KAFKA, tls=True, tls_ca_file=str(path))))
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ({"tls_ca_file": "ca.pem"}, "set journal.tls to true"),
+        ({"tls": True, "tls_key_file": "key.pem"}, "set both"),
+        ({"sasl_username": "me"}, "journal.sasl_mechanism"),
+        ({"tls": True, "sasl_mechanism": "PLAIN", "sasl_username": "me"}, "'journal.sasl_password': PLAIN needs it"),
+        ({"sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": "x"}, "for all to read"),
+        ({"sasl_mechanism": "GSSAPI"}, "write one of none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    ],
+)
+def test_half_of_what_brokers_want_is_refused_with_the_settings(written: dict[str, object], sentence: str) -> None:
+    """Nothing is left out without a word, and no password is sent for all to read."""
+    with pytest.raises(SettingsError, match=sentence):
+        load(None, {}, {"journal.url": KAFKA, **{f"journal.{key}": value for key, value in written.items()}})
 
 
 @pytest.mark.parametrize("url", ["kafka://a:9092", "kafka://a/events", "kafka://me:secret@a:9092/e", "redis://a", ""])

@@ -19,6 +19,7 @@ PRIVATE_FILES = (
     "control.db",
     "deliver.db",
     "insights.db",
+    "journal/kafka",
     "privacy.db",
     "privacy-key",
     "run/launch.json",

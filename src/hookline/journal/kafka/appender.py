@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from hookline.journal.awaited import Done, awaited
 from hookline.journal.folder_lock import lock_folder
 from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.admin import Admin
 from hookline.journal.kafka.call import Call
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
@@ -90,7 +90,7 @@ class KafkaAppender:
         self._watermarks = Watermarks(address)
         self._erased = ErasedLog(folder)
         self._wake = Wake(wake_path)
-        self._admin = AdminClient(address.client())
+        self._admin = Admin(address)
         self._producer = Producer(_producing(address, pending_bytes_max, delivery_seconds))
 
     def open(self) -> None:
@@ -157,7 +157,7 @@ class KafkaAppender:
         if expired:
             places = [TopicPartition(self._address.topic, number, offset) for number, offset in expired.items()]
             try:
-                for dropping in self._admin.delete_records(places, request_timeout=ADMIN_SECONDS).values():
+                for dropping in self._admin.client.delete_records(places, request_timeout=ADMIN_SECONDS).values():
                     dropping.result(ADMIN_SECONDS)
             except KafkaException as error:
                 raise JournalAway(f"Kafka did not drop old records: {error.args[0].str()}") from error

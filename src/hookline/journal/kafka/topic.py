@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.admin import Admin
 from hookline.journal.port import JournalAway, JournalError
 from hookline.telemetry.log import logger
 
@@ -38,7 +39,8 @@ def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float,
 
     Raise JournalAway while brokers do not answer.
     """
-    admin = AdminClient(address.client())
+    asking = Admin(address)
+    admin = asking.client
     try:
         found = _look(admin, address)
         if found is None:
@@ -48,24 +50,26 @@ def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float,
         _wait_for_leaders(admin, address, partitions)
         return _id(admin, address)
     except KafkaException as error:
-        raise _told(address, error) from error
+        raise asking.told(error) from error
 
 
 def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> int:
     """How many partitions the topic has, 0 when there is no such topic; raise JournalAway as ``open_topic`` does."""
+    asking = Admin(address)
     try:
-        found = _look(AdminClient(address.client()), address, timeout_seconds)
+        found = _look(asking.client, address, timeout_seconds)
     except KafkaException as error:
-        raise _told(address, error) from error
+        raise asking.told(error) from error
     return len(found.partitions) if found is not None else 0
 
 
-def standing(admin: AdminClient, address: KafkaAddress, timeout_seconds: float) -> str:
+def standing(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> str:
     """Why the topic does not take records just now; empty when it does, as far as brokers tell."""
     try:
-        found = _look(admin, address, timeout_seconds)
+        found = _look(asking.client, address, timeout_seconds)
     except KafkaException as error:
-        return str(_told(address, error))
+        return str(asking.told(error))
+    asking.forget()
     if found is None:
         return f"there is no topic {address.topic}"
     for number, partition in sorted(found.partitions.items()):
@@ -171,10 +175,3 @@ def _retention(seconds: float, size_bytes: int, partitions: int) -> dict[str, st
 
 def _in_sync_min(replicas: int) -> int:
     return 2 if replicas >= REPLICAS else 1
-
-
-def _told(address: KafkaAddress, error: KafkaException) -> JournalError:
-    reason: KafkaError = error.args[0]
-    if reason.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-        return JournalAway(f"no Kafka broker answers at {address.servers}: start them, or correct journal.url")
-    return JournalError(f"Kafka refused to open topic {address.topic}: {reason.str()}")

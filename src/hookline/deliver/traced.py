@@ -1,0 +1,115 @@
+"""Requests to receivers that carry on an event's trace: each has a span, whose context is its ``traceparent``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hookline.connections.model import Destination
+from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.answer_head import END_OF_HEAD
+from hookline.deliver.event import Event
+from hookline.deliver.failure import Failure
+from hookline.deliver.sink import Sink, Success
+from hookline.deliver.target import Target
+from hookline.telemetry.tracing import Span, TraceContext, Tracing, parse_traceparent
+
+if TYPE_CHECKING:
+    from hookline.deliver.delivery import Delivery
+
+HEADER = "traceparent"
+
+
+class TracedTarget(Target):
+    """A target whose requests carry ``traceparent``: their own span's, or the caller's where its trace is not kept."""
+
+    __slots__ = ("_inner", "address", "begun", "port")
+
+    def __init__(self, inner: Target) -> None:
+        super().__init__(inner.url, inner.index, inner.tag, inner.pool, b"", None)
+        url = parse_receiver_url(inner.url)
+        self.address, self.port = url.host, url.port
+        self.begun: dict[int, TraceContext] = {}
+        """The contexts of requests without an answer, by the event's place: a lane has one at a time for each."""
+        self._inner = inner
+
+    def request(self, event: Event) -> bytes:
+        """The whole request."""
+        return self._carrying(event, self._inner.request(event))
+
+    def requests(self, events: Sequence[Event]) -> list[bytes]:
+        """The requests of several events."""
+        made = self._inner.requests(events)
+        return [self._carrying(event, request) for event, request in zip(events, made, strict=True)]
+
+    def _carrying(self, event: Event, request: bytes) -> bytes:
+        context = parse_traceparent(event.record.traceparent)
+        if context is None:
+            return request
+        if context.sampled:
+            context = self.begun[event.place] = context.child()
+        end = request.index(END_OF_HEAD)
+        return b"%b\r\n%b: %b%b" % (request[:end], HEADER.encode(), context.traceparent.encode(), request[end:])
+
+
+class TracedSink(Sink):
+    """Ends the span of a request when its result is there, and tells the result on."""
+
+    def __init__(self, inner: Sink, tracing: Tracing) -> None:
+        self._inner = inner
+        self._tracing = tracing
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take one result."""
+        self._end(token, target, milliseconds, result if failure is None else failure.status, failure)
+        self._inner.answered(token, target, result, milliseconds, failure)
+
+    def succeeded(self, successes: Iterable[Success]) -> None:
+        """Take the successes of one turn."""
+        successes = list(successes)
+        for token, target, status, milliseconds in successes:
+            self._end(token, target, milliseconds, status, None)
+        self._inner.succeeded(successes)
+
+    def go_on(self) -> None:
+        """Begin what there is room for."""
+        self._inner.go_on()
+
+    def _end(
+        self, token: object, target: Target, milliseconds: int, status: int | None, failure: Failure | None
+    ) -> None:
+        delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
+        event = delivery.event
+        if event.record.traceparent is None or not isinstance(target, TracedTarget):
+            return
+        context = target.begun.pop(event.place, None)
+        parent = parse_traceparent(event.record.traceparent)
+        if context is None or parent is None:
+            return
+        destination = delivery.lane.destination
+        attributes: dict[str, str | int] = {
+            "http.request.method": "POST",
+            "server.address": target.address,
+            "server.port": target.port,
+            "hookline.destination": destination.id,
+            "hookline.source": event.record.source,
+            "hookline.message_id": event.record.message_id,
+            "hookline.attempt": delivery.attempt,
+        }
+        if status:
+            attributes["http.response.status_code"] = status
+        if failure is not None:
+            attributes["error.type"] = failure.outcome.value
+        end_ns = time.time_ns()
+        error = "" if failure is None else failure.outcome.value
+        name, start_ns = f"deliver {destination.id}", end_ns - milliseconds * 1_000_000
+        self._tracing.add(Span(name, "client", context, parent.span_id, start_ns, end_ns, attributes, error))
+
+
+def traced(targets: tuple[Target, ...], destination: Destination) -> tuple[Target, ...]:
+    """The targets of a destination with its requests traced; one that sends a ``traceparent`` of its own keeps it."""
+    return tuple(
+        target if HEADER in (name.lower() for name in webhook.headers) else TracedTarget(target)
+        for target, webhook in zip(targets, destination.settings.webhooks, strict=True)
+    )

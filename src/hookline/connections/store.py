@@ -26,6 +26,7 @@ from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapsh
 from hookline.connections.state import State, Stored
 from hookline.database.open import open_control
 from hookline.database.place import Place
+from hookline.database.sqlite import DatabaseAway
 
 ObjectRow = tuple[Kind, str, int, str, str | None, str | None]
 """Kind, id, version, document, owner, lane: as a row holds them."""
@@ -66,6 +67,8 @@ class Store:
         self._lock = threading.Lock()
         self._state = State()
         self._snapshot: Snapshot | None = None
+        self._is_doubtful = False
+        """Whether more may be in force than is known here: PostgreSQL did not answer a commit, or the look after it."""
         self.on_version: Callable[[int], None] = lambda version: None
         """Told of every version as it is made; one whose change fails after all never comes into force."""
         self.restarted = False
@@ -242,6 +245,12 @@ class Store:
             )
             self.restarted = before is not None and before[0] == boot_id
 
+    def catch_up(self) -> None:
+        """Take note of a change that was made although PostgreSQL did not answer; costs nothing otherwise."""
+        with self._lock:
+            if self._is_doubtful:
+                self._refresh()
+
     def close(self) -> None:
         """Let go of the file; idempotent."""
         with self._lock:
@@ -296,8 +305,10 @@ class Store:
         return self._state.of_kind(edit.kind).get(edit.id)
 
     def _refresh(self) -> None:
+        self._is_doubtful = True
         if self._state.refresh(self._connection):
             self._snapshot = None
+        self._is_doubtful = False
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -305,7 +316,8 @@ class Store:
         try:
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
+            self._is_doubtful = isinstance(error, DatabaseAway)
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise

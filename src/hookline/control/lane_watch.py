@@ -54,6 +54,7 @@ class LaneWatch:
 
     def look(self) -> list[str]:
         """Pause what is gone; return which destinations that were."""
+        self._store.catch_up()
         now = self._monotonic()
         self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
         gone, drained = self._lanes().values()

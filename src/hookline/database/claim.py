@@ -7,6 +7,7 @@ deliver everything again. So a folder belongs to the database it began with, as 
 from __future__ import annotations
 
 import asyncio
+import re
 from importlib.util import find_spec
 
 from hookline.database.open import DatabaseUnusable
@@ -18,6 +19,7 @@ NOTE_FILE = "database"
 """In the data folder: which PostgreSQL database it has; none when its databases are the folder's files."""
 LOCAL = "local"
 _LOOK_SECONDS = 0.25
+_PASSWORD = re.compile(r"//[^/?]*:[^/?]*@|password")
 
 
 def claim(settings: Settings) -> None:
@@ -39,7 +41,11 @@ def claim(settings: Settings) -> None:
     try:
         conninfo(url, "hookline")
     except OperationalError as error:
-        raise DatabaseUnusable(f"database.url cannot be read: {error}") from None
+        # The client library quotes what it cannot read.
+        reason = "" if _PASSWORD.search(url) else f" ({error})"
+        raise DatabaseUnusable(
+            f"database.url cannot be read{reason}: write postgresql://user@host:5432/database, with percent-encoding"
+        ) from None
 
 
 async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,29 @@ def test_retries_and_dead_letters_wait_for_the_server(
         assert [letter["messageId"] for letter in letters] == [refused]
 
 
+def test_deliver_is_killed_while_the_server_is_away(
+    on_postgres: Callable[..., Hookline], server: PostgresServer, receiver: Receiver
+) -> None:
+    """What it sent and could not save stands in the progress ring: it is not sent again, and told as delivered."""
+    with on_postgres(webhook("crm", receiver.url())) as hookline:
+        sent = [hookline.track() for _ in range(20)]
+        hookline.wait_fate(sent[-1], "crm", "delivered")
+        server.stop(signal.SIGQUIT)
+        sent += [hookline.track() for _ in range(20)]
+        for message in sent:
+            receiver.wait_for(message)
+        deliver = hookline.role("deliver")
+        wait_until(lambda: _flying(hookline) == 0, what="every answer has come in")
+        os.kill(deliver, signal.SIGKILL)
+        wait_until(lambda: hookline.role("deliver", required=False) not in (0, deliver), what="it is started again")
+        sent.append(hookline.track())
+        server.start()
+        hookline.wait_ready()
+        for message in sent:
+            hookline.wait_fate(message, "crm", "delivered")
+        assert {message: len(receiver.of(message)) for message in sent} == dict.fromkeys(sent, 1)
+
+
 def test_roles_wait_for_a_server_that_is_away_at_the_start(
     on_postgres: Callable[..., Hookline], server: PostgresServer, receiver: Receiver
 ) -> None:
@@ -115,6 +139,11 @@ def test_a_folder_is_not_started_with_other_databases(
     assert hookline.process is not None
     assert hookline.process.wait(60) == 2
     assert "set database.url" in hookline.log
+
+
+def _flying(hookline: Hookline) -> int:
+    report = json.loads((hookline.data / "run" / "metrics-deliver.json").read_bytes())
+    return int(report["hookline_deliver_in_flight"]) + (report["hookline_deliver_delivered_total"] < 40)
 
 
 def _noticed(hookline: Hookline) -> bool:

@@ -92,6 +92,14 @@ def test_a_url_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         claim(settings_of(tmp_path, AWAY + "?nosuchoption=1"))
 
 
+@pytest.mark.parametrize("url", ["me:geheim@[::1x/hookline", "me:geheim%zz@db/hookline", "db/h?password=geheim%zz"])
+def test_a_password_is_not_told(tmp_path: Path, url: str) -> None:
+    """Also where the client library quotes what it cannot read."""
+    with pytest.raises(DatabaseUnusable, match="cannot be read") as refused:
+        claim(settings_of(tmp_path, f"postgresql://{url}"))
+    assert "geheim" not in str(refused.value)
+
+
 def test_without_a_server_it_is_waited_for(tmp_path: Path) -> None:
     """Until told to stop."""
 

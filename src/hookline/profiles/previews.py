@@ -138,7 +138,8 @@ class Previews:
 
     def _take(self, id: PreviewId, written: bytes, now_ms: int) -> None:
         query = (
-            "INSERT OR IGNORE INTO previews (id, asked_at, definition, state, progress) VALUES (?, ?, ?, 'reading', 0)"
+            "INSERT INTO previews (id, asked_at, definition, state, progress) VALUES (?, ?, ?, 'reading', 0)"
+            " ON CONFLICT DO NOTHING"
         )
         self._store.connection.execute(query, (id, now_ms, written))
         crash_point("profiles.preview_taken")

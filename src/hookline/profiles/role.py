@@ -1,4 +1,5 @@
-"""The profiles role: follows the journal behind everybody else, keeps ``profiles.db``, and tells destinations the news.
+"""The profiles role: follows the journal behind everybody else, keeps the database of people, and tells
+destinations the news.
 
 It runs at the lowest priority, in steps of one batch. Whatever it cannot do now (the disk is full) it tries again.
 """
@@ -40,7 +41,6 @@ from hookline.telemetry import metrics
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
-DATABASE = "profiles.db"
 LOOK_SECONDS = 0.25
 """From one look at the journal's end to the next while there is nothing to read."""
 PUBLISH_SECONDS = 1.0
@@ -55,7 +55,7 @@ class ProfilesRole:
         data = settings.data_path
         self._run_folder = data / "run"
         self.journal = open_reader(data / "journal")
-        self.store = ProfileStore(data / DATABASE)
+        self.store = ProfileStore(place_of(settings, "profiles"))
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store)
         self.ingest.matcher = Matcher(self.registry.features())

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from hookline.profiles.definition import in_order
 from hookline.profiles.standing import Standing
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import NOW_MS, record
 from tests.unit.profiles.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
 
 
 @pytest.fixture
-def profiles(tmp_path: Path) -> Profiles:
+def profiles(place_of: PlaceOf) -> Profiles:
     """People with audiences, and a receiver."""
-    return Profiles(tmp_path / "profiles.db")
+    return Profiles(place_of("profiles"))
 
 
 def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -13,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.database.place import Place
 from hookline.journal.record import Record
 from hookline.profiles import chunks, sync
 from hookline.profiles.definition import as_json, in_order
@@ -24,6 +23,9 @@ from hookline.profiles.people import People, Person, PersonFacts
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
+from tests.unit.profiles.conftest import examples
 from tests.unit.profiles.memory_journal import NOW_MS, MemoryJournal, record
 
 TRAITS = msgspec.convert(
@@ -78,8 +80,8 @@ moves = st.one_of(
 class Profiles:
     """The real parts, a clock, and what a receiver that drops repeats has been told."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.journal, self.now_ms = path, MemoryJournal(), NOW_MS
+    def __init__(self, place: Place) -> None:
+        self.place, self.journal, self.now_ms = place, MemoryJournal(), NOW_MS
         self.seen: set[str] = set()
         self.told: dict[tuple[str, str], str] = {}
         self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.told}
@@ -89,7 +91,7 @@ class Profiles:
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.path)
+        self.store = ProfileStore(self.place)
         registry = Registry(self.store)
         registry.keep(windows_of([*TRAITS, *AUDIENCES]), {})
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
@@ -160,15 +162,19 @@ def small_steps() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(moves, max_size=30))
-def test_receivers_know_what_holds(moves: list[Any]) -> None:
+def test_receivers_know_what_holds(backend: PostgresServer | None) -> None:
     """After every sync each user is what a look at everything says, and was told so exactly once."""
-    with TemporaryDirectory() as folder:
-        profiles = Profiles(Path(folder) / "profiles.db")
-        for number, move in enumerate([*moves, "sync"]):
-            _make(profiles, number, move)
-        profiles.store.close()
+
+    @settings(max_examples=examples(backend, 150), deadline=None)
+    @given(st.lists(moves, max_size=30))
+    def run(moves: list[Any]) -> None:
+        with new_places(backend) as places:
+            profiles = Profiles(places("profiles"))
+            for number, move in enumerate([*moves, "sync"]):
+                _make(profiles, number, move)
+            profiles.store.close()
+
+    run()
 
 
 def _make(profiles: Profiles, number: int, move: Any) -> None:

@@ -68,7 +68,9 @@ class ProfilesRole:
         self.feed = Feed(place_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
+        self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
+        """The latest, until it is taken."""
         self._wanted = self.registry.wanted()
         """The features that definitions ask for, each with its window in milliseconds (None: no end)."""
         self._asks_anew = False
@@ -140,7 +142,11 @@ class ProfilesRole:
 
     def follow_definitions(self) -> None:
         """Keep what the audiences and computed traits ask for, and previews of some, if those changed."""
-        self._snapshot = self.feed.poll() or self._snapshot
+        changed = self.feed.poll()
+        self._latest = changed or self._latest
+        # After a failure what is in memory may not be what was written: the answer to a commit may get lost.
+        if changed is not None or self._failing:
+            self._snapshot = self._latest
         self._asks_anew = self.previews.follow(int(time.time() * 1000)) or self._asks_anew
         if self._snapshot is not None:
             self._take(self._snapshot)

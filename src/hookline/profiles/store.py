@@ -111,6 +111,11 @@ class ProfileStore:
         crash_point("profiles.after_commit")
         self._write_back.begin(self.connection)
 
+    def has_written(self, batch: Batch) -> bool:
+        """Whether a batch was written although writing it failed: the answer to a commit may get lost."""
+        places = self.places()
+        return all(places.get(partition) == place for partition, place in batch.places.items())
+
     @contextmanager
     def transaction(self) -> Iterator[Callable[..., Any]]:
         """What runs statements in one transaction; an exception undoes them all."""

@@ -120,19 +120,19 @@ class Sync:
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
         not complete: what asks for them waits."""
-        running = self._running or self._begin(now_ms, unready)
+        # What fails leaves people out of the slices that are left: everybody is looked at anew then.
+        running, self._running = self._running or self._begin(now_ms, unready), None
         if running is None:
             return False
-        self._running = running
         people, in_a_row = next(running.slices, ([], False))
         if people:
             self._judge(running, people, in_a_row)
+            self._running = running
             return True
         self._store.connection.execute(
             "UPDATE definitions SET sending_at = ?, sending_batch = ? WHERE id = ?",
             (running.at_ms, running.batch, running.definition),
         )
-        self._running = None
         return True
 
     def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hookline.database.connection import Connection
 from hookline.database.place import Place
 from hookline.database.postgres import connection as postgres_connection
 from hookline.journal.record import Record
@@ -74,7 +75,19 @@ records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
     st.sampled_from(
-        ["ingest", "restart", "fail", "fail to look", "keep", "preview", "let go", "backfill", "together", "fold"]
+        [
+            "ingest",
+            "restart",
+            "fail",
+            "lose the answer",
+            "fail to look",
+            "keep",
+            "preview",
+            "let go",
+            "backfill",
+            "together",
+            "fold",
+        ]
     ),
 )
 
@@ -126,6 +139,18 @@ class Kept:
         with suppress(OSError):
             self.ingest.step()
         self.store._write = written  # type: ignore[method-assign]
+
+    def lose_the_answer(self) -> None:
+        """A transaction that is written and fails all the same: nobody heard that it was."""
+
+        def lost(connection: Connection) -> None:
+            raise OSError("the server went")
+
+        begin = self.store._write_back.begin
+        self.store._write_back.begin = lost  # type: ignore[method-assign]
+        with suppress(OSError):
+            self.ingest.step()
+        self.store._write_back.begin = begin  # type: ignore[method-assign]
 
     def fail_to_look(self) -> None:
         """A look for ids that the disk refuses, when some records of the batch were applied already."""
@@ -194,6 +219,8 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
             kept.restart()
         case "fail":
             kept.fail()
+        case "lose the answer":
+            kept.lose_the_answer()
         case "fail to look":
             kept.fail_to_look()
         case "keep":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -70,7 +71,7 @@ events = st.builds(
 aliases = st.builds(lambda user, previous: (user, previous), users, st.sampled_from(["u", "v", "a", "b"]))
 moves = st.one_of(
     st.lists(events, min_size=1, max_size=3),
-    st.sampled_from(["sync", "sync", "step", "tell", "crash", "restart", "ingest"]),
+    st.sampled_from(["sync", "sync", "step", "fail", "tell", "crash", "restart", "ingest"]),
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
@@ -107,6 +108,21 @@ class Profiles:
         definitions = [msgspec.structs.replace(each, destinations=to) for each in AUDIENCES]
         self.ready = in_order(definitions, [msgspec.structs.replace(each, destinations=to) for each in TRAITS])
         self.sync.follow(self.ready, [ready.key for ready in READY])
+
+    def fail(self) -> None:
+        """A look at some people that is written and fails all the same: nobody heard that it was."""
+        transaction = self.store.transaction
+
+        @contextmanager
+        def lost() -> Iterator[Callable[..., Any]]:
+            with transaction() as execute:
+                yield execute
+            raise OSError("the server went")
+
+        self.store.transaction = lost  # type: ignore[method-assign]
+        with suppress(OSError):
+            self.sync.evaluate(self.now_ms)
+        self.store.transaction = transaction  # type: ignore[method-assign]
 
     def restart(self) -> None:
         """Begin again from what is on the disk."""
@@ -184,6 +200,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             _compare(profiles)
         case "step":
             profiles.sync.evaluate(profiles.now_ms)
+        case "fail":
+            profiles.fail()
         case "tell":
             profiles.tell()
         case "crash":

@@ -161,6 +161,26 @@ def test_a_condition_nobody_asked_for_is_read_up_and_counted(rig: Rig) -> None:
         assert rig.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 
+def test_a_step_that_fails_leaves_nobody_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """People who were read when the database refused to go on are counted as well, and nobody twice."""
+    monkeypatch.setattr(previews, "PEOPLE_PER_STEP", 1)
+    id = rig.ask(audience(ORDERS))
+    rig.follow()
+    while rig.backfill.step():
+        pass
+    judge = rig.previews._judge
+
+    def refused(*_: object) -> None:
+        raise OSError("the server went")
+
+    monkeypatch.setattr(rig.previews, "_judge", refused)
+    with pytest.raises(OSError, match="went"):
+        rig.previews.step(rig.now_ms)
+    monkeypatch.setattr(rig.previews, "_judge", judge)
+    rig.finish()
+    assert rig.result(id) == ("done", 3, 2)
+
+
 def test_a_computed_trait_shows_values(rig: Rig) -> None:
     """The members are those who have a value, and the sample has it."""
     id = rig.ask(msgspec.structs.replace(SPEND, within=None))

@@ -71,7 +71,7 @@ events = st.builds(
 aliases = st.builds(lambda user, previous: (user, previous), users, st.sampled_from(["u", "v", "a", "b"]))
 moves = st.one_of(
     st.lists(events, min_size=1, max_size=3),
-    st.sampled_from(["sync", "sync", "step", "fail", "tell", "crash", "restart", "ingest"]),
+    st.sampled_from(["sync", "sync", "step", "fail", "lose the answer", "tell", "crash", "restart", "ingest"]),
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
@@ -109,14 +109,16 @@ class Profiles:
         self.ready = in_order(definitions, [msgspec.structs.replace(each, destinations=to) for each in TRAITS])
         self.sync.follow(self.ready, [ready.key for ready in READY])
 
-    def fail(self) -> None:
-        """A look at some people that is written and fails all the same: nobody heard that it was."""
+    def fail(self, is_written: bool) -> None:
+        """A look at some people that is refused, or is written and nobody heard that it was."""
         transaction = self.store.transaction
 
         @contextmanager
         def lost() -> Iterator[Callable[..., Any]]:
             with transaction() as execute:
                 yield execute
+                if not is_written:
+                    raise OSError("no space left")
             raise OSError("the server went")
 
         self.store.transaction = lost  # type: ignore[method-assign]
@@ -200,8 +202,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             _compare(profiles)
         case "step":
             profiles.sync.evaluate(profiles.now_ms)
-        case "fail":
-            profiles.fail()
+        case "fail" | "lose the answer":
+            profiles.fail(is_written=move != "fail")
         case "tell":
             profiles.tell()
         case "crash":

@@ -15,6 +15,9 @@ from hookline.profiles.purpose import Purpose
 from hookline.profiles.trait_chunks import stored_traits
 from hookline.profiles.traits import Traits
 
+NUMBERS_PER_QUERY = 100
+"""A statement of SQLite is put together of 500 at most."""
+
 
 class Membership(NamedTuple):
     """A group of a person: since when, by which record, and the group's traits."""
@@ -132,15 +135,21 @@ class Person:
 
     def entries(self, feature: Feature) -> list[Entry]:
         """The events of a feature, sorted by time and mark; none of a feature that is not kept."""
-        buckets = ", ".join(["? >> c.shift"] * len(self.numbers))
-        query = (
-            "SELECT h.entries, h.entry_values FROM features f CROSS JOIN chunks c CROSS JOIN history h"
-            " WHERE h.feature = f.id AND h.chunk = c.chunk"
-            f" AND (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
-            f" AND h.bucket IN ({buckets})"
+        # A look for each chunk, also where nobody has counted the rows for the planner of PostgreSQL.
+        row = "FROM history h WHERE h.feature = f.id AND h.chunk = c.chunk AND h.bucket = p.number >> c.shift"
+        rows: set[tuple[bytes | None, bytes | None]] = set()  # several numbers may share one
+        for first in range(0, len(self.numbers), NUMBERS_PER_QUERY):
+            some = self.numbers[first : first + NUMBERS_PER_QUERY]
+            numbers = " UNION ALL ".join(["SELECT ? AS number"] * len(some))
+            query = (
+                f"SELECT (SELECT entries {row}), CASE WHEN f.value <> '' THEN (SELECT entry_values {row}) END"
+                f" FROM features f CROSS JOIN chunks c CROSS JOIN ({numbers}) AS p"
+                f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
+            )
+            rows.update(self._connection.execute(query, (*some, *feature)))
+        return ordered(
+            entry for entries, values in rows if entries for _, entry in unpack_of(self.numbers, entries, values)
         )
-        rows = self._connection.execute(query, (*feature, *self.numbers)).fetchall()
-        return ordered(entry for row in rows for _, entry in unpack_of(self.numbers, *row))
 
 
 class PersonFacts:

@@ -89,8 +89,10 @@ class PostgresServer:
         self._count += 1
         name = f"test_{self._count}"
         self.admin(f"CREATE DATABASE {name} TEMPLATE {template}")
-        yield self.url(name)
-        self.admin(f"DROP DATABASE {name} WITH (FORCE)")
+        try:
+            yield self.url(name)
+        finally:  # its connections go with it
+            self.admin(f"DROP DATABASE {name} WITH (FORCE)")
 
     def make_template(self) -> None:
         """A database that has all schemas, to make others from."""

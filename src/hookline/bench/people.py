@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from hookline.bench import crowd, machine
 from hookline.bench.rig import Figures
 from hookline.connections.definitions.model import Audience, Condition, Count
+from hookline.database.place import Place
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
 from hookline.profiles.backfill import Backfill
@@ -40,12 +41,15 @@ AUDIENCE = Audience(
 NEW_FEATURE = Feature("track", "", 'properties.currency = "EUR"', "properties.sku")
 
 
-def people(seconds: float, events: int = EVENTS) -> Figures:
-    """Ingest with thirty features kept, two syncs, one backfill, and looks at single people; ``seconds`` has no say."""
+def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> Figures:
+    """Ingest with thirty features kept, two syncs, one backfill, and looks at single people; ``seconds`` has no say.
+
+    People are kept at ``place``, which is to be empty; without one in a file.
+    """
     with TemporaryDirectory(prefix="hookline-bench-") as name:
         folder = Path(name)
         asyncio.run(_fill(folder / "journal", events))
-        journal, store = LocalReader(folder / "journal"), ProfileStore(folder / "profiles.db")
+        journal, store = LocalReader(folder / "journal"), ProfileStore(place or folder / "profiles.db")
         registry = Registry(store)
         registry.keep(crowd.FEATURES, {})
         ingest = Ingest(journal, store)
@@ -55,15 +59,16 @@ def people(seconds: float, events: int = EVENTS) -> Figures:
             while store.chunks.put_together() or store.trait_chunks.fold():
                 pass
         took, used = time.perf_counter() - began, time.process_time() - processor
-        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that the file's size tells
+        store.empty_log()  # so that the file's size tells
         figures = {
             "profiles_ingest_per_second": events / took,
             "profiles_ingest_cpu_us_per_event": used / events * 1e6,
             "profiles_persons": float(ingest.person_count),
             "profiles_not_applied_lost": float(events - ingest.applied),
-            "profiles_db_bytes_per_event": (folder / "profiles.db").stat().st_size / events,
             "profiles_rss_mb": machine.memory_of(os.getpid()).rss / 1e6,
         }
+        if place is None:
+            figures["profiles_db_bytes_per_event"] = (folder / "profiles.db").stat().st_size / events
         figures |= _looks(store, ingest.person_count)
         figures |= asyncio.run(_syncs(folder / "told", store, registry, ingest.person_count))
         figures |= _backfill(journal, store, registry, ingest)

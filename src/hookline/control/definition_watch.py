@@ -1,5 +1,5 @@
-"""Makes ``profiles.db`` once there is a first audience or computed trait, or somebody asks for a preview of one: where
-it is, the profiles role runs."""
+"""Makes the database of people once there is a first audience or computed trait, or somebody asks for a preview of one:
+where it is, the profiles role runs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ import time
 
 from hookline.connections.store import Store
 from hookline.database.open import DatabaseError, ensure
+from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import engine
 from hookline.profiles.preview_wishes import PreviewWishes
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 LOOK_SECONDS = 0.5
+MARK = "profiles.wanted"
+"""The file that says so to the supervisor where the database is none."""
 
 
 class DefinitionWatch:
     """Looks until there is one; what was made stays."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._path = settings.data_path / "profiles.db"
+        self._place = place_of(settings, "profiles")
+        self._mark = settings.data_path / MARK if isinstance(self._place, Schema) else self._place
         self._store = store
         self._previews = PreviewWishes(settings.data_path / "run")
 
     async def run(self) -> None:
-        """Return once there is a ``profiles.db``."""
-        while not self._path.exists():
+        """Return once the database is there."""
+        while not self._mark.exists():
             try:
                 self.look()
             except (engine.Error, OSError, DatabaseError) as error:
@@ -36,7 +40,8 @@ class DefinitionWatch:
     def look(self) -> None:
         """Make it if it is asked for."""
         if self._store.in_force("audience") or self._store.in_force("computedTrait") or self._is_preview_asked():
-            ensure(self._path, "profiles")
+            ensure(self._place, "profiles")
+            self._mark.touch()
 
     def _is_preview_asked(self) -> bool:
         return bool(self._previews.asked(int(time.time() * 1000)))

@@ -51,7 +51,7 @@ class DeletionWatch:
         self._forgetting = forgetting
         self._usage = usage
         self._deliver = ReadOnly(place_of(settings, "deliver"))
-        self._profiles = ErasedProfiles(settings.data_path)
+        self._profiles = ErasedProfiles(settings)
         self._asked = asyncio.Event()
 
     def wake(self) -> None:

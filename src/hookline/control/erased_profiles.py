@@ -1,23 +1,24 @@
 """What profiles know of the people of deletion requests, and what came of taking them out; nothing where nobody has
-ever asked for profiles. Reads ``profiles.db`` and never writes it.
+ever asked for profiles. Reads the database of people and never writes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
 from hookline.profiles.people import People
+from hookline.settings import Settings
 
 
 class ErasedProfiles:
     """For one thread."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._database = ReadOnly(data_path / "profiles.db")
+    def __init__(self, settings: Settings) -> None:
+        self._database = ReadOnly(place_of(settings, "profiles"))
 
     @property
     def exist(self) -> bool:

@@ -1,21 +1,22 @@
-"""One person at a time, for those who ask control: reads journal, index and ``profiles.db`` on a thread of its own."""
+"""One person at a time, for those who ask control: reads journal, index and people on a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hookline.control.profile_log import ProfileReader
 from hookline.database.connection import Connection
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.profiles.ownership import Ownership, of_anonymous_id, of_person, of_user_id
 from hookline.profiles.people import Identity, Person
 from hookline.profiles.timeline import Timeline
+from hookline.settings import Settings
 
 T = TypeVar("T")
 
@@ -48,10 +49,10 @@ class PersonReader(NamedTuple):
 class PersonLog:
     """Before the first audience or computed trait it knows what a person did, and nothing else."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._data_path = data_path
+    def __init__(self, settings: Settings) -> None:
+        self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="person-log")
-        self._database = ReadOnly(data_path / "profiles.db")
+        self._database = ReadOnly(place_of(settings, "profiles"))
         self._journal: SearchableReader | None = None
 
     async def read(self, work: Callable[[PersonReader], T]) -> T:

@@ -1,15 +1,15 @@
-"""What profiles know, for those who ask control: reads ``profiles.db`` and the journal on a thread of its own."""
+"""What profiles know, for those who ask control: reads their database and the journal on a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
 from hookline.database.connection import Connection
 from hookline.database.open import is_current
+from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
@@ -20,6 +20,7 @@ from hookline.profiles.people import People, Person
 from hookline.profiles.preview_log import PreviewLog
 from hookline.profiles.standing import Standing
 from hookline.profiles.sync_state import SyncStates
+from hookline.settings import Settings
 
 T = TypeVar("T")
 
@@ -48,10 +49,10 @@ class ProfileReader:
 class ProfileLog:
     """Before the first audience or computed trait there is nothing to read."""
 
-    def __init__(self, data_path: Path) -> None:
-        self._data_path = data_path
+    def __init__(self, settings: Settings) -> None:
+        self._data_path = settings.data_path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="profile-log")
-        self._database = ReadOnly(data_path / "profiles.db")
+        self._database = ReadOnly(place_of(settings, "profiles"))
         self._journal: Reader | None = None
 
     async def read(self, work: Callable[[ProfileReader], T]) -> T | None:

@@ -21,7 +21,7 @@ from hookline.database.place import Place, Schema, Which
 from hookline.database.sqlite import connect as connect_file
 from hookline.database.sqlite import engine
 
-HEADS: dict[Which, int] = {"control": 4, "deliver": 7, "insights": 2, "privacy": 2, "profiles": 8}
+HEADS: dict[Which, int] = {"control": 4, "deliver": 7, "insights": 2, "privacy": 2, "profiles": 9}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600
@@ -69,8 +69,8 @@ def open_insights(place: Place) -> Connection:
 
 
 def open_profiles(place: Place) -> Connection:
-    """Open ``profiles.db`` for its one writer, made or migrated first where needed; a power cut may take back the last
-    batches of it."""
+    """Open the database of people for its one writer, made or migrated first where needed; a power cut may take back
+    the last batches of it."""
     ensure(place, "profiles")
     return connect(place, synchronous="NORMAL")
 

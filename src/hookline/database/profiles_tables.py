@@ -1,10 +1,11 @@
-"""The tables of ``profiles.db``: people, and what they did as far as definitions ask. Written by profiles only.
+"""The tables of the database of people, and of what they did as far as definitions ask. Written by profiles only.
 
 A person is one or more rows of ``persons``: merging writes one row of ``merged`` and moves nothing, so every other
 table keeps the number under which it was written. ``history`` is an append-only tree: new entries go to the open
 chunk, and chunks of a level are put together into one of the next (decision 0019). New traits stand in chunks too,
-until they are folded into ``persons``. Times are milliseconds since the epoch. Read by migrations and their tests; the
-roles write plain SQL and never import this module.
+until they are folded into ``persons``. Ids of callers that are long stand in keys by their hash, and as a whole in
+``long_ids``. Times are milliseconds since the epoch. Read by migrations and their tests; the roles write plain SQL and
+never import this module.
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ repointed = Table(
     Column("id", Text, primary_key=True),
     Column("place", BigInteger, primary_key=True, autoincrement=False),
     Column("person", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+long_ids = Table(
+    "long_ids",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("id", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -95,7 +104,7 @@ features = Table(
     Column("window_ms", BigInteger),
     Column("purpose", Integer, nullable=False, server_default="0"),
 )
-Index("features_what", features.c.type, features.c.name, features.c.condition, features.c.value)
+Index("features_what", features.c.type, features.c.name)
 
 backfills = Table(
     "backfills",

@@ -201,3 +201,12 @@ CREATE TABLE history (
     PRIMARY KEY (feature, chunk, bucket)
 );
 UPDATE alembic_version SET version_num='profiles_0008' WHERE alembic_version.version_num = 'profiles_0007';
+-- Running upgrade profiles_0008 -> profiles_0009
+DROP INDEX features_what;
+CREATE INDEX features_what ON features (type, name);
+CREATE TABLE long_ids (
+    key TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (key)
+);
+UPDATE alembic_version SET version_num='profiles_0009' WHERE alembic_version.version_num = 'profiles_0008';

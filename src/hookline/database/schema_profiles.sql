@@ -126,7 +126,6 @@ CREATE TABLE erasures (
 	done_at BIGINT, 
 	PRIMARY KEY (request, asked_at, round)
 );
-CREATE INDEX features_what ON features (type, name, condition, value);
 CREATE TABLE previews (
 	id TEXT NOT NULL, 
 	asked_at BIGINT NOT NULL, 
@@ -183,4 +182,11 @@ CREATE TABLE history (
 	PRIMARY KEY (feature, chunk, bucket)
 )
  WITHOUT ROWID;
-INSERT INTO alembic_version (version_num) VALUES ('profiles_0008');
+CREATE INDEX features_what ON features (type, name);
+CREATE TABLE long_ids (
+	"key" TEXT NOT NULL, 
+	id TEXT NOT NULL, 
+	PRIMARY KEY ("key")
+)
+ WITHOUT ROWID;
+INSERT INTO alembic_version (version_num) VALUES ('profiles_0009');

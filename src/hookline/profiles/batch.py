@@ -1,8 +1,9 @@
-"""What one transaction of ``profiles.db`` writes: everything that some records say of people, and how far was read."""
+"""What one transaction of profiles writes: everything that some records say of people, and how far was read."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from hookline.profiles import traits
@@ -59,6 +60,11 @@ class Batch:
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
         return not self.places and not self.backfilled
+
+    def ids(self) -> Iterator[str]:
+        """The ids of people and groups that it makes known."""
+        yield from (id for _, id in self.identities)
+        yield from self.groups
 
     def add_entry(self, feature: int, person: int, entry: bytes, value: bytes | None) -> None:
         """Add one event to a feature's history."""

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from hookline.database.connection import Connection
 from hookline.profiles.batch import BUCKET_MASK
+from hookline.profiles.entries import ENTRY_BYTES
 from hookline.profiles.purpose import Purpose
 from hookline.telemetry.crashpoints import crash_point
 
@@ -145,12 +146,13 @@ class Chunks:
         """The first of the target's buckets that does not move in this step, None when there is none left."""
         query = (
             "SELECT bucket, length(entries) FROM history WHERE feature = ? AND chunk = ? AND bucket >= ?"
-            " ORDER BY bucket"
+            " ORDER BY bucket LIMIT ?"
         )
         ends = []
+        rows_max = rows_for(BYTES_PER_STEP // len(move.sources))
         for chunk in move.sources:
             more, left = move.target.shift - chunk.shift, BYTES_PER_STEP // len(move.sources)
-            key = (move.features[-1], chunk.number, move.bucket << more)
+            key = (move.features[-1], chunk.number, move.bucket << more, rows_max)
             for bucket, length in self._connection.execute(query, key):
                 if left <= 0:
                     ends.append(max(bucket >> more, move.bucket + 1))
@@ -170,8 +172,8 @@ class Chunks:
         )
         self._connection.execute(
             "INSERT INTO history (feature, chunk, bucket, entries, entry_values)"
-            " SELECT ?, ?, bucket, CAST(group_concat(entries, '') AS BLOB),"
-            f" CAST(group_concat(entry_values, '') AS BLOB) FROM ({rows}) GROUP BY bucket",
+            " SELECT ?, ?, bucket, CAST(string_agg(entries, '') AS BLOB),"
+            f" CAST(string_agg(entry_values, '') AS BLOB) FROM ({rows}) AS parts GROUP BY bucket",
             (move.features[-1], move.target.number),
         )
         for _, rows in parts:
@@ -185,6 +187,11 @@ class Chunks:
 
 
 _CLOSED = "level < ? AND (entries >= ? OR chunk < (SELECT max(chunk) FROM chunks WHERE level = 0))"
+
+
+def rows_for(bytes: int) -> int:
+    """How many rows of the history, one after the other, have more than so many bytes of entries in all."""
+    return bytes // ENTRY_BYTES + 2
 
 
 def chunks_of(connection: Connection) -> list[Chunk]:

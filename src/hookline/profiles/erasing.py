@@ -1,4 +1,4 @@
-"""Takes people out of ``profiles.db``: everything under all numbers of a person, and what their events told of others.
+"""Takes people out of the database: everything under all numbers of a person, and what their events told of others.
 
 Somebody else may hold an anonymous id of theirs (a shared device), or belong to a group to which they gave traits.
 These people stay, without the id and without what came from the erased places.
@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
-from hookline.profiles import traits
+from hookline.profiles import long_ids, traits
 from hookline.profiles.batch import USER
 from hookline.profiles.chunks import Chunk, by_bucket, chunks_of
 from hookline.profiles.entries import ENTRY_BYTES, without
+from hookline.profiles.long_ids import key_of
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.trait_chunks import trait_chunks_of
 from hookline.replays.places import Places
@@ -54,7 +55,7 @@ class Erasing:
 
     def erase(self, ids: Iterable[str]) -> Erased:
         """Take out everybody who is known by one of the ids."""
-        wanted = list(ids)
+        wanted = [key_of(id) for id in ids]
         people, sharing = self._who(wanted)
         numbers = [*people, *(each for each, _ in self._store.many(_MERGED_INTO, people))]
         groups = {group for group, *_ in self._store.many(_GROUPS, numbers)}
@@ -71,15 +72,16 @@ class Erasing:
         self._delete("repointed", "id", wanted)
         entries += self._others(sharing - people, groups)
         self._groups(groups)
+        long_ids.forget(self._store.connection)
         return Erased(len(people), entries)
 
-    def _who(self, ids: list[str]) -> tuple[set[int], set[int]]:
+    def _who(self, keys: list[str]) -> tuple[set[int], set[int]]:
         """Who goes, and who has, or had, one of the anonymous ids and is somebody else."""
         people: set[int] = set()
         sharing: set[int] = set()
-        for kind, person, user_id in self._store.many(_WHO, ids):
+        for kind, person, user_id in self._store.many(_WHO, keys):
             (people if kind == USER or user_id is None else sharing).add(person)
-        sharing.update(person for (person,) in self._store.many(_BEFORE, ids))
+        sharing.update(person for (person,) in self._store.many(_BEFORE, keys))
         return people, sharing
 
     def _history(self, numbers: list[int], goes: Callable[[int], bool]) -> int:

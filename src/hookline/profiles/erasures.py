@@ -1,4 +1,4 @@
-"""Follows control's erasures, as deliver does: takes the people of each out of ``profiles.db`` and answers there.
+"""Follows control's erasures, as deliver does: takes the people of each out of the database and answers there.
 
 Control has overwritten their events in the journal before, so nothing that is read later brings them back.
 """
@@ -62,8 +62,9 @@ class Erasures:
         with self._store.transaction() as execute:
             erased = Erasing(self._store, execute, erasure.places).erase(ids)
             execute(
-                "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET"
-                " people = people + excluded.people, entries = entries + excluded.entries",
+                'INSERT INTO erasures VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (request, asked_at, "round")'
+                " DO UPDATE SET people = erasures.people + excluded.people,"
+                " entries = erasures.entries + excluded.entries",
                 (*erasure.key, *erased),
             )
         self._ingest.forget()

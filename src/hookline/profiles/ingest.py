@@ -76,9 +76,10 @@ class Ingest:
                 return False
             self.places |= batch.places
             self._unwritten = batch
-        batch = self._unwritten
-        self._store.write(batch)
-        self._unwritten = None
+            self._store.write(batch)
+        elif not self._store.has_written(self._unwritten):
+            self._store.write(self._unwritten)
+        batch, self._unwritten = self._unwritten, None
         self.applied += batch.records
         self.person_count += len(batch.persons) - len(batch.merged)
         return True

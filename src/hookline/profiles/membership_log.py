@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hookline.database.connection import Connection
+from hookline.database.upsert import replacing
 from hookline.profiles.people import Person
 
 CHANGES_MAX = 50
@@ -39,16 +40,18 @@ def changes_of(connection: Connection, person: Person, audience: str | None = No
     """The changes of one person, newest first; in one audience or in all there are."""
     numbers = ",".join(str(each) for each in person.numbers)
     query = (
-        "SELECT d.name, m.person, m.since, m.value = 'true', m.since_sync FROM definitions d CROSS JOIN members m"
-        f" ON m.definition = d.id AND m.person IN ({numbers}) WHERE d.kind = 'audience' AND (? IS NULL OR d.name = ?)"
+        "SELECT d.name, m.person, m.since, CASE m.value WHEN 'true' THEN 1 ELSE 0 END, m.since_sync"
+        f" FROM definitions d CROSS JOIN members m WHERE m.definition = d.id AND m.person IN ({numbers})"
+        " AND d.kind = 'audience' AND d.name = coalesce(?, d.name)"
         " UNION ALL SELECT d.name, c.person, c.at, c.member, c.sync FROM definitions d CROSS JOIN membership_changes c"
-        f" ON c.definition = d.id AND c.person IN ({numbers}) WHERE d.kind = 'audience' AND (? IS NULL OR d.name = ?)"
+        f" WHERE c.definition = d.id AND c.person IN ({numbers})"
+        " AND d.kind = 'audience' AND d.name = coalesce(?, d.name)"
         # At one instant who comes is before who goes: a merge moves a membership from one number to another.
         " ORDER BY 3, 4 DESC"
     )
     held: dict[str, set[int]] = {}
     found: list[Change] = []
-    for name, number, at_ms, is_member, sync in connection.execute(query, (audience, audience) * 2):
+    for name, number, at_ms, is_member, sync in connection.execute(query, (audience, audience)):
         under = held.setdefault(name, set())
         was = bool(under)
         (under.add if is_member else under.discard)(number)
@@ -60,9 +63,8 @@ def changes_of(connection: Connection, person: Person, audience: str | None = No
 def keep(connection: Connection, ended: Iterable[Held]) -> None:
     """Write down what held until now, and drop what is too old beside it; within a transaction."""
     rows = list(ended)
-    connection.executemany(
-        "INSERT OR REPLACE INTO membership_changes (definition, person, at, member, sync) VALUES (?, ?, ?, ?, ?)", rows
-    )
+    query = replacing("membership_changes", ("definition", "person", "at"), ("member", "sync"))
+    connection.executemany(query, [(*each[:3], int(each.member), each.sync) for each in rows])
     connection.executemany(
         "DELETE FROM membership_changes WHERE definition = ? AND person = ? AND at <="
         " (SELECT at FROM membership_changes WHERE definition = ? AND person = ?"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hookline.database.connection import Connection
 from hookline.journal.record import Record
 from hookline.profiles.doing import doing_of, text
+from hookline.profiles.long_ids import id_of, key_of
 from hookline.profiles.people import Person
 
 EVER = (0, 1 << 63)
@@ -53,7 +54,7 @@ def of_person(connection: Connection, person: Person) -> Ownership:
     held = {each.id for each in identities if each.kind == "anonymous"}
     marks = ",".join(map(str, person.numbers))
     query = f"SELECT DISTINCT id FROM repointed WHERE person IN ({marks})"
-    ids = held | {id for (id,) in connection.execute(query)}
+    ids = held | {id_of(connection, key) for (key,) in connection.execute(query).fetchall()}
     return Ownership(
         frozenset(each.id for each in identities if each.kind == "user"),
         {id: _stretches(connection, id, numbers, id in held) for id in ids},
@@ -64,7 +65,7 @@ def _stretches(connection: Connection, id: str, numbers: set[int], is_held: bool
     """The stretches of an anonymous id that was these numbers', and still is when it ``is_held``."""
     query = "SELECT place, person FROM repointed WHERE id = ? ORDER BY place"
     first, found = 0, []
-    for until, person in connection.execute(query, (id,)):
+    for until, person in connection.execute(query, (key_of(id),)):
         if person in numbers:
             found.append((first, until))
         first = until

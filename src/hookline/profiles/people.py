@@ -10,9 +10,13 @@ from hookline.profiles import traits
 from hookline.profiles.batch import ANONYMOUS, USER, Kind
 from hookline.profiles.entries import ordered, unpack_of
 from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.long_ids import id_of, key_of
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.trait_chunks import stored_traits
 from hookline.profiles.traits import Traits
+
+NUMBERS_PER_QUERY = 100
+"""A statement of SQLite is put together of 500 at most."""
 
 
 class Membership(NamedTuple):
@@ -77,7 +81,7 @@ class People:
 
     def _find(self, kind: Kind, id: str) -> Person | None:
         query = "SELECT person FROM identities WHERE kind = ? AND id = ?"
-        row = self._connection.execute(query, (kind, id)).fetchone()
+        row = self._connection.execute(query, (kind, key_of(id))).fetchone()
         return None if row is None else self.person(row[0])
 
 
@@ -105,7 +109,8 @@ class Person:
     def identities(self) -> list[Identity]:
         """Every id that leads here."""
         query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id"
-        return [Identity("user" if kind == USER else "anonymous", id) for kind, id in self._connection.execute(query)]
+        rows = self._connection.execute(query).fetchall()
+        return [Identity("user" if kind == USER else "anonymous", id_of(self._connection, key)) for kind, key in rows]
 
     def anonymous_id(self) -> str | None:
         """One of the anonymous ids that lead here, None when there is none."""
@@ -124,21 +129,27 @@ class Person:
             "SELECT m.group_id, m.since, m.place, g.traits FROM memberships m LEFT JOIN groups g ON g.id = m.group_id"
             f" WHERE m.person IN {self._in} ORDER BY m.group_id, m.since DESC, m.place DESC"
         )
-        rows = self._connection.execute(query)
+        rows = [(id_of(self._connection, key), *row) for key, *row in self._connection.execute(query).fetchall()]
         earliest = {group: Membership(group, since, place, traits.unpacked(g)) for group, since, place, g in rows}
         return list(earliest.values())
 
     def entries(self, feature: Feature) -> list[Entry]:
         """The events of a feature, sorted by time and mark; none of a feature that is not kept."""
-        buckets = ", ".join(f"{number:d} >> c.shift" for number in self.numbers)
-        query = (
-            "SELECT h.entries, h.entry_values FROM features f CROSS JOIN chunks c CROSS JOIN history h"
-            " ON h.feature = f.id AND h.chunk = c.chunk"
-            f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
-            f" AND h.bucket IN ({buckets})"
+        # A look for each chunk, also where nobody has counted the rows for the planner of PostgreSQL.
+        row = "FROM history h WHERE h.feature = f.id AND h.chunk = c.chunk AND h.bucket = p.number >> c.shift"
+        rows: set[tuple[bytes | None, bytes | None]] = set()  # several numbers may share one
+        for first in range(0, len(self.numbers), NUMBERS_PER_QUERY):
+            some = self.numbers[first : first + NUMBERS_PER_QUERY]
+            numbers = " UNION ALL ".join(["SELECT ? AS number"] * len(some))
+            query = (
+                f"SELECT (SELECT entries {row}), CASE WHEN f.value <> '' THEN (SELECT entry_values {row}) END"
+                f" FROM features f CROSS JOIN chunks c CROSS JOIN ({numbers}) AS p"
+                f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
+            )
+            rows.update(self._connection.execute(query, (*some, *feature)))
+        return ordered(
+            entry for entries, values in rows if entries for _, entry in unpack_of(self.numbers, entries, values)
         )
-        rows = self._connection.execute(query, feature).fetchall()
-        return ordered(entry for row in rows for _, entry in unpack_of(self.numbers, *row))
 
 
 class PersonFacts:

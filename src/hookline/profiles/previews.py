@@ -120,15 +120,15 @@ class Previews:
 
     def step(self, now_ms: int) -> bool:
         """Judge the next people of the preview that counts, once it can; return whether there were any."""
-        if self._count is None:
-            self._count = self._begin(now_ms)
-        count = self._count
+        # What fails leaves people out of the slices that are left: the count begins anew then.
+        count, self._count = self._count or self._begin(now_ms), None
         if count is None:
             return False
         people = next(count.slices, [])
         if people:
             self._judge(count, people)
             self._write(count.id, "counting", self._counted(count), count.people, count.members)
+            self._count = count
         else:
             self._finish(count)
         crash_point("profiles.preview_step")
@@ -138,7 +138,8 @@ class Previews:
 
     def _take(self, id: PreviewId, written: bytes, now_ms: int) -> None:
         query = (
-            "INSERT OR IGNORE INTO previews (id, asked_at, definition, state, progress) VALUES (?, ?, ?, 'reading', 0)"
+            "INSERT INTO previews (id, asked_at, definition, state, progress) VALUES (?, ?, ?, 'reading', 0)"
+            " ON CONFLICT DO NOTHING"
         )
         self._store.connection.execute(query, (id, now_ms, written))
         crash_point("profiles.preview_taken")

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from hookline.database.upsert import replacing
+from hookline.profiles.chunks import rows_for
 from hookline.profiles.feature import Feature
 from hookline.profiles.purpose import Purpose
 from hookline.profiles.store import ProfileStore
@@ -90,8 +92,11 @@ class Registry:
             for (feature, purpose), window_ms in asked.items():
                 kept = known.get((feature, purpose))
                 if kept is None:
-                    query = "INSERT INTO features (type, name, condition, value, window_ms, purpose)"
-                    id = execute(f"{query} VALUES (?, ?, ?, ?, ?, ?)", (*feature, window_ms, purpose)).lastrowid
+                    query = (
+                        "INSERT INTO features (type, name, condition, value, window_ms, purpose)"
+                        " VALUES (?, ?, ?, ?, ?, ?) RETURNING id"
+                    )
+                    ((id,),) = execute(query, (*feature, window_ms, purpose)).fetchall()
                 elif kept.window_ms == window_ms:
                     continue
                 else:
@@ -101,8 +106,8 @@ class Registry:
                         continue
                 for partition, span in spans.items():
                     if span.next_offset < span.end_offset:
-                        query = "INSERT OR REPLACE INTO backfills (feature, partition, next_offset, end_offset)"
-                        execute(f"{query} VALUES (?, ?, ?, ?)", (id, partition, *span))
+                        query = replacing("backfills", ("feature", "partition"), ("next_offset", "end_offset"))
+                        execute(query, (id, partition, *span))
 
     def let_go(self) -> bool:
         """Take one step of deleting the history that nobody needs; return whether there was any."""
@@ -122,8 +127,8 @@ class Registry:
     def _beyond_a_step(self, feature: int) -> tuple[int, int] | None:
         """Chunk and bucket of the first row that does not go with the next step, None when there is none."""
         left = BYTES_PER_STEP
-        query = "SELECT chunk, bucket, length(entries) FROM history WHERE feature = ? ORDER BY chunk, bucket"
-        for chunk, bucket, length in self._store.connection.execute(query, (feature,)):
+        query = "SELECT chunk, bucket, length(entries) FROM history WHERE feature = ? ORDER BY chunk, bucket LIMIT ?"
+        for chunk, bucket, length in self._store.connection.execute(query, (feature, rows_for(BYTES_PER_STEP))):
             if left <= 0:
                 return chunk, bucket
             left -= length

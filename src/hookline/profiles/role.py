@@ -1,4 +1,5 @@
-"""The profiles role: follows the journal behind everybody else, keeps ``profiles.db``, and tells destinations the news.
+"""The profiles role: follows the journal behind everybody else, keeps the database of people, and tells
+destinations the news.
 
 It runs at the lowest priority, in steps of one batch. Whatever it cannot do now (the disk is full) it tries again.
 """
@@ -40,7 +41,6 @@ from hookline.telemetry import metrics
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
-DATABASE = "profiles.db"
 LOOK_SECONDS = 0.25
 """From one look at the journal's end to the next while there is nothing to read."""
 PUBLISH_SECONDS = 1.0
@@ -55,7 +55,7 @@ class ProfilesRole:
         data = settings.data_path
         self._run_folder = data / "run"
         self.journal = open_reader(data / "journal")
-        self.store = ProfileStore(data / DATABASE)
+        self.store = ProfileStore(place_of(settings, "profiles"))
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store)
         self.ingest.matcher = Matcher(self.registry.features())
@@ -68,7 +68,9 @@ class ProfilesRole:
         self.feed = Feed(place_of(settings, "control"), kinds=("destination", "audience", "computedTrait"))
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.erasures = Erasures(self.store, self.ingest, self.sync, self.erasure_feed)
+        self._latest: Snapshot | None = None
         self._snapshot: Snapshot | None = None
+        """The latest, until it is taken."""
         self._wanted = self.registry.wanted()
         """The features that definitions ask for, each with its window in milliseconds (None: no end)."""
         self._asks_anew = False
@@ -143,7 +145,11 @@ class ProfilesRole:
 
     def follow_definitions(self) -> None:
         """Keep what the audiences and computed traits ask for, and previews of some, if those changed."""
-        self._snapshot = self.feed.poll() or self._snapshot
+        changed = self.feed.poll()
+        self._latest = changed or self._latest
+        # After a failure what is in memory may not be what was written: the answer to a commit may get lost.
+        if changed is not None or self._failing:
+            self._snapshot = self._latest
         self._asks_anew = self.previews.follow(int(time.time() * 1000)) or self._asks_anew
         if self._snapshot is not None:
             self._take(self._snapshot)

@@ -24,7 +24,10 @@ _NO_TRAITS: dict[str, object] = {}
 
 def everybody(store: ProfileStore, people_per_slice: int) -> Iterator[list[int]]:
     """Yield the numbers of everybody there is, those merged into others left out, in a row and in order."""
-    query = "SELECT id FROM persons WHERE id > ? AND id NOT IN (SELECT person FROM merged) ORDER BY id LIMIT ?"
+    query = (
+        "SELECT id FROM persons WHERE id > ? AND NOT EXISTS (SELECT 1 FROM merged WHERE person = id)"
+        " ORDER BY id LIMIT ?"
+    )
     last = 0
     while people := [person for (person,) in store.connection.execute(query, (last, people_per_slice))]:
         last = people[-1]

@@ -67,15 +67,15 @@ class Standing:
         query = (
             "SELECT number, at, finished_at, came, went FROM syncs"
             " WHERE definition = (SELECT id FROM definitions WHERE kind = ? AND name = ?)"
-            " AND (? IS NULL OR number < ?) ORDER BY number DESC LIMIT ?"
+            " AND number < coalesce(?, number + 1) ORDER BY number DESC LIMIT ?"
         )
-        return [EndedSync(*row) for row in self._connection.execute(query, (*key, before, before, limit))]
+        return [EndedSync(*row) for row in self._connection.execute(query, (*key, before, limit))]
 
     def of_person(self, person: Person) -> list[Stood]:
         """What the last syncs left of a person, of each definition that has looked at them."""
         query = (
             "SELECT d.kind, d.name, m.value, m.since, m.until, m.sent FROM definitions d CROSS JOIN members m"
-            " ON m.definition = d.id AND m.person = ?"
+            " WHERE m.definition = d.id AND m.person = ?"
         )
         return [Stood(*row) for row in self._connection.execute(query, (person.number,))]
 
@@ -83,7 +83,7 @@ class Standing:
         """What is known of a person, with values and memberships as the last syncs left them."""
         query = (
             "SELECT d.kind, d.name, m.value FROM definitions d CROSS JOIN members m"
-            " ON m.definition = d.id AND m.person = ?"
+            " WHERE m.definition = d.id AND m.person = ?"
         )
         rows = self._connection.execute(query, (person.number,)).fetchall()
         computed = {name: msgspec.json.decode(value) for kind, name, value in rows if kind == "trait"}
@@ -102,7 +102,7 @@ class Standing:
         query = (
             "SELECT m.person, p.user_id, m.since, m.until, m.sent FROM members m JOIN persons p ON p.id = m.person"
             " WHERE m.definition = (SELECT id FROM definitions WHERE kind = 'audience' AND name = ?)"
-            f" AND m.value = '{TRUE}' AND m.person NOT IN (SELECT person FROM merged) AND {which}"
+            f" AND m.value = '{TRUE}' AND NOT EXISTS (SELECT 1 FROM merged g WHERE g.person = m.person) AND {which}"
         )
         rows = self._connection.execute(query, (audience, *values))
         return [Member(person, user_id, since, until, sent == TRUE) for person, user_id, since, until, sent in rows]

@@ -1,4 +1,4 @@
-"""profiles.db: people and their history. Its one writer is the profiles role.
+"""The database of people and their history. Its one writer is the profiles role.
 
 A batch is one transaction with the places up to which the journal was read, so a restart applies nothing twice and
 leaves nothing out. ``synchronous=NORMAL`` is enough: a power cut may take back the last batches as a whole, and the
@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
+from hookline.database import connect
+from hookline.database.bulk import insert_many
 from hookline.database.open import open_profiles
-from hookline.profiles import traits
+from hookline.database.place import Place as DatabasePlace
+from hookline.database.upsert import overwriting, replacing
+from hookline.profiles import long_ids, traits
 from hookline.profiles.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, Place
 from hookline.profiles.chunks import Chunks
 from hookline.profiles.entries import ENTRY_BYTES, people_of
+from hookline.profiles.long_ids import key_of
 from hookline.profiles.trait_chunks import TraitChunks
 from hookline.profiles.write_back import LOG_PAGES, WriteBack
 from hookline.telemetry.crashpoints import crash_point
@@ -27,26 +30,25 @@ CACHE_KIB = 32 * 1024
 LOG_PAGES_MAX = 4 * LOG_PAGES
 """Of the write-ahead log before a commit writes it back itself, which is otherwise done between batches."""
 IDS_PER_QUERY = 500
-ROWS_PER_INSERT = 50
-"""Of the history; one statement for many rows costs two thirds."""
 
 
 class ProfileStore:
     """Used from one thread."""
 
-    def __init__(self, path: Path) -> None:
-        self.connection = open_profiles(path)
-        self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
-        self.connection.execute("PRAGMA temp_store = MEMORY")
+    def __init__(self, place: DatabasePlace) -> None:
+        self.connection = open_profiles(place)
+        if connect.is_file(self.connection):
+            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
+            self.connection.execute("PRAGMA temp_store = MEMORY")
         # Whether what goes is about somebody who later asks to be forgotten is not known when it goes.
-        self.connection.execute("PRAGMA secure_delete = ON")
+        connect.overwrite_deleted(self.connection)
         self.chunks = Chunks(self)
         self.trait_chunks = TraitChunks(self)
-        self._write_back = WriteBack(path)
+        self._write_back = WriteBack(place)
         query = (
-            "SELECT max(coalesce(max(evaluated), 0), coalesce(max(sending_batch), 0),"
-            " coalesce((SELECT max(batch) FROM touched), 0)) FROM definitions"
+            "SELECT coalesce(max(batch), 0) FROM (SELECT max(evaluated) AS batch FROM definitions"
+            " UNION ALL SELECT max(sending_batch) FROM definitions UNION ALL SELECT max(batch) FROM touched) AS noted"
         )
         ((self.batch,),) = self.connection.execute(query).fetchall()
         """The number of the last batch that noted whom it touched."""
@@ -89,8 +91,9 @@ class ProfileStore:
             "SELECT r.id, r.place, coalesce(m.into_person, r.person) FROM repointed r"
             " LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
         )
-        for id, place, person in self.many(query, ids):
-            found.setdefault(id, []).append((place, person))
+        by_key = {key_of(id): id for id in ids}
+        for key, place, person in self.many(query, by_key):
+            found.setdefault(by_key[key], []).append((place, person))
         for owners in found.values():
             owners.sort()
         return found
@@ -107,6 +110,11 @@ class ProfileStore:
             raise
         crash_point("profiles.after_commit")
         self._write_back.begin(self.connection)
+
+    def has_written(self, batch: Batch) -> bool:
+        """Whether a batch was written although writing it failed: the answer to a commit may get lost."""
+        places = self.places()
+        return all(places.get(partition) == place for partition, place in batch.places.items())
 
     @contextmanager
     def transaction(self) -> Iterator[Callable[..., Any]]:
@@ -127,49 +135,55 @@ class ProfileStore:
 
     def touch(self, people: Iterable[int]) -> None:
         """Note that these have to be looked at again; within a transaction."""
-        numbers = sorted(people)
+        numbers = sorted(set(people))
         if numbers:
             self.batch += 1
-        for first in range(0, len(numbers), IDS_PER_QUERY):
-            some = numbers[first : first + IDS_PER_QUERY]
-            rows = ", ".join(f"({self.batch:d}, {person:d})" for person in some)
-            self.connection.execute(f"INSERT OR IGNORE INTO touched (batch, person) VALUES {rows}")
+            insert_many(self.connection, "touched", ("batch", "person"), [(self.batch, each) for each in numbers])
 
     def _persons_of(self, kind: Kind, ids: Iterable[str]) -> dict[str, int]:
         query = (
             "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
             f" WHERE i.kind = {kind:d} AND i.id IN "
         )
-        return dict(self.many(query, ids))
+        by_key = {key_of(id): id for id in ids}
+        return {by_key[key]: person for key, person in self.many(query, by_key)}
 
     def _write(self, batch: Batch) -> None:
         many = self.connection.executemany
-        many(
-            "INSERT INTO persons (id, first_seen, user_id) VALUES (?, ?, ?)",
+        insert_many(
+            self.connection,
+            "persons",
+            ("id", "first_seen", "user_id"),
             [(person, first_seen, batch.user_ids.get(person)) for person, first_seen in batch.persons.items()],
         )
         many(
             "UPDATE persons SET user_id = ? WHERE id = ?",
             [(user_id, person) for person, user_id in batch.user_ids.items() if person not in batch.persons],
         )
-        many(
-            "INSERT INTO identities (kind, id, person) VALUES (?, ?, ?)"
-            " ON CONFLICT (kind, id) DO UPDATE SET person = excluded.person",
-            sorted((*identity, person) for identity, person in batch.identities.items()),
+        long_ids.remember(self.connection, batch.ids())
+        insert_many(
+            self.connection,
+            "identities",
+            ("kind", "id", "person"),
+            sorted((kind, key_of(id), person) for (kind, id), person in batch.identities.items()),
+            overwriting(("kind", "id"), ("person",)),
         )
         if self.tracks:  # who is known by another user id has been told nothing under it
             many(
                 "UPDATE members SET sent = NULL WHERE person = ? AND definition IN (SELECT id FROM definitions)",
                 [(person,) for person in batch.user_ids if person not in batch.persons],
             )
-        many("INSERT OR REPLACE INTO repointed (id, place, person) VALUES (?, ?, ?)", batch.repointed)
+        many(
+            replacing("repointed", ("id", "place"), ("person",)),
+            [(key_of(id), place, person) for id, place, person in batch.repointed],
+        )
         self._write_merged(batch.merged)
         self._write_traits(batch)
         self._write_history(batch)
         if self.tracks:
             self.touch(_touched(batch))
         many(
-            "INSERT OR REPLACE INTO places (partition, next_offset, missed) VALUES (?, ?, ?)",
+            replacing("places", ("partition",), ("next_offset", "missed")),
             [(partition, *place) for partition, place in batch.places.items()],
         )
         for (feature, partition), next_offset in batch.backfilled.items():
@@ -188,35 +202,39 @@ class ProfileStore:
 
     def _write_traits(self, batch: Batch) -> None:
         self.trait_chunks.add(batch.traits)
-        known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", batch.groups))
-        self.connection.executemany(
-            "INSERT OR REPLACE INTO groups (id, traits) VALUES (?, ?)",
-            [(group, traits.added(known.get(group), more)) for group, more in batch.groups.items()],
+        groups = {key_of(group): more for group, more in batch.groups.items()}
+        known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", groups))
+        insert_many(
+            self.connection,
+            "groups",
+            ("id", "traits"),
+            [(group, traits.added(known.get(group), more)) for group, more in groups.items()],
+            overwriting(("id",), ("traits",)),
         )
         if self.tracks:
             query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
-            self.touch(
-                person for (person,) in self.many(query, [group for group, more in batch.groups.items() if more])
-            )
-        self.connection.executemany(
-            "INSERT INTO memberships (group_id, person, since, place) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (group_id, person) DO UPDATE SET since = excluded.since, place = excluded.place"
-            " WHERE (excluded.since, excluded.place) < (since, place)",
-            [(*key, *earliest) for key, earliest in batch.memberships.items()],
+            self.touch(person for (person,) in self.many(query, [group for group, more in groups.items() if more]))
+        insert_many(
+            self.connection,
+            "memberships",
+            ("group_id", "person", "since", "place"),
+            [(key_of(group), person, *earliest) for (group, person), earliest in batch.memberships.items()],
+            overwriting(("group_id", "person"), ("since", "place"))
+            + " WHERE (excluded.since, excluded.place) < (memberships.since, memberships.place)",
         )
 
     def _write_history(self, batch: Batch) -> None:
         if not batch.entries:
             return
         chunk = self.chunks.open_for(sum(map(len, batch.entries.values())) // ENTRY_BYTES, batch.shift)
-        entries, values, keys = batch.entries, batch.values, sorted(batch.entries)
-        execute = self.connection.execute
-        for first in range(0, len(keys), ROWS_PER_INSERT):
-            row: list[Any] = []
-            some = keys[first : first + ROWS_PER_INSERT]
-            for key in some:
-                row += (key >> BUCKET_BITS, chunk, key & BUCKET_MASK, entries[key], values.get(key))
-            execute(_insert_history(len(some)), row)
+        entries, values = batch.entries, batch.values
+        insert_many(
+            self.connection,
+            "history",
+            ("feature", "chunk", "bucket", "entries", "entry_values"),
+            [(key >> BUCKET_BITS, chunk, key & BUCKET_MASK, entries[key], values.get(key)) for key in sorted(entries)],
+            _BEHIND_THE_ENTRIES,
+        )
 
     def has_erased(self, key: tuple[int, int, int]) -> bool:
         """Whether an erasure, by (request, asked ms, round), is done."""
@@ -227,8 +245,7 @@ class ProfileStore:
     def empty_log(self) -> bool:
         """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
         self._write_back.wait()
-        busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+        return connect.empty_log(self.connection)
 
     def many(self, query: str, keys: Iterable[Any], behind: str = "") -> Iterator[tuple[Any, ...]]:
         """The rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few different
@@ -236,7 +253,7 @@ class ProfileStore:
         left = iter(keys)
         while some := list(islice(left, IDS_PER_QUERY)):
             marks = len(some) if len(some) < 8 else min(IDS_PER_QUERY, 1 << (len(some) - 1).bit_length())
-            some += [None] * (marks - len(some))
+            some += some[-1:] * (marks - len(some))
             yield from self.connection.execute(f"{query}({','.join('?' * marks)}){behind}", some)
 
 
@@ -250,12 +267,8 @@ def _touched(batch: Batch) -> set[int]:
     return people
 
 
-@cache
-def _insert_history(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?)"] * rows)
-    return (
-        f"INSERT INTO history (feature, chunk, bucket, entries, entry_values) VALUES {values}"
-        " ON CONFLICT (feature, chunk, bucket) DO UPDATE SET"
-        " entries = CAST(entries || excluded.entries AS BLOB),"
-        " entry_values = CAST(entry_values || excluded.entry_values AS BLOB)"
-    )
+_BEHIND_THE_ENTRIES = (
+    "ON CONFLICT (feature, chunk, bucket) DO UPDATE SET"
+    " entries = CAST(history.entries || excluded.entries AS BLOB),"
+    " entry_values = CAST(history.entry_values || excluded.entry_values AS BLOB)"
+)

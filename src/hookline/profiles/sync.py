@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from hookline.database.bulk import insert_many
+from hookline.database.upsert import overwriting, replacing
 from hookline.journal.record import Record
 from hookline.profiles import membership_log
 from hookline.profiles.definition import Key, Ready, as_json
@@ -118,19 +120,19 @@ class Sync:
     def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
         """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
         not complete: what asks for them waits."""
-        running = self._running or self._begin(now_ms, unready)
+        # What fails leaves people out of the slices that are left: everybody is looked at anew then.
+        running, self._running = self._running or self._begin(now_ms, unready), None
         if running is None:
             return False
-        self._running = running
         people, in_a_row = next(running.slices, ([], False))
         if people:
             self._judge(running, people, in_a_row)
+            self._running = running
             return True
         self._store.connection.execute(
             "UPDATE definitions SET sending_at = ?, sending_batch = ? WHERE id = ?",
             (running.at_ms, running.batch, running.definition),
         )
-        self._running = None
         return True
 
     def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
@@ -212,11 +214,7 @@ class Sync:
                 leaves = None if until == NEVER else until
                 rows.append((definition, person, text, since, leaves, sent, number, since_sync))
         with self._store.transaction():
-            self._store.connection.executemany(
-                "INSERT OR REPLACE INTO members (definition, person, value, since, until, sent, sync, since_sync)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            insert_many(self._store.connection, "members", (*_KEY, *_STANDS), rows, overwriting(_KEY, _STANDS))
             if ready.key[0] == "audience":
                 self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
             self._store.connection.executemany(
@@ -281,9 +279,7 @@ class Sync:
             " WHERE definition = ? AND since_sync = ?"
         )
         came, went = execute(query, (empty, empty, definition, sending.number)).fetchone()
-        query = (
-            "INSERT OR REPLACE INTO syncs (definition, number, at, finished_at, came, went) VALUES (?, ?, ?, ?, ?, ?)"
-        )
+        query = replacing("syncs", ("definition", "number"), ("at", "finished_at", "came", "went"))
         execute(query, (definition, sending.number, sending.at_ms, now_ms, came, went))
         query = "DELETE FROM syncs WHERE definition = ? AND number <= ?"
         execute(query, (definition, sending.number - SYNCS_KEPT))
@@ -296,6 +292,8 @@ class Sync:
         execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
 
 
+_KEY = ("definition", "person")
+_STANDS = ("value", "since", "until", "sent", "sync", "since_sync")
 _Row = tuple[str, int, str | None, int | None]
 """Of a person before a sync: value, since when (ms), what was told, and the sync since which the value holds."""
 _BEGIN_ANEW = (

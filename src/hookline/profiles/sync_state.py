@@ -75,10 +75,11 @@ class SyncStates:
     def held(self, key: Key, empty: str, limit: int, after: int = 0) -> list[Held]:
         """Those with a value, by the person's number, above ``after``."""
         query = (
-            "SELECT m.person, p.user_id, m.value, m.since, m.until, m.sent IS m.value FROM members m"
+            "SELECT m.person, p.user_id, m.value, m.since, m.until, m.sent IS NOT DISTINCT FROM m.value FROM members m"
             " JOIN persons p ON p.id = m.person"
             " WHERE m.definition = (SELECT id FROM definitions WHERE kind = ? AND name = ?) AND m.person > ?"
-            " AND m.value <> ? AND m.person NOT IN (SELECT person FROM merged) ORDER BY m.person LIMIT ?"
+            " AND m.value <> ? AND NOT EXISTS (SELECT 1 FROM merged g WHERE g.person = m.person)"
+            " ORDER BY m.person LIMIT ?"
         )
         rows = self._connection.execute(query, (*key, after, empty, limit))
         return [
@@ -89,9 +90,10 @@ class SyncStates:
     def count(self, key: Key, empty: str, after: int = 0, rows: int = ROWS_PER_COUNT) -> Counted:
         """Count those with a value among the next rows above the person ``after``."""
         query = (
-            "SELECT count(*) FILTER (WHERE value <> ? AND person NOT IN (SELECT person FROM merged)), max(person),"
-            " count(*) FROM (SELECT person, value FROM members WHERE definition ="
-            " (SELECT id FROM definitions WHERE kind = ? AND name = ?) AND person > ? ORDER BY person LIMIT ?)"
+            "SELECT count(*) FILTER (WHERE value <> ? AND NOT EXISTS"
+            " (SELECT 1 FROM merged g WHERE g.person = m.person)),"
+            " max(person), count(*) FROM (SELECT person, value FROM members WHERE definition ="
+            " (SELECT id FROM definitions WHERE kind = ? AND name = ?) AND person > ? ORDER BY person LIMIT ?) AS m"
         )
         people, last, looked = self._connection.execute(query, (empty, *key, after, rows)).fetchone()
         return Counted(people, last if looked == rows else None)

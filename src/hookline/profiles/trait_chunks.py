@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from hookline.database.bulk import insert_many
 from hookline.database.connection import Connection
+from hookline.database.upsert import overwriting, replacing
 from hookline.profiles import traits
 from hookline.profiles.traits import Traits
 from hookline.telemetry.crashpoints import crash_point
@@ -58,11 +60,14 @@ class TraitChunks:
         chunk, rows = self._open()
         query = f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND person IN "
         known = dict(self._store.many(query, given)) if rows else {}
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO new_traits (chunk, person, traits) VALUES (?, ?, ?)",
+        insert_many(
+            self._connection,
+            "new_traits",
+            ("chunk", "person", "traits"),
             [(chunk, person, traits.added(known.get(person), given[person])) for person in sorted(given)],
+            overwriting(("chunk", "person"), ("traits",)),
         )
-        query = "INSERT OR REPLACE INTO trait_chunks (chunk, people) VALUES (?, ?)"
+        query = replacing("trait_chunks", ("chunk",), ("people",))
         self._connection.execute(query, (chunk, rows + len(given) - len(known)))
 
     def fold(self) -> bool:
@@ -124,8 +129,8 @@ def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]
     people = _listed(numbers)
     query = (
         f"SELECT traits FROM persons WHERE traits IS NOT NULL AND id IN ({people})"
-        " UNION ALL SELECT n.traits FROM trait_chunks c CROSS JOIN new_traits n ON n.chunk = c.chunk"
-        f" WHERE n.person IN ({people})"
+        " UNION ALL SELECT n.traits FROM trait_chunks c CROSS JOIN new_traits n"
+        f" WHERE n.chunk = c.chunk AND n.person IN ({people})"
     )
     return [stored for (stored,) in connection.execute(query)]
 

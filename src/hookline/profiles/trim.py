@@ -20,6 +20,9 @@ BYTES_PER_STEP = 2 << 20
 PASS_MS = 6 * 3_600_000
 """From the start of one pass to that of the next."""
 
+_Key = tuple[int, int, int]
+"""Feature, chunk and bucket of a row."""
+
 
 class Trim:
     """Used from the thread of the one writer, while there is nothing else to do."""
@@ -27,7 +30,7 @@ class Trim:
     def __init__(self, store: ProfileStore, registry: Registry) -> None:
         self._store = store
         self._registry = registry
-        self._key: tuple[int, int, int] | None = None
+        self._key: _Key | None = None
         self._next_pass_ms = 0
 
     def step(self, now_ms: int) -> bool:
@@ -37,22 +40,35 @@ class Trim:
                 return False
             self._next_pass_ms = now_ms + PASS_MS
             self._key = (0, 0, 0)
+        last = self._last_of_step(self._key)
+        if last is None:
+            self._key = None
+            return False
         query = (
             "SELECT feature, chunk, bucket, entries, entry_values FROM history"
-            " WHERE (feature, chunk, bucket) > (?, ?, ?) ORDER BY feature, chunk, bucket LIMIT ?"
+            " WHERE (feature, chunk, bucket) > (?, ?, ?) AND (feature, chunk, bucket) <= (?, ?, ?)"
         )
-        rows, left = [], BYTES_PER_STEP
-        for row in self._store.connection.execute(query, (*self._key, ROWS_PER_STEP)):
-            rows.append(row)
-            left -= len(row[3])
-            if left <= 0:
-                break
+        rows = self._store.connection.execute(query, (*self._key, *last)).fetchall()
         windows = self._registry.windows()
         changed = [change for row in rows if (change := _trimmed(row, windows, now_ms)) is not None]
         if changed:
             self._write(changed)
-        self._key = rows[-1][:3] if rows else None
-        return bool(rows)
+        self._key = last
+        return True
+
+    def _last_of_step(self, key: _Key) -> _Key | None:
+        """The last row behind a key that is looked at in this step, None when there is none left."""
+        query = (
+            "SELECT feature, chunk, bucket, length(entries) FROM history"
+            " WHERE (feature, chunk, bucket) > (?, ?, ?) ORDER BY feature, chunk, bucket LIMIT ?"
+        )
+        last, left = None, BYTES_PER_STEP
+        for *row, length in self._store.connection.execute(query, (*key, ROWS_PER_STEP)):
+            last = (row[0], row[1], row[2])
+            left -= length
+            if left <= 0:
+                break
+        return last
 
     def _write(self, changed: list[tuple[bytes, bytes | None, int, int, int]]) -> None:
         with self._store.transaction():

@@ -11,6 +11,7 @@ import pytest
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.database.open import ensure
+from hookline.database.place import place_of
 from hookline.journal.local.reader import LocalReader
 from hookline.profiles.definition import Key, in_order
 from hookline.profiles.definitions.features import windows_of
@@ -43,7 +44,7 @@ class People:
     def __init__(self, control: Running) -> None:
         self.control = control
         self.journal = LocalReader(control.data_path / "journal")
-        self.store = ProfileStore(control.data_path / "profiles.db")
+        self.store = ProfileStore(place_of(control.settings, "profiles"))
         self.registry = Registry(self.store)
         self.sync = Sync(self.store)
         self._audiences = msgspec.convert([BUYERS], list[Audience])
@@ -81,7 +82,7 @@ class People:
 
 
 @pytest.fixture
-def defined(control: Running) -> Running:
+def defined(control_on_both: Running) -> Running:
     """Control with the definitions and events, and no profiles yet."""
     for path, body in (
         ("/sources", source()),
@@ -89,8 +90,8 @@ def defined(control: Running) -> Running:
         ("/computed-traits", SPEND),
         ("/audiences", BUYERS),
     ):
-        assert control.api("POST", path, body).status == 201
-    control.append(
+        assert control_on_both.api("POST", path, body).status == 201
+    control_on_both.append(
         *(
             record(f"m{number}", "Order", userId=user, properties={"total": total})
             for number, (user, total) in enumerate(BOUGHT)
@@ -99,13 +100,13 @@ def defined(control: Running) -> Running:
         record("a2", "Order", userId=None, anonymousId="anon", properties={"total": 8}),
         record("r1", "Refund", userId="u3"),
     )
-    return control
+    return control_on_both
 
 
 @pytest.fixture
 def people(defined: Running) -> Iterator[People]:
     """The same after the first syncs: u1 is in, u2 bought too little, u3 had a refund, anon is in without a name."""
-    ensure(defined.data_path / "profiles.db", "profiles")
+    ensure(place_of(defined.settings, "profiles"), "profiles")
     found = People(defined)
     found.keep()
     found.apply()

@@ -4,8 +4,6 @@ those that were written."""
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +16,9 @@ from hookline.profiles.feature import Feature
 from hookline.profiles.people import People
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
+from tests.unit.profiles.conftest import examples
 
 FEATURES = (Feature("track", "Order", "", ""), Feature("track", "Order", "", "properties.total"))
 PEOPLE = range(1, 17)
@@ -28,17 +29,25 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
-@given(batches, st.integers(0, 4))
-def test_everybody_has_what_was_written_at_every_step(batches: list[tuple[int, list[int]]], restart_at: int) -> None:
+def test_everybody_has_what_was_written_at_every_step(backend: PostgresServer | None) -> None:
     """Batches whose rows persons of different shifts share, two entries to a chunk, two chunks at a time, in steps of
     a row each, and a restart after some of them."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+
+    @settings(max_examples=examples(backend, 100), deadline=None)
+    @given(batches, st.integers(0, 4))
+    def run(batches: list[tuple[int, list[int]]], restart_at: int) -> None:
+        _run(backend, batches, restart_at)
+
+    run()
+
+
+def _run(backend: PostgresServer | None, batches: list[tuple[int, list[int]]], restart_at: int) -> None:
+    with new_places(backend) as places, pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_ENTRIES", 16)
         patch.setattr(chunks, "FAN_IN", 2)
         patch.setattr(chunks, "BYTES_PER_STEP", 1)
-        path = Path(folder) / "profiles.db"
-        store = ProfileStore(path)
+        database = places("profiles")
+        store = ProfileStore(database)
         registry = Registry(store)
         registry.keep(dict.fromkeys(FEATURES), {})
         plain, valued = (registry.for_definitions()[feature] for feature in FEATURES)
@@ -62,8 +71,8 @@ def test_everybody_has_what_was_written_at_every_step(batches: list[tuple[int, l
                 steps += 1
                 if steps == restart_at:
                     store.connection.close()
-                    store = ProfileStore(path)
-        query = "SELECT max(count) FROM (SELECT count(*) AS count FROM chunks WHERE level < ? GROUP BY level)"
+                    store = ProfileStore(database)
+        query = "SELECT max(count) FROM (SELECT count(*) AS count FROM chunks WHERE level < ? GROUP BY level) AS levels"
         assert (store.connection.execute(query, (chunks.LEVEL_MAX,)).fetchone()[0] or 0) <= 2
         store.close()
 

@@ -15,6 +15,7 @@ from hookline.profiles.feature import Entry, Feature
 from hookline.profiles.people import People
 from hookline.profiles.registry import Registry
 from hookline.replays.places import Places
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import record
 from tests.unit.profiles.test_sync_model import Profiles
 
@@ -34,12 +35,12 @@ TABLES = (
 
 
 @pytest.fixture
-def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+def profiles(place_of: PlaceOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
     """People with audiences, in chunks of a few entries whose rows they share, looked at a row at a time."""
     monkeypatch.setattr(chunks, "CHUNK_ENTRIES", 2)
     monkeypatch.setattr(chunks, "ROWS_PER_CHUNK", 1)
     monkeypatch.setattr(erasing, "BUCKETS_PER_QUERY", 1)
-    return Profiles(tmp_path / "profiles.db")
+    return Profiles(place_of("profiles"))
 
 
 def order(id: str, total: int = 5, **who: Any) -> Record:
@@ -76,8 +77,9 @@ def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None
     assert erase(profiles, "old-of-it") == Erased(1, entries)
     for table in TABLES:
         assert profiles.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
-    for path in profiles.path.parent.iterdir():
-        assert b"-of-it" not in path.read_bytes(), path
+    if isinstance(profiles.place, Path):
+        for path in profiles.place.parent.iterdir():
+            assert b"-of-it" not in path.read_bytes(), path
     assert erase(profiles, "old-of-it") == Erased(0, 0)
 
 

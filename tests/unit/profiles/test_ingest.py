@@ -3,14 +3,13 @@ of them fails."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hookline.profiles import ingest
 from hookline.profiles.ingest import Ingest
 from hookline.profiles.people import People
 from hookline.profiles.store import ProfileStore
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import MemoryJournal, record
 
 
@@ -22,9 +21,9 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> MemoryJournal:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ProfileStore:
+def store(place_of: PlaceOf) -> ProfileStore:
     """An empty store."""
-    return ProfileStore(tmp_path / "profiles.db")
+    return ProfileStore(place_of("profiles"))
 
 
 def test_a_batch_that_could_not_be_read_is_read_again(

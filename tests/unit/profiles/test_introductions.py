@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hookline.profiles import introductions, sync
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import NOW_MS, record
 from tests.unit.profiles.test_sync_model import Profiles
 
@@ -14,11 +13,11 @@ PROS = {("pros", f"u{n}"): "true" for n in range(4)}
 
 
 @pytest.fixture
-def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+def profiles(place_of: PlaceOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
     """Four people whose plan is x, told to nobody yet; one message of a sync at a time, two of an introduction."""
     monkeypatch.setattr(sync, "MESSAGES_PER_STEP", 1)
     monkeypatch.setattr(introductions, "PEOPLE_PER_STEP", 2)
-    found = Profiles(tmp_path / "profiles.db")
+    found = Profiles(place_of("profiles"))
     found.journal.append(*(record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(4)))
     return found
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hookline.profiles import membership_log
 from hookline.profiles.erasing import Erasing
 from hookline.profiles.membership_log import changes_of
 from hookline.profiles.people import People
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import record
 from tests.unit.profiles.test_sync_model import READY, Profiles
 
 
 @pytest.fixture
-def profiles(tmp_path: Path) -> Profiles:
+def profiles(place_of: PlaceOf) -> Profiles:
     """People with audiences; pros are those whose plan is x."""
-    return Profiles(tmp_path / "profiles.db")
+    return Profiles(place_of("profiles"))
 
 
 def plan(profiles: Profiles, number: int, value: str, **who: str) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hookline.database.connection import Connection
+from hookline.database.place import Place
+from hookline.database.postgres import connection as postgres_connection
 from hookline.journal.record import Record
 from hookline.profiles import chunks, identities, ingest, trait_chunks
 from hookline.profiles.backfill import Backfill
@@ -24,6 +25,9 @@ from hookline.profiles.ownership import of_person
 from hookline.profiles.people import People
 from hookline.profiles.registry import Registry, Span
 from hookline.profiles.store import ProfileStore
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
+from tests.unit.profiles.conftest import examples
 from tests.unit.profiles.memory_journal import NOW_MS, MemoryJournal, record
 from tests.unit.profiles.naive import Naive, Someone, entries_of, group_traits_of, groups_of, traits_of
 
@@ -71,16 +75,28 @@ records = st.one_of(plain, plain, plain, aliases)
 moves = st.one_of(
     st.lists(records, min_size=1, max_size=4),
     st.sampled_from(
-        ["ingest", "restart", "fail", "fail to look", "keep", "preview", "let go", "backfill", "together", "fold"]
+        [
+            "ingest",
+            "restart",
+            "fail",
+            "lose the answer",
+            "fail to look",
+            "keep",
+            "preview",
+            "let go",
+            "backfill",
+            "together",
+            "fold",
+        ]
     ),
 )
 
 
 class Kept:
-    """The real parts, on a file that survives their restarts."""
+    """The real parts, on a database that survives their restarts."""
 
-    def __init__(self, path: Path, journal: MemoryJournal) -> None:
-        self.path, self.journal = path, journal
+    def __init__(self, place: Place, journal: MemoryJournal) -> None:
+        self.place, self.journal = place, journal
         self.wanted: list[Feature] = [next(iter(FEATURES))]
         self.previewed: list[Feature] = []
         self.open()
@@ -88,7 +104,7 @@ class Kept:
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.path)
+        self.store = ProfileStore(self.place)
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.ingest.matcher = Matcher(self.registry.features())
@@ -123,6 +139,18 @@ class Kept:
         with suppress(OSError):
             self.ingest.step()
         self.store._write = written  # type: ignore[method-assign]
+
+    def lose_the_answer(self) -> None:
+        """A transaction that is written and fails all the same: nobody heard that it was."""
+
+        def lost(connection: Connection) -> None:
+            raise OSError("the server went")
+
+        begin = self.store._write_back.begin
+        self.store._write_back.begin = lost  # type: ignore[method-assign]
+        with suppress(OSError):
+            self.ingest.step()
+        self.store._write_back.begin = begin  # type: ignore[method-assign]
 
     def fail_to_look(self) -> None:
         """A look for ids that the disk refuses, when some records of the batch were applied already."""
@@ -159,23 +187,28 @@ def small_chunks() -> Iterator[None]:
         patch.setattr(trait_chunks, "CHUNK_ROWS", 1)
         patch.setattr(trait_chunks, "FAN_IN", 2)
         patch.setattr(trait_chunks, "PERSONS_PER_STEP", 2)
+        patch.setattr(postgres_connection, "COPY_ROWS_MIN", 2)
         yield
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(moves, max_size=40))
-def test_people_are_what_their_events_say(moves: list[Any]) -> None:
+def test_people_are_what_their_events_say(backend: PostgresServer | None) -> None:
     """Identities, traits, groups and histories are those of a naive recomputation, whatever happens in between."""
-    journal = MemoryJournal()
-    with TemporaryDirectory() as folder:
-        kept = Kept(Path(folder) / "profiles.db", journal)
-        for move in moves:
-            _make(kept, move)
-        kept.keep(len(FEATURES))
-        kept.finish()
-        assert kept.registry.unready() == set()
-        _compare(kept, Naive(each for group in journal.groups for each in group.records))
-        kept.store.close()
+
+    @settings(max_examples=examples(backend, 150), deadline=None)
+    @given(st.lists(moves, max_size=40))
+    def run(moves: list[Any]) -> None:
+        journal = MemoryJournal()
+        with new_places(backend) as places:
+            kept = Kept(places("profiles"), journal)
+            for move in moves:
+                _make(kept, move)
+            kept.keep(len(FEATURES))
+            kept.finish()
+            assert kept.registry.unready() == set()
+            _compare(kept, Naive(each for group in journal.groups for each in group.records))
+            kept.store.close()
+
+    run()
 
 
 def _make(kept: Kept, move: list[Record] | str) -> None:
@@ -186,6 +219,8 @@ def _make(kept: Kept, move: list[Record] | str) -> None:
             kept.restart()
         case "fail":
             kept.fail()
+        case "lose the answer":
+            kept.lose_the_answer()
         case "fail to look":
             kept.fail_to_look()
         case "keep":

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.database.place import Place
 from hookline.journal.record import Record
 from hookline.profiles import previews, registry
 from hookline.profiles.backfill import Backfill
@@ -26,6 +27,9 @@ from hookline.profiles.previews import TIME_MAX_MS, Previews
 from hookline.profiles.registry import Registry, Span
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
+from tests.postgres import PostgresServer
+from tests.unit.conftest import PlaceOf, new_places
+from tests.unit.profiles.conftest import examples
 from tests.unit.profiles.memory_journal import NOW_MS, MemoryJournal, record
 from tests.unit.profiles.test_sync_model import CONDITIONS, TRAITS, aliases, events
 
@@ -44,10 +48,10 @@ def order(number: int, user: str) -> Record:
 
 
 class Rig:
-    """The real parts of the role that previews meet, stepped by hand, on a file that survives restarts."""
+    """The real parts of the role that previews meet, stepped by hand, on a database that survives restarts."""
 
-    def __init__(self, folder: Path, *saved: Definition) -> None:
-        self.folder, self.journal, self.now_ms = folder, MemoryJournal(), NOW_MS
+    def __init__(self, folder: Path, place: Place, *saved: Definition) -> None:
+        self.place, self.folder, self.journal, self.now_ms = place, folder, MemoryJournal(), NOW_MS
         self.saved = saved
         self.wishes = PreviewWishes(folder)
         self.asked = 0
@@ -55,7 +59,7 @@ class Rig:
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.folder / "profiles.db")
+        self.store = ProfileStore(self.place)
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
         self.backfill = Backfill(self.journal, self.store, self.registry)
@@ -130,9 +134,9 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
+def rig(tmp_path: Path, place_of: PlaceOf) -> Rig:
     """Three people with one, two and three orders, applied before anybody asked for orders."""
-    found = Rig(tmp_path)
+    found = Rig(tmp_path, place_of("profiles"))
     found.journal.append(*(order(n, user) for n, user in enumerate("abbccc")))
     found.finish()
     return found
@@ -155,6 +159,26 @@ def test_a_condition_nobody_asked_for_is_read_up_and_counted(rig: Rig) -> None:
     assert rig.get(id) is None
     for table in ("features", "history", "previews", "preview_sample", "backfills"):
         assert rig.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+
+
+def test_a_step_that_fails_leaves_nobody_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """People who were read when the database refused to go on are counted as well, and nobody twice."""
+    monkeypatch.setattr(previews, "PEOPLE_PER_STEP", 1)
+    id = rig.ask(audience(ORDERS))
+    rig.follow()
+    while rig.backfill.step():
+        pass
+    judge = rig.previews._judge
+
+    def refused(*_: object) -> None:
+        raise OSError("the server went")
+
+    monkeypatch.setattr(rig.previews, "_judge", refused)
+    with pytest.raises(OSError, match="went"):
+        rig.previews.step(rig.now_ms)
+    monkeypatch.setattr(rig.previews, "_judge", judge)
+    rig.finish()
+    assert rig.result(id) == ("done", 3, 2)
 
 
 def test_a_computed_trait_shows_values(rig: Rig) -> None:
@@ -181,9 +205,9 @@ def test_saving_it_reads_nothing_twice(rig: Rig) -> None:
     assert list(rig.registry.for_definitions()) == list(rig.registry.features().values())
 
 
-def test_no_definition_waits_for_a_preview(tmp_path: Path) -> None:
+def test_no_definition_waits_for_a_preview(tmp_path: Path, place_of: PlaceOf) -> None:
     """A preview of a longer window reads up beside what the definition keeps, which is complete all the time."""
-    rig = Rig(tmp_path, audience({**ORDERS, "within": "1h"}, "buyers"))
+    rig = Rig(tmp_path, place_of("profiles"), audience({**ORDERS, "within": "1h"}, "buyers"))
     old = [record("track", f"x{n}", NOW_MS - 2 * 3_600_000, event="Order", userId="a") for n in range(2)]
     rig.journal.append(*old, order(1, "b"), order(2, "b"))
     rig.finish()
@@ -301,16 +325,24 @@ def test_history_goes_in_steps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Non
     assert rig.result(id) == ("done", 3, 2)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(st.lists(events, min_size=1, max_size=4), aliases), max_size=12), st.sampled_from(["", "r"]))
-def test_it_finds_whom_a_saved_definition_finds(moves: list[Any], restart: str) -> None:
+def test_it_finds_whom_a_saved_definition_finds(backend: PostgresServer | None) -> None:
     """For every kind of clause, over histories with anonymous people and aliases: each person judged alone."""
+
+    @settings(max_examples=examples(backend, 60), deadline=None)
+    @given(st.lists(st.one_of(st.lists(events, min_size=1, max_size=4), aliases), max_size=12), st.booleans())
+    def run(moves: list[Any], restart: bool) -> None:
+        _run(backend, moves, restart)
+
+    run()
+
+
+def _run(backend: PostgresServer | None, moves: list[Any], restart: bool) -> None:
     wanted: list[Definition] = [
         *(audience(each) for each in CONDITIONS.values() if "audience" not in str(each)),
         SPEND,
     ]
-    with TemporaryDirectory() as folder:
-        rig = Rig(Path(folder))
+    with TemporaryDirectory() as folder, new_places(backend) as places:
+        rig = Rig(Path(folder), places("profiles"))
         ids = []
         for number, move in enumerate(moves):
             if isinstance(move, tuple):

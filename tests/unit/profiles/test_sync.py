@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from hookline.profiles import sync
 from hookline.profiles.definition import in_order
 from hookline.profiles.standing import Standing
+from tests.unit.conftest import PlaceOf
 from tests.unit.profiles.memory_journal import NOW_MS, record
 from tests.unit.profiles.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
 
 
 @pytest.fixture
-def profiles(tmp_path: Path) -> Profiles:
+def profiles(place_of: PlaceOf) -> Profiles:
     """People with audiences, and a receiver."""
-    return Profiles(tmp_path / "profiles.db")
+    return Profiles(place_of("profiles"))
 
 
 def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:
@@ -39,6 +39,22 @@ def test_without_news_nobody_is_told_anything(profiles: Profiles) -> None:
     profiles.sync_all()
     assert told > 0
     assert len(profiles.seen) == told
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_who_was_in_a_step_that_failed_is_told(
+    profiles: Profiles, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """Whether it was undone, or only nobody heard that it was written."""
+    monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
+    users = [f"u{number}" for number in range(5)]
+    profiles.journal.append(*(record("identify", id, userId=id, traits={"plan": "x"}) for id in users))
+    while profiles.ingest.step():
+        pass
+    for _ in range(4 * len(READY)):  # as many steps as all of them take
+        profiles.fail(is_written)
+    profiles.sync_all()
+    assert [profiles.told.get(("pros", id)) for id in users] == ["true"] * 5
 
 
 def test_who_is_not_known_by_a_user_id_is_told_later(profiles: Profiles) -> None:

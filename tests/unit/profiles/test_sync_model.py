@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
+from hookline.database.place import Place
 from hookline.journal.record import Record
 from hookline.profiles import chunks, sync
 from hookline.profiles.definition import as_json, in_order
@@ -24,6 +24,9 @@ from hookline.profiles.people import People, Person, PersonFacts
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
+from tests.unit.profiles.conftest import examples
 from tests.unit.profiles.memory_journal import NOW_MS, MemoryJournal, record
 
 TRAITS = msgspec.convert(
@@ -68,7 +71,7 @@ events = st.builds(
 aliases = st.builds(lambda user, previous: (user, previous), users, st.sampled_from(["u", "v", "a", "b"]))
 moves = st.one_of(
     st.lists(events, min_size=1, max_size=3),
-    st.sampled_from(["sync", "sync", "step", "tell", "crash", "restart", "ingest"]),
+    st.sampled_from(["sync", "sync", "step", "fail", "lose the answer", "tell", "crash", "restart", "ingest"]),
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("aim"), st.lists(st.sampled_from(["crm", "mail", "shop"]), unique=True).map(tuple)),
     aliases,
@@ -78,8 +81,8 @@ moves = st.one_of(
 class Profiles:
     """The real parts, a clock, and what a receiver that drops repeats has been told."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.journal, self.now_ms = path, MemoryJournal(), NOW_MS
+    def __init__(self, place: Place) -> None:
+        self.place, self.journal, self.now_ms = place, MemoryJournal(), NOW_MS
         self.seen: set[str] = set()
         self.told: dict[tuple[str, str], str] = {}
         self.known: dict[str, dict[tuple[str, str], str]] = {"crm": self.told}
@@ -89,7 +92,7 @@ class Profiles:
 
     def open(self) -> None:
         """Start as a process does."""
-        self.store = ProfileStore(self.path)
+        self.store = ProfileStore(self.place)
         registry = Registry(self.store)
         registry.keep(windows_of([*TRAITS, *AUDIENCES]), {})
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
@@ -105,6 +108,23 @@ class Profiles:
         definitions = [msgspec.structs.replace(each, destinations=to) for each in AUDIENCES]
         self.ready = in_order(definitions, [msgspec.structs.replace(each, destinations=to) for each in TRAITS])
         self.sync.follow(self.ready, [ready.key for ready in READY])
+
+    def fail(self, is_written: bool) -> None:
+        """A look at some people that is refused, or is written and nobody heard that it was."""
+        transaction = self.store.transaction
+
+        @contextmanager
+        def lost() -> Iterator[Callable[..., Any]]:
+            with transaction() as execute:
+                yield execute
+                if not is_written:
+                    raise OSError("no space left")
+            raise OSError("the server went")
+
+        self.store.transaction = lost  # type: ignore[method-assign]
+        with suppress(OSError):
+            self.sync.evaluate(self.now_ms)
+        self.store.transaction = transaction  # type: ignore[method-assign]
 
     def restart(self) -> None:
         """Begin again from what is on the disk."""
@@ -160,15 +180,19 @@ def small_steps() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(moves, max_size=30))
-def test_receivers_know_what_holds(moves: list[Any]) -> None:
+def test_receivers_know_what_holds(backend: PostgresServer | None) -> None:
     """After every sync each user is what a look at everything says, and was told so exactly once."""
-    with TemporaryDirectory() as folder:
-        profiles = Profiles(Path(folder) / "profiles.db")
-        for number, move in enumerate([*moves, "sync"]):
-            _make(profiles, number, move)
-        profiles.store.close()
+
+    @settings(max_examples=examples(backend, 150), deadline=None)
+    @given(st.lists(moves, max_size=30))
+    def run(moves: list[Any]) -> None:
+        with new_places(backend) as places:
+            profiles = Profiles(places("profiles"))
+            for number, move in enumerate([*moves, "sync"]):
+                _make(profiles, number, move)
+            profiles.store.close()
+
+    run()
 
 
 def _make(profiles: Profiles, number: int, move: Any) -> None:
@@ -178,6 +202,8 @@ def _make(profiles: Profiles, number: int, move: Any) -> None:
             _compare(profiles)
         case "step":
             profiles.sync.evaluate(profiles.now_ms)
+        case "fail" | "lose the answer":
+            profiles.fail(is_written=move != "fail")
         case "tell":
             profiles.tell()
         case "crash":

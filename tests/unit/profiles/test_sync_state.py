@@ -1,27 +1,27 @@
-"""How far syncs are and what they left, read from a real file."""
+"""How far syncs are and what they left, read from a real database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hookline.connections.definitions.model import ComputedTrait
+from hookline.database.connection import Connection
 from hookline.database.open import open_profiles
-from hookline.database.sqlite import Connection
 from hookline.profiles.definition import Key
 from hookline.profiles.feature import Feature
 from hookline.profiles.sync_state import SyncState, SyncStates, empty_value
+from tests.unit.conftest import PlaceOf
 
 BUYERS: Key = ("audience", "buyers")
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Connection]:
+def file(place_of: PlaceOf) -> Iterator[Connection]:
     """Five persons, of whom 1 is no member, 3 was merged into 4, and 5 has no user id."""
-    connection = open_profiles(tmp_path / "profiles.db")
+    connection = open_profiles(place_of("profiles"))
     for person in range(1, 6):
         user_id = None if person == 5 else f"u{person}"
         connection.execute("INSERT INTO persons (id, first_seen, user_id) VALUES (?, 0, ?)", (person, user_id))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +14,9 @@ from hookline.profiles.batch import Batch, Place
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.trait_chunks import stored_traits
 from hookline.profiles.traits import Trait, Traits
+from tests.postgres import PostgresServer
+from tests.unit.conftest import new_places
+from tests.unit.profiles.conftest import examples
 
 PEOPLE = range(1, 12)
 
@@ -33,19 +34,27 @@ def small_chunks() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(moves, max_size=30))
-def test_the_latest_is_there_at_every_moment(moves: list[list[tuple[int, str, int]] | str]) -> None:
+def test_the_latest_is_there_at_every_moment(backend: PostgresServer | None) -> None:
     """In the row, in chunks, or half folded; over restarts."""
+
+    @settings(max_examples=examples(backend, 100), deadline=None)
+    @given(st.lists(moves, max_size=30))
+    def run(moves: list[list[tuple[int, str, int]] | str]) -> None:
+        _run(backend, moves)
+
+    run()
+
+
+def _run(backend: PostgresServer | None, moves: list[list[tuple[int, str, int]] | str]) -> None:
     known: dict[int, Traits] = defaultdict(dict)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "profiles.db"
-        store = ProfileStore(path)
+    with new_places(backend) as places:
+        place = places("profiles")
+        store = ProfileStore(place)
         write(store, Batch(), people=True)
         for number, move in enumerate([*moves, "fold"]):
             if move == "restart":
                 store.connection.close()
-                store = ProfileStore(path)
+                store = ProfileStore(place)
             elif move == "fold":
                 store.trait_chunks.fold()
             else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -14,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import Audience
+from hookline.database.place import Place as DatabasePlace
 from hookline.profiles import chunks, entries, trim
 from hookline.profiles.batch import Batch, Place
 from hookline.profiles.definition import in_order
@@ -24,6 +23,9 @@ from hookline.profiles.people import People, PersonFacts
 from hookline.profiles.registry import Registry
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.trim import PASS_MS, Trim
+from tests.postgres import PostgresServer
+from tests.unit.conftest import PlaceOf, new_places
+from tests.unit.profiles.conftest import examples
 from tests.unit.profiles.memory_journal import NOW_MS
 
 PEOPLE = 4
@@ -59,11 +61,11 @@ def small() -> Iterator[None]:
 class Kept:
     """History of some people for some clauses, in chunks."""
 
-    def __init__(self, folder: Path, which: list[int]) -> None:
+    def __init__(self, place: DatabasePlace, which: list[int]) -> None:
         self.audiences = [
             msgspec.convert({"id": f"a{n}", "name": f"a{n}", "condition": CLAUSES[n]}, Audience) for n in which
         ]
-        self.store = ProfileStore(folder / "profiles.db")
+        self.store = ProfileStore(place)
         self.registry = Registry(self.store)
         self.registry.keep(windows_of(self.audiences), {})
         self.trim = Trim(self.store, self.registry)
@@ -112,13 +114,21 @@ class Kept:
         return self.store.connection.execute("SELECT feature, chunk, entries FROM history").fetchall()
 
 
-@settings(max_examples=80, deadline=None)
-@given(conditions, batches, st.integers(0, 3))
-def test_what_goes_is_what_no_window_sees(which: list[int], batches: list[Any], later: int) -> None:
+def test_what_goes_is_what_no_window_sees(backend: PostgresServer | None) -> None:
     """Of each row the entries younger than the longest window stay, at most the newest so many, and nothing else;
     every audience says the same of everybody, from that moment on."""
-    with TemporaryDirectory() as folder:
-        kept = Kept(Path(folder), which)
+
+    @settings(max_examples=examples(backend, 80), deadline=None)
+    @given(conditions, batches, st.integers(0, 3))
+    def run(which: list[int], batches: list[Any], later: int) -> None:
+        _run(backend, which, batches, later)
+
+    run()
+
+
+def _run(backend: PostgresServer | None, which: list[int], batches: list[Any], later: int) -> None:
+    with new_places(backend) as places:
+        kept = Kept(places("profiles"), which)
         for events in batches:
             kept.write(events)
         now_ms = NOW_MS + later * 1_000
@@ -143,9 +153,9 @@ def _seen(found: set[Entry], window_ms: int | None, now_ms: int) -> set[Entry]:
     return set(sorted(young, key=lambda each: (each.at_ms, each.mark))[-MAX:])
 
 
-def test_a_window_that_grows_keeps_what_it_needs(tmp_path: Path) -> None:
+def test_a_window_that_grows_keeps_what_it_needs(place_of: PlaceOf) -> None:
     """The longest window of all definitions counts, and one without an end keeps everything."""
-    kept = Kept(tmp_path, [0, 5])
+    kept = Kept(place_of("profiles"), [0, 5])
     kept.write([(1, name, ago, ago) for name in ("Order", "Refund") for ago in (1, 4, 8)])
     (order,) = [id for id, each in kept.registry.features().items() if each.name == "Order"]
     kept.registry.keep(windows_of([*kept.audiences, msgspec.convert(
@@ -156,9 +166,9 @@ def test_a_window_that_grows_keeps_what_it_needs(tmp_path: Path) -> None:
     assert list(ages.values()) == [[1, 4, 8]]
 
 
-def test_a_pass_comes_a_few_times_a_day(tmp_path: Path) -> None:
+def test_a_pass_comes_a_few_times_a_day(place_of: PlaceOf) -> None:
     """Between two of them there is nothing to do; what has left its window meanwhile goes with the next."""
-    kept = Kept(tmp_path, [0])
+    kept = Kept(place_of("profiles"), [0])
     kept.write([(1, "Order", 1, 1), (2, "Order", 1, 2)])
     kept.pass_through(NOW_MS)
     assert len(kept.rows()) == 2
@@ -168,9 +178,9 @@ def test_a_pass_comes_a_few_times_a_day(tmp_path: Path) -> None:
     assert kept.rows() == {}
 
 
-def test_features_with_values_keep_them_beside_their_entries(tmp_path: Path) -> None:
+def test_features_with_values_keep_them_beside_their_entries(place_of: PlaceOf) -> None:
     """What stays has the value it had."""
-    kept = Kept(tmp_path, [0])
+    kept = Kept(place_of("profiles"), [0])
     feature = Feature("track", "Order", "", "properties.total")
     kept.registry.keep({feature: 3_000}, {})
     (id,) = kept.registry.for_definitions().values()

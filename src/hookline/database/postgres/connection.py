@@ -22,6 +22,9 @@ from hookline.database.sqlite import OperationalError, engine
 LOCK_SPACE = 0x686F6F6B
 """Of our advisory locks among those of the database."""
 
+COPY_ROWS_MIN = 50
+"""For fewer rows, COPY and the table that it may need are not worth it."""
+
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -81,6 +84,26 @@ class PostgresConnection:
             return cursor
 
         return self._run(True, work)
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str) -> None:
+        """Write rows by COPY, as ``database.bulk.insert_many`` asks for; few of them by a statement each."""
+        names, conflict = ", ".join(columns), translated(conflict).text
+        if len(rows) < COPY_ROWS_MIN:
+            values = ", ".join("?" * len(columns))
+            self.executemany(f"INSERT INTO {table} ({names}) VALUES ({values}) {conflict}", rows)
+            return
+
+        def work(real: Real) -> psycopg.Cursor[Any]:
+            cursor = real.cursor()
+            if not conflict:
+                return _copied(cursor, table, names, rows)
+            # COPY knows no conflicts: the rows go by a table that nobody else sees.
+            cursor.execute(f"CREATE TEMP TABLE {table}_copied AS SELECT {names} FROM {table} WITH NO DATA")
+            _copied(cursor, f"{table}_copied", names, rows)
+            cursor.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {table}_copied {conflict}")
+            return cursor.execute(f"DROP TABLE {table}_copied")
+
+        self._run(True, work)
 
     def cursor(self) -> PostgresCursor:
         """A cursor that runs statements on this connection."""
@@ -171,6 +194,13 @@ class PostgresConnection:
         if self._pool is None:
             raise engine.ProgrammingError("Cannot operate on a closed database.")
         return self._pool
+
+
+def _copied(cursor: psycopg.Cursor[Any], table: str, names: str, rows: Iterable[Sequence[Any]]) -> psycopg.Cursor[Any]:
+    with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+    return cursor
 
 
 class PostgresCursor:

@@ -1,4 +1,4 @@
-"""People with the databases in PostgreSQL: audiences are told, a server that goes is waited for, who asks is forgotten."""
+"""People with the databases in PostgreSQL: audiences are told, a server that goes is waited for, who asks is gone."""
 
 from __future__ import annotations
 

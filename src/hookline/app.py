@@ -60,13 +60,15 @@ def run_profiles(settings: Settings) -> int:
     """People: their traits, identities and history; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database
+        from hookline.database.claim import wait_for_database, wait_for_turn
         from hookline.profiles.role import ProfilesRole
 
         await wait_for_database(settings, stop)
-        if stop.is_set():
-            return 0
-        await ProfilesRole(settings).run(stop)
+        turn = await wait_for_turn(settings, "profiles", stop)
+        if not stop.is_set():
+            await ProfilesRole(settings).run(stop)
+        if turn is not None:
+            turn.close()
         return 0
 
     return _run("profiles", settings, main)
@@ -93,7 +95,7 @@ def run_control(
     try:
         claim(settings)
         database.claim(settings)
-        if settings.database.url != database.LOCAL and not asyncio.run(_database_is_there(settings)):
+        if settings.database.url != database.LOCAL and not asyncio.run(_database_is_ours(settings)):
             return 0
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
@@ -173,12 +175,16 @@ def _until_told_to_stop() -> asyncio.Event:
     return stop
 
 
-async def _database_is_there(settings: Settings) -> bool:
-    """Wait for the server; False when told to stop before."""
-    from hookline.database.claim import wait_for_database
+async def _database_is_ours(settings: Settings) -> bool:
+    """Wait for the server, and until no other control works with the database; False when told to stop before.
+
+    The turn is kept until the process ends.
+    """
+    from hookline.database.claim import wait_for_database, wait_for_turn
 
     stop = _until_told_to_stop()
     await wait_for_database(settings, stop)
+    await wait_for_turn(settings, "control", stop)
     return not stop.is_set()
 
 

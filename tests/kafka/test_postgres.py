@@ -10,7 +10,8 @@ import pytest
 
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
-from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
+from tests.service.profiles.test_audience import audience, told
 
 
 @pytest.fixture
@@ -48,3 +49,42 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
         assert list(hookline.data.glob("*.db*")) == []
         hookline.stop()
     assert "Traceback (most recent call last)" not in hookline.log
+
+
+@pytest.mark.slow
+def test_a_second_machine_takes_part_and_takes_over(
+    tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
+) -> None:
+    """Both collect and deliver from the start; control and people are the first one's, and the second one's after it."""
+    settings = {
+        "journal.url": cluster.url(topic),
+        "journal.partitions": 4,
+        "database.url": server.url("postgres"),
+        "deliver.session_timeout": "3s",
+    }
+    with Receiver() as receiver:
+        crm = webhook("crm", receiver.url())
+        buyers = {"audiences": [audience("buyers", {"event": "Order"})]}
+        first = Hookline(tmp_path / "first", [crm], settings=settings, definitions=buyers).start()
+        second = Hookline(tmp_path / "second", [crm], settings=settings, definitions=buyers)
+        second.launch()
+        wait_until(lambda: '"role": "control", "reason"' in second.log, 60, what="the second control stands by")
+        wait_until(lambda: is_ready(second.collect_port), 60, what="the second collect is ready")
+        for number in range(20):
+            sent = [each.track("Order", userId=f"u{number}") for each in (first, second)]
+            for message in sent:
+                receiver.wait_for(message)
+        wait_until(lambda: len(told(receiver)) == 20, 60, what="everybody is told")
+        first.kill9()
+        second.wait_ready(60)
+        late = second.track("Order", userId="late")
+        receiver.wait_for(late)
+        second.wait_fate(late, "crm", "delivered")
+        wait_until(lambda: "late" in told(receiver), 60, what="who came later is told")
+        second.stop()
+    # What the first had on the wire when it was killed may come again, as the same message.
+    identifies = {each.headers["x-message-id"]: each.json for each in receiver.requests if "traits" in each.json}
+    assert sorted(each["userId"] for each in identifies.values()) == sorted([*(f"u{n}" for n in range(20)), "late"])
+    assert all(each["traits"] == {"buyers": True} for each in identifies.values())
+    for each in (first, second):
+        assert "Traceback (most recent call last)" not in each.log

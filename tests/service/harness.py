@@ -136,7 +136,7 @@ class Hookline:
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until collect and control answer 200 on /readyz."""
         deadline = time.monotonic() + seconds
-        while not (_ready(self.collect_port) and _ready(self.control_port)):
+        while not (is_ready(self.collect_port) and is_ready(self.control_port)):
             exited = self.process is None or self.process.poll() is not None
             if exited or time.monotonic() > deadline:
                 raise AssertionError(
@@ -249,7 +249,7 @@ class Hookline:
         return last
 
 
-def _ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
     try:
         return send(port, "GET", "/readyz", seconds=2).status == 200
     except OSError:

@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 import re
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from hookline.database.open import DatabaseUnusable
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
+if TYPE_CHECKING:
+    from hookline.database.postgres.turn import Role, Turn
+
 NOTE_FILE = "database"
 """In the data folder: which PostgreSQL database it has; none when its databases are the folder's files."""
 LOCAL = "local"
 _LOOK_SECONDS = 0.25
+_STAND_BY_SECONDS = 1.0
 _PASSWORD = re.compile(r"//[^/?]*:[^/?]*@|password")
 
 
@@ -70,3 +75,34 @@ async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
             await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
         except TimeoutError:
             pass
+
+
+async def wait_for_turn(settings: Settings, role: Role, stop: asyncio.Event) -> Turn | None:
+    """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so.
+
+    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before.
+    """
+    if settings.database.url == LOCAL:
+        return None
+    from hookline.database.postgres.turn import Turn
+
+    turn = Turn(settings.database.url, role)
+    told = False
+    while not stop.is_set():
+        try:
+            if await asyncio.to_thread(turn.take):
+                turn.keep()
+                return turn
+            if not told:
+                logger().info(
+                    "standing_by", role=role, reason="another machine has it; it is taken over when that ends"
+                )
+                told = True
+        except DatabaseAway as away:
+            logger().warning("waiting_for_database", reason=str(away))
+        try:
+            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+        except TimeoutError:
+            pass
+    turn.close()
+    return None

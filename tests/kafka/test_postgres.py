@@ -55,7 +55,7 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
 def test_a_second_machine_takes_part_and_takes_over(
     tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
 ) -> None:
-    """Both collect and deliver from the start; control and people are the first one's, and the second one's after it."""
+    """Both collect and deliver from the start; control and people are the first one's until it is gone."""
     settings = {
         "journal.url": cluster.url(topic),
         "journal.partitions": 4,

@@ -72,8 +72,8 @@ class DatabaseCopy:
         write_note(self._settings.data_path, Note(self._state.installation, self._state.mark, self._where))
 
     def fill(self) -> int:
-        """Bring every database over as it is now, but those that are there from before; return how many rows."""
-        return sum(self._fill(which) for which in get_args(Which) if not self._is_filled(which))
+        """Bring every database over as it is now, of those that are there what has changed; return how many rows."""
+        return sum(self._refresh(which) if self._is_filled(which) else self._fill(which) for which in get_args(Which))
 
     def finish(self) -> int:
         """With the databases at rest: bring over what has changed since; return how many rows."""
@@ -133,23 +133,37 @@ class DatabaseCopy:
         progress.end()
         return progress.done
 
+    def _refresh(self, which: Which) -> int:
+        snapshot = self._snapshot(which)
+        newer = snapshot.with_suffix(".snapshot.new")
+        take_snapshot(self._path(which), newer)
+        source = connect(newer, read_only=True)
+        try:
+            changed = self._bring(which, source, str(newer.stat().st_mtime_ns))
+        finally:
+            source.close()
+        newer.replace(snapshot)
+        return changed
+
     def _renew(self, which: Which) -> int:
-        path, snapshot = self._path(which), self._snapshot(which)
+        path = self._path(which)
         if not path.exists():
             return 0
         if not self._is_filled(which):
             self._fill(which)
         source = connect(path)
-        changed = 0
         try:
-            attach_snapshot(source, snapshot)
-            with self._server() as server:
-                for table in tables_of(source):
-                    changed += self._renew_table(server, which, source, table)
-                # From here on it is no snapshot's: an interrupted move fills it anew.
-                self._note(server, which, "")
+            # From here on it is no snapshot's: an interrupted move fills it anew.
+            return self._bring(which, source, "")
         finally:
             source.close()
+
+    def _bring(self, which: Which, source: Connection, of: str) -> int:
+        """Bring over what is otherwise in ``source`` than in the snapshot."""
+        attach_snapshot(source, self._snapshot(which))
+        with self._server() as server:
+            changed = sum(self._renew_table(server, which, source, table) for table in tables_of(source))
+            self._note(server, which, of)
         return changed
 
     def _renew_table(self, server: Server, which: Which, source: Connection, table: Table) -> int:

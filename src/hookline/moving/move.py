@@ -129,7 +129,7 @@ def release(old: Settings, new: Settings) -> None:
 
     state = load(new.data_path, old.data_path, new.journal.url)
     DatabaseCopy(old.data_path, new, state, lambda _: None).release()
-    for snapshot in new.data_path.glob("*.snapshot"):
+    for snapshot in new.data_path.glob("*.snapshot*"):
         snapshot.unlink()
     (new.data_path / STATE).unlink()
 

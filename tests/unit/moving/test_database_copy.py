@@ -141,6 +141,19 @@ def test_an_interrupted_copy_is_taken_up_and_a_stale_one_made_anew(old: Path, tm
     check_same(old, url)
 
 
+def test_a_copy_from_before_is_brought_up_to_now(old: Path, tmp_path: Path, url: str) -> None:
+    """What changed since an earlier run follows while the service works, so that little is left for its stop."""
+    first = copy_of(old, tmp_path, url)
+    first.open()
+    first.fill()
+    change(old / "control.db", range(5, 9), version=1)
+    again = copy_of(old, tmp_path, url)
+    again.open()
+    assert again.fill() > 0
+    assert again.finish() == 0
+    check_same(old, url)
+
+
 def test_ids_go_on_where_they_were(old: Path, tmp_path: Path, url: str) -> None:
     """An id that a file has given to a row that left is not given again."""
     connection = connect_file(old / "control.db")

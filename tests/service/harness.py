@@ -108,12 +108,7 @@ class Hookline:
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Write the files and start the process without waiting for anything."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        config, connections = self.folder / "hookline.yaml", self.folder / "connections.yaml"
-        config.write_text(json.dumps(_nested(self.settings)))  # JSON is YAML
-        connections.write_text(
-            json.dumps({"sources": self.sources, "destinations": self.destinations, **self.definitions})
-        )
+        config, connections = self.write_files()
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKLINE_")}
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -132,6 +127,16 @@ class Hookline:
         self.launch()
         self.wait_ready()
         return self
+
+    def write_files(self) -> tuple[Path, Path]:
+        """Write the settings and the connections; return where they are."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config, connections = self.folder / "hookline.yaml", self.folder / "connections.yaml"
+        config.write_text(json.dumps(_nested(self.settings)))  # JSON is YAML
+        connections.write_text(
+            json.dumps({"sources": self.sources, "destinations": self.destinations, **self.definitions})
+        )
+        return config, connections
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until collect and control answer 200 on /readyz."""

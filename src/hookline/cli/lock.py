@@ -41,6 +41,19 @@ def hold_for_role(folder: str, role: str) -> tuple[int, int]:
     )
 
 
+def holder(folder: str) -> int | None:
+    """The living process that holds the folder for a whole server; None when there is none."""
+    try:
+        file = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        # A shared lock can be had where nobody is, and beside roles that were started alone.
+        return None if _try(file, fcntl.LOCK_SH) else _holder(file)
+    finally:
+        os.close(file)
+
+
 def _hold(folder: str, path: str, mode: int) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LEFTOVER_WAIT_SECONDS

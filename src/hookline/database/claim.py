@@ -40,7 +40,7 @@ def claim(settings: Settings) -> None:
             "a database in PostgreSQL needs the extra named postgres: pip install 'hookline[postgres]'"
         )
     if not is_noted and any((folder / f"{which}.db").exists() for which in ("control", "deliver")):
-        raise DatabaseUnusable(f"{folder} has its databases in files: use a new data folder for one in PostgreSQL")
+        raise DatabaseUnusable(f"{folder} has its databases in files: hookline migrate-to moves them to PostgreSQL")
     from hookline.database.postgres.address import conninfo
 
     try:

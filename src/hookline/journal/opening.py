@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.journal.local.reader import LocalReader
+from hookline.journal.moved import refuse_moved
 from hookline.journal.port import JournalAway, JournalFailed, JournalUnusable, Reader, SearchableReader
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -37,6 +38,7 @@ _LOOK_SECONDS = 0.25
 def claim(settings: Settings) -> None:
     """Hold the data folder against ``journal.url``, and note the brokers in it; raise JournalUnusable."""
     folder = settings.data_path / FOLDER
+    refuse_moved(settings.data_path)
     url, noted = settings.journal.url, kafka_url(folder)
     if url == _LOCAL:
         if noted is not None:
@@ -47,7 +49,7 @@ def claim(settings: Settings) -> None:
     from hookline.journal.kafka.address import address_of, parse_address
 
     if noted is None and (folder / "0").exists():
-        raise JournalUnusable(f"{folder.parent} has a local journal: use a new data folder for one on Kafka")
+        raise JournalUnusable(f"{folder.parent} has a local journal: hookline migrate-to moves it to Kafka")
     if noted is not None and parse_address(noted).topic != parse_address(url).topic:
         raise JournalUnusable(f"the journal of {folder.parent} is {noted}: a folder cannot go on with another topic")
     note = address_of(settings).note

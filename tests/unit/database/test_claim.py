@@ -60,7 +60,7 @@ def test_a_folder_goes_neither_to_another_database_nor_to_files(tmp_path: Path, 
 def test_a_folder_with_files_does_not_go_to_postgresql(tmp_path: Path) -> None:
     """What is in them would be left behind; no server is asked."""
     ensure(tmp_path / "deliver.db", "deliver")
-    with pytest.raises(DatabaseUnusable, match="new data folder"):
+    with pytest.raises(DatabaseUnusable, match="hookline migrate-to"):
         claim(settings_of(tmp_path, AWAY))
 
 

@@ -49,7 +49,7 @@ def test_a_folder_with_a_journal_on_kafka_takes_no_other(tmp_path: Path, url: st
 def test_a_folder_with_a_local_journal_does_not_go_to_kafka(tmp_path: Path) -> None:
     """Its events would be left behind."""
     (tmp_path / "journal" / "0").mkdir(parents=True)
-    with pytest.raises(JournalUnusable, match="new data folder"):
+    with pytest.raises(JournalUnusable, match="hookline migrate-to"):
         claim(settings_of(tmp_path, KAFKA))
 
 

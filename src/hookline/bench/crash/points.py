@@ -1,7 +1,8 @@
 """kill -9 at every named crash point on the event's way: what must be so for it to be passed, and the crash itself.
 
 The points are those of ``telemetry/crashpoints.py``. Most are passed by any load; for the others their conditions are
-made here. Those of ``profiles``, which reads the journal beside delivery, lose no event and have tests of their own.
+made here. Those of ``profiles``, which reads the journal beside delivery, lose no event and have tests of their own, as
+have those of ``moving``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEGMENTS_WANTED = 4
 KILLED = -9
 ERASE_POINTS = [name for name in CRASH_POINTS if name.startswith("journal.erase_")]
 RETENTION_POINT = "journal.retention_between_segments"
-POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker."))]
+POINTS = [name for name in CRASH_POINTS if not name.startswith(("profiles.", "worker.", "moving."))]
 
 
 def tear_the_tail(scene: Scene) -> None:

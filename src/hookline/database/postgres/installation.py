@@ -25,10 +25,14 @@ from hookline.settings import Settings
 LOCK = 100
 """Beside the numbers of the schemas."""
 
-_TABLE = """
+TABLE = """
 CREATE SCHEMA IF NOT EXISTS hookline;
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
 """
+
+
+MOVING = "moving to "
+"""Before the journal's name while ``hookline migrate-to`` fills the database: nobody else may use it."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -67,19 +71,37 @@ def describe(settings: Settings) -> str:
     return f"PostgreSQL {version // 10_000}.{version % 10_000}, database {without_password(settings.database.url)}"
 
 
+def journal_name(settings: Settings, mark: str) -> str:
+    """What tells a journal from others: the topic, or the folder that a local one is in."""
+    if settings.journal.url == "local":
+        return f"local {mark}"
+    return f"topic {settings.journal.url.rpartition('/')[2]}"
+
+
+def write_note(folder: Path, note: Note) -> None:
+    """Note in a data folder which database it has."""
+    temporary = folder / f"{NOTE_FILE}.{os.getpid()}"
+    temporary.write_bytes(msgspec.json.encode(note) + b"\n")
+    temporary.replace(folder / NOTE_FILE)
+
+
 def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> None:
     where = without_password(settings.database.url)
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex
-    journal = _journal(settings, mark)
+    journal = journal_name(settings, mark)
     row = turn.execute("SELECT to_regclass('hookline.installation') IS NOT NULL").fetchone()
     if row == (False,):
-        turn.execute(_TABLE.encode())
+        turn.execute(TABLE.encode())
     found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()
     if note is not None and (found is None or found[0] != note.id):
         raise DatabaseUnusable(
             f"the database {where} is not the one that {settings.data_path} began with ({note.where}): set database.url"
             " to that one"
+        )
+    if found is not None and str(found[1]).startswith(MOVING):
+        raise DatabaseUnusable(
+            f"the database {where} is being filled by hookline migrate-to, which has not ended: run it again"
         )
     if found is None:
         found = (uuid4().hex, journal)
@@ -90,14 +112,7 @@ def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> N
             " use an empty database, or the data folder it began with"
         )
     if note is None or note.where != where:
-        _write(settings.data_path, Note(str(found[0]), mark, where))
-
-
-def _journal(settings: Settings, mark: str) -> str:
-    """What tells a journal from others: the topic, or the folder that a local one is in."""
-    if settings.journal.url == "local":
-        return f"local {mark}"
-    return f"topic {settings.journal.url.rpartition('/')[2]}"
+        write_note(settings.data_path, Note(str(found[0]), mark, where))
 
 
 def _read(folder: Path) -> Note | None:
@@ -107,9 +122,3 @@ def _read(folder: Path) -> Note | None:
         return None
     except msgspec.MsgspecError:
         raise DatabaseUnusable(f"{folder / NOTE_FILE} cannot be read: put it back from a backup") from None
-
-
-def _write(folder: Path, note: Note) -> None:
-    temporary = folder / f"{NOTE_FILE}.{os.getpid()}"
-    temporary.write_bytes(msgspec.json.encode(note) + b"\n")
-    temporary.replace(folder / NOTE_FILE)

@@ -31,7 +31,7 @@ def ensure(schema: Schema) -> None:
         turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, lock_number(schema.which)))
         found = turn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema.name,)).fetchone()
         if found is None:
-            _create(turn, schema)
+            create(turn, schema)
         elif needs_migration(_number(schema), schema.which, str(schema)):
             migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
 
@@ -45,15 +45,8 @@ def refuse_old(turn: psycopg.Connection[tuple[object, ...]]) -> None:
         )
 
 
-def _number(schema: Schema) -> int | None:
-    connection = connect(schema, read_only=True)
-    try:
-        return schema_number(connection, schema.which)
-    finally:
-        connection.close()
-
-
-def _create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+def create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+    """Make a schema that is not there, with its newest tables."""
     functions = Path(__file__).with_name("functions.sql").read_text()
     tables = schema_path(schema.which, ".postgres.sql").read_text()
     with turn.transaction():
@@ -62,3 +55,11 @@ def _create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> Non
         # Without values, so that the server takes all statements of a text at once.
         turn.execute(functions.encode())
         turn.execute(tables.encode())
+
+
+def _number(schema: Schema) -> int | None:
+    connection = connect(schema, read_only=True)
+    try:
+        return schema_number(connection, schema.which)
+    finally:
+        connection.close()

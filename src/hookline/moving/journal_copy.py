@@ -1,0 +1,240 @@
+"""Copies a local journal into a topic, record by record to the same offsets, beside the process that appends to it.
+
+Where the local journal begins later than at 0, or where the disk lost records, other messages take up the offsets. Run
+again it goes on where the topic ends.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.erased import ErasedLog
+from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.kafka.topic import open_topic, partition_count
+from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.segment import list_segments, segment_name
+from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
+from hookline.moving.failure import MoveFailed
+from hookline.moving.progress import Progress, Tell
+from hookline.moving.state import State
+from hookline.moving.topic_writer import TopicSpoiled, TopicWriter
+from hookline.settings import Settings
+
+SETTLED_SECONDS = 2.0
+"""A segment that was written less long ago may be written once more within one tick of the file system's clock."""
+DROP_SECONDS = 30.0
+"""Every copy must have dropped what is dropped."""
+GONE_SECONDS = 30.0
+"""How long brokers may take to remove a topic."""
+
+
+class JournalCopy:
+    """The copy of the journal in ``old`` as the topic that ``settings`` name."""
+
+    def __init__(self, old: Path, settings: Settings, address: KafkaAddress, state: State, tell: Tell) -> None:
+        self._old = old
+        self._settings = settings
+        self._folder = settings.data_path / "journal"
+        self._address = address
+        self._state = state
+        self._tell = tell
+        self._reader = LocalReader(old)
+        self._watermarks = Watermarks(address)
+
+    def open(self) -> None:
+        """Make the topic, or find the one that was begun; raise MoveFailed when there is another one."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        there = partition_count(self._address)
+        if there and not self._state.topic and any(self._end(number) for number in range(there)):
+            raise MoveFailed(
+                f"the topic {self._address.topic} is not empty: name another one in journal.url, or remove it first"
+            )
+        retention = self._settings.retention
+        topic = open_topic(self._address, self._settings.journal.partitions, retention.events, retention.bytes)
+        if there and self._state.topic not in ("", topic):
+            raise MoveFailed(
+                f"the topic {self._address.topic} was made anew since the move began: remove"
+                f" {self._settings.data_path}, the topic and the schemas of the database, and run it again"
+            )
+        if not there:
+            self._state.seen = {}
+        self._state.topic = topic
+        self._state.save(self._settings.data_path)
+
+    def fill(self) -> int:
+        """Copy what is there now; return how many events."""
+        while True:
+            try:
+                return self._fill()
+            except TopicSpoiled as spoiled:
+                self._tell(f"journal: the topic is filled anew ({spoiled})")
+                self._remove_topic()
+                self.open()
+
+    def behind(self) -> int:
+        """How many records the local journal has that the topic has not."""
+        return sum(self._reader.end(number) - self._end(number) for number in self._reader.partitions())
+
+    def ends(self) -> dict[int, int]:
+        """Where the partitions of the topic end."""
+        return {number: self._end(number) for number in range(self._settings.journal.partitions)}
+
+    def drop_padding(self) -> None:
+        """Drop what is in the topic before the start of the local journal."""
+        starts = {number: self._reader.start(number) for number in self._reader.partitions()}
+        late = {number: start for number, start in starts.items() if start > self._watermarks.of(number)[0]}
+        places = [TopicPartition(self._address.topic, number, start) for number, start in late.items()]
+        if not places:
+            return
+        admin = AdminClient(self._address.client())  # kept until all is answered: without it nothing is
+        try:
+            dropping = admin.delete_records(places, request_timeout=DROP_SECONDS)
+            for done in dropping.values():
+                done.result(DROP_SECONDS)
+        except (KafkaException, TimeoutError) as error:
+            raise JournalAway("Kafka did not drop what only took up offsets: run it again") from error
+
+    def finish(self) -> None:
+        """With the local journal at rest: hold its ends and the topic's together, drop what only took up offsets, and
+        note what was erased after it was copied."""
+        for number in self._reader.partitions():
+            if self._end(number) != self._reader.end(number):
+                raise MoveFailed(
+                    f"partition {number} of topic {self._address.topic} does not end where the journal ends: somebody"
+                    " else writes to it; end that and run it again"
+                )
+        self.drop_padding()
+        log = ErasedLog(self._folder)
+        for number in self._reader.partitions():
+            log.add(number, self._erased_since(number))
+
+    def close(self) -> None:
+        """Let go of the files and the brokers."""
+        self._reader.close()
+        self._watermarks.close()
+
+    def _fill(self) -> int:
+        self._note_segments()
+        numbers = self._reader.partitions()
+        for number in numbers:
+            self._check_tail(number)
+        progress = Progress(self._tell, "journal", sum(self._reader.end(n) - self._end(n) for n in numbers))
+        writer = TopicWriter(self._address)
+        try:
+            for number in numbers:
+                self._copy(writer, number, progress)
+        finally:
+            writer.close()
+        progress.end()
+        return progress.done
+
+    def _copy(self, writer: TopicWriter, number: int, progress: Progress) -> None:
+        at, end = self._end(number), self._reader.end(number)
+        writer.begin(number, at)
+        while at < end:
+            try:
+                for group in self._reader.read(number, at):
+                    for record in group.records[: end - at]:
+                        writer.write(record)
+                    progress.add(len(group.records))
+                    at = group.next_offset
+                    if at >= end:
+                        break
+            except OffsetExpired as expired:
+                self._pad(writer, number, expired.start - at, progress)
+                at = expired.start
+            except JournalCorrupt as corrupt:
+                self._tell(f"journal: {corrupt}")
+                self._pad(writer, number, corrupt.next_offset - at, progress)
+                at = corrupt.next_offset
+        writer.confirm()
+
+    def _pad(self, writer: TopicWriter, number: int, count: int, progress: Progress) -> None:
+        self._tell(f"journal: {count:,} offsets of partition {number} hold no event any more and are passed over")
+        now_ms, step = int(time.time() * 1000), 10_000
+        for done in range(0, count, step):
+            writer.pad(min(step, count - done), now_ms)
+            progress.add(min(step, count - done))
+
+    def _check_tail(self, number: int) -> None:
+        """Hold the last record in the topic against the journal's own at that offset."""
+        end = self._end(number)
+        if end > self._reader.end(number):
+            raise TopicSpoiled(f"partition {number} has more than the journal")
+        mine = self._reader.get(number, end - 1) if end else None
+        if mine is None:
+            return
+        reader = KafkaReader(self._folder, self._address)
+        try:
+            copied = reader.get(number, end - 1)
+        except JournalCorrupt:
+            copied = None
+        finally:
+            reader.close()
+        is_same = copied is not None and copied.received_at == mine.received_at
+        if not is_same or (copied is not None and not mine.erased and copied.fingerprint != mine.fingerprint):
+            raise TopicSpoiled(f"partition {number} ends with another event")
+
+    def _end(self, number: int) -> int:
+        return self._watermarks.of(number)[1]
+
+    def _note_segments(self) -> None:
+        """Note when the segments were written of which nothing is copied yet."""
+        settled_ns = time.time_ns() - int(SETTLED_SECONDS * 1e9)
+        for number in self._reader.partitions():
+            end, seen = self._end(number), self._state.seen.setdefault(number, {})
+            for first in list_segments(self._old / str(number)):
+                written = self._written(number, first)
+                if first >= end and written < settled_ns:
+                    seen[first] = written
+        self._state.save(self._settings.data_path)
+
+    def _erased_since(self, number: int) -> list[int]:
+        """Erased records in all segments that were written since they were noted."""
+        seen = self._state.seen.get(number, {})
+        segments = list_segments(self._old / str(number))
+        found: list[int] = []
+        for first, after in zip(segments, [*segments[1:], self._reader.end(number)], strict=True):
+            if first < after and seen.get(first) != self._written(number, first):
+                found += self._erased_between(number, first, after)
+        return found
+
+    def _erased_between(self, number: int, at: int, end: int) -> list[int]:
+        found: list[int] = []
+        while at < end:
+            try:
+                for group in self._reader.read(number, at):
+                    found += [place for place, record in enumerate(group.records, group.first_offset) if record.erased]
+                    at = group.next_offset
+                    if at >= end:
+                        break
+            except JournalCorrupt as corrupt:
+                at = corrupt.next_offset
+        return found
+
+    def _written(self, number: int, first: int) -> int:
+        try:
+            return os.stat(self._old / str(number) / segment_name(first)).st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _remove_topic(self) -> None:
+        admin = AdminClient(self._address.client())
+        try:
+            admin.delete_topics([self._address.topic], request_timeout=DROP_SECONDS)[self._address.topic].result(
+                DROP_SECONDS
+            )
+        except (KafkaException, TimeoutError) as error:
+            raise JournalAway(f"Kafka did not remove the topic {self._address.topic}: run it again") from error
+        deadline = time.monotonic() + GONE_SECONDS
+        while partition_count(self._address):
+            if time.monotonic() > deadline:
+                raise JournalAway(f"Kafka did not remove the topic {self._address.topic}: run it again")
+            time.sleep(0.1)

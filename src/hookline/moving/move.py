@@ -1,0 +1,190 @@
+"""A move of a data folder to Kafka and PostgreSQL, step by step.
+
+``prepare`` copies beside the service that works on the old folder, again and again until little is left. ``finish``
+copies the rest with that folder at rest, and ends with one mark on it: before that the old folder is the installation
+and nothing of it has changed, after it the new one is. Either may be interrupted anywhere and called again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from hookline.journal.local.appender import LocalAppender
+from hookline.journal.moved import Moved, read_moved, remove_moved, write_moved
+from hookline.journal.opening import FOLDER, claim
+from hookline.moving.failure import MoveFailed
+from hookline.moving.progress import Tell
+from hookline.moving.state import NAME as STATE
+from hookline.moving.state import State, load
+from hookline.settings import Settings
+from hookline.telemetry.crashpoints import crash_point
+
+BEHIND_EVENTS = 2_000
+"""So few events are copied while the service is stopped that nobody waits for them."""
+ROUNDS_MAX = 20
+"""Of copying beside the service: one that takes events more quickly than they can be copied is stopped all the same."""
+
+
+def check(old: Settings, new: Settings) -> None:
+    """Raise MoveFailed when these settings cannot be moved to."""
+    if old.journal.url != "local" or old.database.url != "local":
+        raise MoveFailed(f"{old.data_path} does not have its journal and databases in itself: there is nothing to move")
+    if not new.journal.url.startswith("kafka://"):
+        raise MoveFailed("set journal.url of the settings to move to: kafka://host:port,host:port/topic")
+    if not new.database.url.startswith("postgresql://"):
+        raise MoveFailed("set database.url of the settings to move to: postgresql://user@host:5432/database")
+    if new.data_path == old.data_path:
+        raise MoveFailed("set data_dir of the settings to move to to another folder: this one is kept as it is")
+    for module, extra in (("confluent_kafka", "kafka"), ("psycopg", "postgres")):
+        if find_spec(module) is None:
+            raise MoveFailed(f"moving needs the extra named {extra}: pip install 'hookline[kafka,postgres]'")
+    partitions = _partitions(old.data_path)
+    if new.journal.partitions < partitions:
+        raise MoveFailed(f"the journal has {partitions} partitions: set journal.partitions to {partitions}")
+
+
+class Move:
+    """One move; whoever calls holds the locks of both folders as ``prepare`` and ``finish`` say."""
+
+    def __init__(self, old: Settings, new: Settings, tell: Tell) -> None:
+        """Begin it or take it up; raise MoveFailed where something else is in the way."""
+        from hookline.journal.kafka.address import address_of
+        from hookline.moving.database_copy import DatabaseCopy
+        from hookline.moving.files_copy import FilesCopy
+        from hookline.moving.journal_copy import JournalCopy
+
+        self._old = old
+        self._new = new
+        self._tell = tell
+        self._state: State = load(new.data_path, old.data_path, new.journal.url)
+        _check_disk(old.data_path, new.data_path)
+        claim(new)
+        self._journal = JournalCopy(old.data_path / FOLDER, new, address_of(new), self._state, tell)
+        self._databases = DatabaseCopy(old.data_path, new, self._state, tell)
+        self._files = FilesCopy(old.data_path, new.data_path, tell)
+
+    def prepare(self) -> None:
+        """Copy beside the service until little is left; only the new folder's lock is needed."""
+        self._databases.open()
+        self._journal.open()
+        self._files.fill()
+        self._journal.fill()
+        crash_point("moving.journal_copied")
+        self._databases.fill()
+        crash_point("moving.databases_copied")
+        behind = self._journal.behind()
+        for _ in range(ROUNDS_MAX):
+            if behind <= BEHIND_EVENTS:
+                break
+            self._journal.fill()
+            before, behind = behind, self._journal.behind()
+            if behind >= before:
+                self._tell(f"journal: {behind:,} events behind and no longer catching up")
+                break
+        self._journal.drop_padding()
+
+    def finish(self) -> None:
+        """With the service stopped and the locks of both folders held: copy the rest, and let the new one count."""
+        _recover(self._old)
+        self._journal.fill()
+        self._journal.finish()
+        self._databases.finish()
+        crash_point("moving.rest_copied")
+        self._files.finish()
+        (self._new.data_path / FOLDER / "topic").write_text(self._state.topic)
+        moved = Moved(
+            folder=str(self._new.data_path),
+            journal=self._new.journal.url,
+            at=int(time.time() * 1000),
+            ends=self._journal.ends(),
+        )
+        write_moved(self._old.data_path, moved)
+        crash_point("moving.marked")
+        release(self._old, self._new)
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self._journal.close()
+
+
+def is_moved(old: Settings, new: Settings) -> bool:
+    """Whether the old folder has the mark that it was moved to the new one; raise MoveFailed when to another one."""
+    moved = read_moved(old.data_path)
+    if moved is None:
+        return False
+    if moved.folder != str(new.data_path):
+        raise MoveFailed(f"{old.data_path} was moved to {moved.folder} already")
+    return True
+
+
+def release(old: Settings, new: Settings) -> None:
+    """The last steps after the mark; idempotent."""
+    if not (new.data_path / STATE).exists():
+        return
+    from hookline.moving.database_copy import DatabaseCopy
+
+    state = load(new.data_path, old.data_path, new.journal.url)
+    DatabaseCopy(old.data_path, new, state, lambda _: None).release()
+    for snapshot in new.data_path.glob("*.snapshot*"):
+        snapshot.unlink()
+    (new.data_path / STATE).unlink()
+
+
+def undo(old: Settings, new: Settings, leave_events: bool) -> int:
+    """Make the old folder count again; return how many events of the new journal stay behind, which raises MoveFailed
+    unless ``leave_events``. The new service must be stopped."""
+    from hookline.journal.kafka.address import address_of, parse_address
+    from hookline.journal.kafka.watermarks import Watermarks
+
+    moved = read_moved(old.data_path)
+    if moved is None:
+        raise MoveFailed(f"{old.data_path} was not moved: it counts as it is")
+    watermarks = Watermarks(parse_address(moved.journal, address_of(new).access))
+    try:
+        ends = {number: watermarks.of(number)[1] for number in moved.ends}
+    finally:
+        watermarks.close()
+    accepted = sum(ends[number] - end for number, end in moved.ends.items())
+    if accepted and not leave_events:
+        raise MoveFailed(
+            f"{accepted:,} events were stored since the move: let the new installation deliver them first (see"
+            " docs/how-to/move-to-kafka-and-postgresql.md), then add --leave-events"
+        )
+    from hookline.moving.database_copy import DatabaseCopy
+
+    DatabaseCopy(old.data_path, new, State.begun(old.data_path, new.journal.url), lambda _: None).retire()
+    remove_moved(old.data_path)
+    return accepted
+
+
+def _recover(old: Settings) -> None:
+    """Have a journal that was not closed well repaired, as its appender does at the start."""
+    appender = LocalAppender(
+        old.data_path / FOLDER,
+        old.journal.partitions,
+        retention_seconds=old.retention.events,
+        retention_bytes=old.retention.bytes,
+    )
+    asyncio.run(appender.close())
+
+
+def _partitions(folder: Path) -> int:
+    from hookline.journal.local.reader import LocalReader
+
+    reader = LocalReader(folder / FOLDER)
+    try:
+        return len(reader.partitions())
+    finally:
+        reader.close()
+
+
+def _check_disk(old: Path, new: Path) -> None:
+    index = (path for path in (old / "index").rglob("*") if path.is_file())
+    needed = sum(path.stat().st_size for path in (*old.glob("*.db"), *index))
+    free = shutil.disk_usage(new).free
+    if free < needed:
+        raise MoveFailed(f"{new} needs about {needed:,} bytes for the move, {free:,} are free: make room")

@@ -29,12 +29,19 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
     tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
 ) -> None:
     """Everything acknowledged is delivered and told, and the data folder keeps nothing of it but its notes."""
-    settings = {"journal.url": cluster.url(topic), "journal.partitions": 3, "database.url": server.url("postgres")}
+    settings = {
+        "journal.url": cluster.url(topic),
+        "journal.partitions": 3,
+        "database.url": server.url("postgres"),
+        "deliver.session_timeout": "3s",
+    }
     with Receiver() as receiver:
         hookline = Hookline(tmp_path / "h", [webhook("crm", receiver.url())], settings=settings).start()
         sent = [hookline.track(userId=f"u{number}") for number in range(30)]
         hookline.kill9()
         hookline.start()
+        for message in sent:  # it has its partitions again, which it could not take without a server
+            receiver.wait_for(message)
         server.stop(signal.SIGQUIT)
         sent += [hookline.track(userId=f"u{number}") for number in range(30)]
         for message in sent:

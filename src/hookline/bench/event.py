@@ -9,14 +9,14 @@ ID_PREFIX = b"bench-"
 ID_DIGITS = 10
 
 _UNTIL_USER = b'{"type":"track","event":"Order Completed","userId":"user-'
-_FROM_USER = (
-    b'","anonymousId":"9f4b0ac2-6a43-4d2b-8d5a-7f2b7f0f3b11",'
-    b'"timestamp":"2026-11-20T07:00:00.123Z","properties":{"orderId":"o-20261120-0042","total":129.95,"currency":"EUR",'
+_FROM_USER = b'","anonymousId":"9f4b0ac2-6a43-4d2b-8d5a-7f2b7f0'
+_FROM_ANONYMOUS = (
+    b'","timestamp":"2026-11-20T07:00:00.123Z","properties":{"orderId":"o-20261120-0042","total":129.95,"currency":"EUR",'
     b'"coupon":"AUTUMN","products":[{"sku":"A-1001","quantity":2,"price":39.95},'
     b'{"sku":"B-2002","quantity":1,"price":50.05}]},'
     b'"context":{"library":{"name":"hookline-bench","version":"1"},"ip":"203.0.113.7","locale":"de-DE"},"messageId":"'
 )
-_HEAD = _UNTIL_USER + b"83115" + _FROM_USER
+_HEAD = _UNTIL_USER + b"83115" + _FROM_USER + b"f3b11" + _FROM_ANONYMOUS
 _TAIL = b'"}'
 
 PEOPLE_MAX = 100_000
@@ -48,7 +48,7 @@ class Requests:
     """Builds whole HTTP requests of ``batch`` events each (0: one single track call).
 
     With several sources each request is the next one's: source ``first // events % sources``. The events are of one
-    user, or of so many ``people`` (at most PEOPLE_MAX) in turn, in batches only.
+    user, or in batches of so many ``people`` (at most PEOPLE_MAX) in turn, each with an anonymous id of their own.
     """
 
     def __init__(self, host: str, batch: int, sources: int = 1, people: int = 1) -> None:
@@ -74,6 +74,11 @@ class Requests:
         if self._people == 1:
             events = [b"%010d" % number for number in numbers]
         else:
-            middle, people = _FROM_USER + ID_PREFIX, self._people
-            events = [b"%05d%b%010d" % (number * _STRIDE % people, middle, number) for number in numbers]
+            end, people = _FROM_ANONYMOUS + ID_PREFIX, self._people
+            users = (number * _STRIDE % people for number in numbers)
+            # Each on a device of their own: one that all share makes a deletion look at everybody.
+            events = [
+                b"%05d%b%05d%b%010d" % (user, _FROM_USER, user, end, number)
+                for user, number in zip(users, numbers, strict=True)
+            ]
         return b'%b{"batch":[%b%b%b]}' % (head, self._begin, self._between.join(events), _TAIL)

@@ -10,10 +10,10 @@ from collections.abc import Container
 
 from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
 from hookline.profiles.batch import Batch
-from hookline.profiles.doing import text
-from hookline.profiles.ingest import add_entries, doings_of
-from hookline.profiles.matching import NAMED_TYPES, Matcher
+from hookline.profiles.entries import pack_person
+from hookline.profiles.matching import Matcher
 from hookline.profiles.registry import Registry, Span
+from hookline.profiles.said import Said, said_in
 from hookline.profiles.store import ProfileStore
 
 BATCH_RECORDS = 10_000
@@ -69,25 +69,18 @@ class Backfill:
         return span.end_offset
 
     def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch) -> None:
-        matched = []
-        for place, record, doing, user_id, anonymous_id in doings_of(partition, group):
-            if record.type in NAMED_TYPES:
-                rules = matcher.rules(record.type, text(doing.event if record.type == "track" else doing.name))
-                if rules:
-                    matched.append((place, record, doing, rules, user_id, anonymous_id))
-        users = self._store.users({user_id for *_, user_id, _ in matched if user_id})
-        alone = {anonymous_id for *_, user_id, anonymous_id in matched if not user_id}
+        matched = [said for said in said_in(partition, group, matcher) if said.matched]
+        users = self._store.users({said.user_id for said in matched if said.user_id})
+        alone = {said.anonymous_id for said in matched if not said.user_id}
         anonymous, before = self._store.anonymous(alone), self._store.owners_before(alone)
-        for place, record, doing, rules, user_id, anonymous_id in matched:
-            person = users.get(user_id) if user_id else _owner(anonymous_id, place, anonymous, before)
+        for said in matched:
+            person = users.get(said.user_id) if said.user_id else _owner(said, anonymous, before)
             if person is not None:
-                add_entries(batch, rules, abs(person), place, record, doing)
+                batch.add_entry(person, pack_person(person) + said.entry, said.matched)
 
 
-def _owner(
-    anonymous_id: str, place: int, anonymous: dict[str, int], before: dict[str, list[tuple[int, int]]]
-) -> int | None:
-    for until, person in before.get(anonymous_id, ()):
-        if place < until:
+def _owner(said: Said, anonymous: dict[str, int], before: dict[str, list[tuple[int, int]]]) -> int | None:
+    for until, person in before.get(said.anonymous_id, ()):
+        if said.place < until:
             return person
-    return anonymous.get(anonymous_id)
+    return anonymous.get(said.anonymous_id)

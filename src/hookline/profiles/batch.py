@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from hookline.profiles import traits
@@ -66,14 +66,16 @@ class Batch:
         yield from (id for _, id in self.identities)
         yield from self.groups
 
-    def add_entry(self, feature: int, person: int, entry: bytes, value: bytes | None) -> None:
-        """Add one event to a feature's history."""
-        key = feature << BUCKET_BITS | person >> self.shift
-        known = self.entries[key]
-        known += entry
-        if value is not None:
-            lines = self.values[key]
-            lines += value
+    def add_entry(self, person: int, entry: bytes, matched: Iterable[tuple[int, bytes | None]]) -> None:
+        """Add one event to the history of features, each with the line of its value there."""
+        bucket = person >> self.shift
+        for feature, value in matched:
+            key = feature << BUCKET_BITS | bucket
+            known = self.entries[key]
+            known += entry
+            if value is not None:
+                lines = self.values[key]
+                lines += value
 
     def add_traits(self, person: int, given: Traits) -> None:
         """Take in traits of a person."""

@@ -19,6 +19,8 @@ LOWEST_PRIORITY = 19
 RESTS = 10.0
 """Seconds of rest per second that was waited, and at most per second that was worked: a twelfth of a processor is left
 where the machine is busy for good."""
+BUSY_WAITS = 0.25
+"""Seconds waited per second worked from which on the machine is busy."""
 TIMES = Path("/proc/self/schedstat")
 """Linux: nanoseconds on a processor, nanoseconds of waiting for one, and how often."""
 
@@ -30,6 +32,13 @@ def step_back() -> None:
     if hasattr(os, "SCHED_IDLE"):  # Linux: below every priority
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def processors() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class OrdinaryThread:
@@ -59,13 +68,17 @@ class Courtesy:
     """Used from the main thread; where the system does not tell who waits, nobody rests."""
 
     def __init__(self, times: Path = TIMES) -> None:
+        self.is_busy = False
+        """Whether others wanted the processors before the last call of ``rest_seconds``."""
         self._path = times
         self._last = self._times()
 
     def rest_seconds(self) -> float:
         """How long to rest for what was worked and waited since the last call."""
         before, self._last = self._last, self._times()
-        return RESTS * min(self._last.waited - before.waited, self._last.worked - before.worked)
+        waited, worked = self._last.waited - before.waited, self._last.worked - before.worked
+        self.is_busy = waited > BUSY_WAITS * worked
+        return RESTS * min(waited, worked)
 
     def _times(self) -> Times:
         try:

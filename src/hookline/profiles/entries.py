@@ -26,6 +26,9 @@ _PERSON_BYTES = 4
 
 pack = _WRITTEN.pack
 """One entry's bytes: its person, its time, its record's fingerprint (of which 8 bytes are kept), its place."""
+pack_person = Struct("<I").pack
+pack_undecided = Struct("<q8sq").pack
+"""The same in two: the person's bytes, and the rest of the entry."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(float | str | bool | None)

@@ -180,10 +180,11 @@ class Identities:
             self._batch.identities[ANONYMOUS, id] = abs(person)
 
 
-def _missing(ids: Iterable[str], known: dict[str, int], before: dict[str, int]) -> set[str]:
-    """Those of the ids that are not known; the ones that were known before are known again."""
+def _missing(ids: Iterable[str], known: dict[str, int], before: dict[str, int]) -> list[str]:
+    """Those of the ids that are not known, sorted as they are stored; the ones that were known before are known
+    again."""
     missing = {id for id in ids if id not in known}
     again = missing & before.keys()
     for id in again:
         known[id] = before[id]
-    return missing - again
+    return sorted(missing - again)

@@ -1,34 +1,27 @@
 """Applies the journal's records to people, batch by batch, from the place where the last batch ended.
 
-Nothing here depends on the time or on how the records fall into batches. A batch that could not be written is written
-before anything newer is read.
+Nothing here depends on the time, on how the records fall into batches, or on which process has read them. A batch that
+could not be written is written before anything newer is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
-import msgspec
-
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
-from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.journal.port import Reader
 from hookline.profiles import traits
+from hookline.profiles.ahead import Ahead
 from hookline.profiles.batch import Batch, Place
-from hookline.profiles.doing import Doing, DoingFields, at_ms_of, doing_of, is_of_a_person, text
-from hookline.profiles.entries import pack, pack_value
+from hookline.profiles.entries import pack_person
+from hookline.profiles.feature import Feature
 from hookline.profiles.identities import Identities
-from hookline.profiles.matching import NAMED_TYPES, Matcher, Rule
+from hookline.profiles.matching import Matcher
+from hookline.profiles.said import Given, Page, Said, place_in, turn
 from hookline.profiles.store import ProfileStore
 
 BATCH_RECORDS = 75_000
 """Read for one transaction, rounded up to a group."""
-RECORDS_PER_LOOK = 4_000
-"""Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
-MARK_BYTES = 8
-
-_RecordOfAPerson = tuple[int, Record, Doing, str, str]
-"""With its place, what it says, its user id and its anonymous id."""
 
 
 class Ingest:
@@ -40,17 +33,26 @@ class Ingest:
         self.last_received_at = 0
         """When the last record that was read had been received."""
         self.person_count = store.person_count()
-        self.matcher = Matcher({})
         self.places = store.places()
+        self._features: Mapping[int, Feature] = {}
+        self._matcher = Matcher({})
         self._journal = journal
         self._store = store
         self._batch_records = batch_records
         self._identities = Identities(store, store.next_person())
         self._unwritten: Batch | None = None
+        self._ahead: Ahead | None = None
+
+    def keep(self, features: Mapping[int, Feature]) -> None:
+        """Add events to these features, by their numbers, from here on; raise ExpressionError for one that was never
+        checked."""
+        self._matcher = Matcher(features)
+        self._features = features
+        self.read_alone()
 
     def place(self, partition: int) -> Place:
         """How far a partition was read."""
-        return self.places.get(partition) or Place(self._journal.start(partition))
+        return place_in(self._journal, self.places, partition)
 
     def ends(self) -> dict[int, int]:
         """Where each partition ends right now."""
@@ -61,16 +63,35 @@ class Ingest:
         ends = self.ends() if ends is None else ends
         return sum(max(0, end - self.place(partition).next_offset) for partition, end in ends.items())
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether another process reads."""
+        return self._ahead is not None
+
+    def read_ahead(self, folder: Path) -> None:
+        """Have another process read the journal of this folder, until it has come to the end; raise OSError where there
+        can be none."""
+        if self._ahead is None and self._unwritten is None:
+            self._ahead = Ahead(folder, self.places, self._features, self._batch_records)
+
+    def read_alone(self) -> None:
+        """Have no other process read; what it has read and was not applied is read again."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
     def step(self) -> bool:
-        """Read and write one batch; return whether there was anything to read."""
+        """Read and write one batch; return whether there was anything to read. Raise NotReadAhead when the
+        process that reads ahead is of no use: the next step does without."""
         if self._unwritten is None:
             batch = Batch(self._store.chunks.shift())
             self._identities.begin(batch)
             try:
-                for partition in self._journal.partitions():
-                    self._read(partition, batch)
+                for page in self._turn():
+                    self._apply(page, batch)
             except BaseException:
                 self._identities.forget()  # some of them are those of a batch that will not be written
+                self.read_alone()
                 raise
             if batch.is_empty:
                 return False
@@ -86,103 +107,58 @@ class Ingest:
 
     def forget(self) -> None:
         """People were taken out of the store: hold nothing of anybody in memory, and read again what is not written."""
+        self.read_alone()
         self._unwritten = None
         self.places = self._store.places()
         self.person_count = self._store.person_count()
         self._identities.forget()
 
-    def _read(self, partition: int, batch: Batch) -> None:
-        place, read, held = self.place(partition), 0, 0
-        waiting: list[Group] = []
-        try:
-            # A journal that was put away and begun anew ends before the place: there is nothing to read until then.
-            for group in self._journal.read(partition, min(place.next_offset, self._journal.end(partition))):
-                waiting.append(group)
-                place = Place(group.next_offset, place.missed)
-                read += len(group.records)
-                held += len(group.records)
-                if held >= RECORDS_PER_LOOK:
-                    self._apply_groups(partition, waiting, batch)
-                    waiting, held = [], 0
-                if read >= self._batch_records:
-                    break
-        except OffsetExpired as expired:
-            place = passed_over(place, expired.start)
-        except JournalCorrupt as damaged:
-            place = passed_over(place, damaged.next_offset)
-        self._apply_groups(partition, waiting, batch)
-        if place != self.place(partition):
-            batch.places[partition] = place
+    def _turn(self) -> Iterator[Page]:
+        if self._ahead is not None:
+            came = False
+            for page in self._ahead.turn():
+                came = True
+                yield page
+            if came:
+                return
+            self.read_alone()
+        yield from turn(self._journal, self.places, self._matcher, self._batch_records)
 
-    def _apply_groups(self, partition: int, groups: Sequence[Group], batch: Batch) -> None:
-        doings = [each for group in groups for each in doings_of(partition, group)]
-        self._identities.load(*_ids_of(doings))
-        person_of, rules_of = self._identities.person_of, self.matcher.rules
-        for place, record, doing, user_id, anonymous_id in doings:
-            person = person_of(user_id, anonymous_id, record.received_at, place)
-            type = record.type
-            if type in NAMED_TYPES:
-                rules = rules_of(type, text(doing.event if type == "track" else doing.name))
-                if rules:
-                    add_entries(batch, rules, person, place, record, doing)
-            elif type == "alias":
-                self._identities.alias(user_id, text(doing.previousId), record.received_at, place)
-            else:
-                self._apply(place, record, doing, person, batch)
-        batch.records += len(doings)
-        if groups:
-            self.last_received_at = groups[-1].records[-1].received_at
+    def _apply(self, page: Page, batch: Batch) -> None:
+        self._identities.load(*_ids_of(page.said))
+        person_of, add_entry = self._identities.person_of, batch.add_entry
+        for said in page.said:
+            person = person_of(said.user_id, said.anonymous_id, said.received_at, said.place)
+            if said.matched:
+                add_entry(person, pack_person(person) + said.entry, said.matched)
+            elif said.given is not None:
+                self._take(said, said.given, person, batch)
+        batch.records += len(page.said)
+        batch.places[page.partition] = page.place
+        self.last_received_at = page.last_received_at or self.last_received_at
 
-    def _apply(self, place: int, record: Record, doing: Doing, person: int, batch: Batch) -> None:
-        if record.type == "identify":
-            if given := _traits(doing.traits, record, place):
-                batch.add_traits(person, given)
-        elif record.type == "group":
-            given = _traits(doing.traits, record, place)
-            batch.add_group(text(doing.groupId), person, given, at_ms_of(record), place)
+    def _take(self, said: Said, given: Given, person: int, batch: Batch) -> None:
+        if said.type == "alias":
+            self._identities.alias(said.user_id, given.id, said.received_at, said.place)
+        elif said.type == "identify":
+            if found := traits.given(given.traits, given.at_ms, given.mark, said.place, given.source):
+                batch.add_traits(person, found)
+        elif said.type == "group":
+            found = traits.given(given.traits, given.at_ms, given.mark, said.place, given.source)
+            batch.add_group(given.id, person, found, given.at_ms, said.place)
 
 
-def doings_of(partition: int, group: Group) -> Iterator[_RecordOfAPerson]:
-    """The records of people in a group."""
-    first = partition << PLACE_SHIFT | group.first_offset
-    for place, record in enumerate(group.records, first):
-        if is_of_a_person(record):
-            doing = doing_of(record)
-            yield place, record, doing, text(doing.userId), text(doing.anonymousId)
-
-
-def add_entries(batch: Batch, rules: tuple[Rule, ...], person: int, place: int, record: Record, doing: Doing) -> None:
-    """Add an event to the features whose condition holds for it."""
-    fields = DoingFields(record, doing)
-    entry = b""
-    for feature, condition, value in rules:
-        if condition is None or condition(fields):
-            entry = entry or pack(person, at_ms_of(record), record.fingerprint, place)
-            batch.add_entry(feature, person, entry, None if value is None else pack_value(value(fields)))
-
-
-def _ids_of(doings: Collection[_RecordOfAPerson]) -> tuple[set[str], set[str], set[tuple[str, str]]]:
+def _ids_of(all_said: Collection[Said]) -> tuple[set[str], set[str], set[tuple[str, str]]]:
     """The user ids, the anonymous ids, and those that records have together."""
     user_ids, anonymous_ids, pairs = set(), set(), set()
-    for _, record, doing, user_id, anonymous_id in doings:
+    for said in all_said:
+        user_id, anonymous_id = said.user_id, said.anonymous_id
         user_ids.add(user_id)
         anonymous_ids.add(anonymous_id)
         if user_id and anonymous_id:
             pairs.add((user_id, anonymous_id))
-        if record.type == "alias":
-            previous_id = text(doing.previousId)
-            user_ids.add(previous_id)
-            anonymous_ids.add(previous_id)
-            pairs.add((user_id, previous_id))
+        if said.type == "alias" and said.given is not None:
+            user_ids.add(said.given.id)
+            anonymous_ids.add(said.given.id)
+            pairs.add((user_id, said.given.id))
     return user_ids - {""}, anonymous_ids - {""}, pairs
-
-
-def passed_over(place: Place, next_offset: int) -> Place:
-    """The place after records that are gone."""
-    next_offset = max(next_offset, place.next_offset + 1)
-    return Place(next_offset, place.missed + next_offset - place.next_offset)
-
-
-def _traits(raw: msgspec.Raw, record: Record, place: int) -> traits.Traits:
-    mark = int.from_bytes(record.fingerprint[:MARK_BYTES], "little")
-    return traits.given(raw, at_ms_of(record), mark, place, record.source)

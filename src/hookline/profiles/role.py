@@ -22,13 +22,12 @@ from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.profiles.backfill import Backfill
-from hookline.profiles.courtesy import Courtesy, step_back
+from hookline.profiles.courtesy import Courtesy, processors, step_back
 from hookline.profiles.definition import Key, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.erasures import Erasures
 from hookline.profiles.feature import Feature
 from hookline.profiles.ingest import BATCH_RECORDS, Ingest
-from hookline.profiles.matching import Matcher
 from hookline.profiles.preview_wishes import PreviewWishes
 from hookline.profiles.previews import Previews
 from hookline.profiles.registry import Registry, Span, Windows
@@ -45,6 +44,10 @@ LOOK_SECONDS = 0.25
 """From one look at the journal's end to the next while there is nothing to read."""
 PUBLISH_SECONDS = 1.0
 FAILED_SECONDS = 2.0
+AHEAD_RECORDS = 4 * BATCH_RECORDS
+"""How much there has to be to read for another process to read ahead."""
+ALONE_SECONDS = 30.0
+"""Without another process once the machine was busy, or that process failed."""
 NOTHING: frozenset[Feature] = frozenset()
 
 
@@ -54,11 +57,12 @@ class ProfilesRole:
     def __init__(self, settings: Settings) -> None:
         data = settings.data_path
         self._run_folder = data / "run"
-        self.journal = open_reader(data / "journal")
+        self._journal_folder = data / "journal"
+        self.journal = open_reader(self._journal_folder)
         self.store = ProfileStore(place_of(settings, "profiles"))
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store)
-        self.ingest.matcher = Matcher(self.registry.features())
+        self.ingest.keep(self.registry.features())
         self.backfill = Backfill(self.journal, self.store, self.registry)
         self.trim = Trim(self.store, self.registry)
         self.sync = Sync(self.store)
@@ -80,6 +84,7 @@ class ProfilesRole:
         self._failing = False
         self._failures = 0
         self._published = 0.0
+        self._alone_until = 0.0
         self._log = logger()
 
     def keep(self, wanted: Windows) -> None:
@@ -90,7 +95,7 @@ class ProfilesRole:
         """
         spans = {p: Span(self.journal.start(p), self.ingest.place(p).next_offset) for p in self.journal.partitions()}
         self.registry.keep(wanted, spans, self.previews.wanted())
-        self.ingest.matcher = Matcher(self.registry.features())
+        self.ingest.keep(self.registry.features())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the journal until told to stop; a batch that has begun is finished."""
@@ -103,6 +108,8 @@ class ProfilesRole:
             worked = await self._tell() or worked
             self._failing = self._failures > failures
             rest = courtesy.rest_seconds()
+            if courtesy.is_busy:
+                self._read_alone()
             await self._rest(stop, FAILED_SECONDS if self._failing else rest if worked else LOOK_SECONDS)
         await self.appender.close()
         self.close()
@@ -210,6 +217,7 @@ class ProfilesRole:
     def close(self) -> None:
         """Let go of the files and threads."""
         self.erasures.close()
+        self.ingest.read_alone()
         self.store.close()
         self.journal.close()
         self.feed.close()
@@ -217,12 +225,23 @@ class ProfilesRole:
 
     def _read(self) -> bool:
         began = time.monotonic()
-        if not self.ingest.step():
-            return False
+        try:
+            if began >= self._alone_until and self.ingest.lag() >= AHEAD_RECORDS and processors() > 1:
+                self.ingest.read_ahead(self._journal_folder)
+            if not self.ingest.step():
+                return False
+        except OSError:
+            self._read_alone()
+            raise
         milliseconds = round((time.monotonic() - began) * 1000)
         self._batches[bisect_left(metrics.DURATION_BUCKETS_MS, milliseconds)] += 1
         self._batches_ms += milliseconds
         return True
+
+    def _read_alone(self) -> None:
+        """Leave the other processors to the others for a while."""
+        self._alone_until = time.monotonic() + ALONE_SECONDS
+        self.ingest.read_alone()
 
     def _publish(self) -> None:
         lag = self.ingest.lag()

@@ -16,7 +16,6 @@ from hookline.journal.local.reader import LocalReader
 from hookline.profiles.definition import Key, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.ingest import Ingest
-from hookline.profiles.matching import Matcher
 from hookline.profiles.registry import Registry, Span
 from hookline.profiles.store import ProfileStore
 from hookline.profiles.sync import Sync
@@ -58,7 +57,7 @@ class People:
     def apply(self) -> None:
         """Read the journal to its end."""
         ingest = Ingest(self.journal, self.store)
-        ingest.matcher = Matcher(self.registry.features())
+        ingest.keep(self.registry.features())
         while ingest.step():
             pass
 

@@ -61,8 +61,7 @@ def _run(backend: PostgresServer | None, batches: list[tuple[int, list[int]]], r
                 for person in people:
                     place += 1
                     entry = pack(person, place, place.to_bytes(8, "little"), place)
-                    batch.add_entry(plain, person, entry, None)
-                    batch.add_entry(valued, person, entry, b"%d\n" % place)
+                    batch.add_entry(person, entry, [(plain, None), (valued, b"%d\n" % place)])
                     expected[person].append(place)
                 store.write(batch)
             _compare(store, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.profiles import ingest
+from hookline.profiles import said
 from hookline.profiles.ingest import Ingest
 from hookline.profiles.people import People
 from hookline.profiles.store import ProfileStore
@@ -16,7 +16,7 @@ from tests.unit.profiles.memory_journal import MemoryJournal, record
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> MemoryJournal:
     """An empty journal, of which a record is looked at at a time."""
-    monkeypatch.setattr(ingest, "RECORDS_PER_LOOK", 1)
+    monkeypatch.setattr(said, "RECORDS_PER_PAGE", 1)
     return MemoryJournal()
 
 

@@ -15,12 +15,11 @@ from hookline.database.connection import Connection
 from hookline.database.place import Place
 from hookline.database.postgres import connection as postgres_connection
 from hookline.journal.record import Record
-from hookline.profiles import chunks, identities, ingest, trait_chunks
+from hookline.profiles import chunks, identities, said, trait_chunks
 from hookline.profiles.backfill import Backfill
 from hookline.profiles.batch import Batch
 from hookline.profiles.feature import Feature
 from hookline.profiles.ingest import Ingest
-from hookline.profiles.matching import Matcher
 from hookline.profiles.ownership import of_person
 from hookline.profiles.people import People
 from hookline.profiles.registry import Registry, Span
@@ -107,7 +106,7 @@ class Kept:
         self.store = ProfileStore(self.place)
         self.registry = Registry(self.store)
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
-        self.ingest.matcher = Matcher(self.registry.features())
+        self.ingest.keep(self.registry.features())
         self.backfill = Backfill(self.journal, self.store, self.registry)
 
     def restart(self) -> None:
@@ -120,7 +119,7 @@ class Kept:
         self.wanted = list(FEATURES)[:count]
         spans = {0: Span(0, self.ingest.place(0).next_offset)}
         self.registry.keep(dict.fromkeys(self.wanted), spans, dict.fromkeys(self.previewed))
-        self.ingest.matcher = Matcher(self.registry.features())
+        self.ingest.keep(self.registry.features())
 
     def preview(self) -> None:
         """Want the features for a preview that are not wanted yet, or no preview any more."""
@@ -181,7 +180,7 @@ def small_chunks() -> Iterator[None]:
         patch.setattr(chunks, "CHUNK_ENTRIES", 3)
         patch.setattr(chunks, "FAN_IN", 2)
         patch.setattr(chunks, "ROWS_PER_CHUNK", 4)
-        patch.setattr(ingest, "RECORDS_PER_LOOK", 2)
+        patch.setattr(said, "RECORDS_PER_PAGE", 2)
         patch.setattr(identities, "KNOWN_LATELY", 2)
         patch.setattr(chunks, "BYTES_PER_STEP", 60)
         patch.setattr(trait_chunks, "CHUNK_ROWS", 1)

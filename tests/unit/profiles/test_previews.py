@@ -19,7 +19,6 @@ from hookline.profiles.backfill import Backfill
 from hookline.profiles.definition import in_order, ready_of
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.ingest import Ingest
-from hookline.profiles.matching import Matcher
 from hookline.profiles.people import People, PersonFacts
 from hookline.profiles.preview_log import Preview, PreviewLog
 from hookline.profiles.preview_wishes import KEPT_MS, PREVIEWS_MAX, PreviewId, PreviewWish, PreviewWishes
@@ -81,7 +80,7 @@ class Rig:
         """Keep what is asked for by now."""
         spans = {0: Span(self.journal.start(0), self.ingest.place(0).next_offset)}
         self.registry.keep(windows_of(self.saved), spans, self.previews.wanted())
-        self.ingest.matcher = Matcher(self.registry.features())
+        self.ingest.keep(self.registry.features())
 
     def restart(self) -> None:
         """End as a process does that had no time to, and begin again."""

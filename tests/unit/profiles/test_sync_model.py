@@ -18,7 +18,6 @@ from hookline.profiles import chunks, sync
 from hookline.profiles.definition import as_json, in_order
 from hookline.profiles.definitions.features import windows_of
 from hookline.profiles.ingest import Ingest
-from hookline.profiles.matching import Matcher
 from hookline.profiles.membership_log import changes_of
 from hookline.profiles.people import People, Person, PersonFacts
 from hookline.profiles.registry import Registry
@@ -96,7 +95,7 @@ class Profiles:
         registry = Registry(self.store)
         registry.keep(windows_of([*TRAITS, *AUDIENCES]), {})
         self.ingest = Ingest(self.journal, self.store, batch_records=3)
-        self.ingest.matcher = Matcher(registry.features())
+        self.ingest.keep(registry.features())
         self.sync = Sync(self.store)
         self.sync.follow(self.ready, [ready.key for ready in READY])
 

@@ -84,7 +84,7 @@ class Kept:
                 if feature.name == name:
                     self.places += 1
                     entry = pack(person, NOW_MS - ago * 1_000, f"{mark:04}{ago:04}".encode(), self.places)
-                    batch.add_entry(id, person, entry, None)
+                    batch.add_entry(person, entry, [(id, None)])
         self.store.write(batch)
 
     def pass_through(self, now_ms: int) -> None:
@@ -187,7 +187,7 @@ def test_features_with_values_keep_them_beside_their_entries(place_of: PlaceOf) 
     batch = Batch()
     batch.places = {0: Place(1)}
     for ago in (1, 2, 8):
-        batch.add_entry(id, 1, pack(1, NOW_MS - ago * 1_000, bytes([ago]) * 8, ago), b"%d\n" % ago)
+        batch.add_entry(1, pack(1, NOW_MS - ago * 1_000, bytes([ago]) * 8, ago), [(id, b"%d\n" % ago)])
     kept.store.write(batch)
     kept.pass_through(NOW_MS)
     assert [each.value for each in People(kept.store.connection).person(1).entries(feature)] == [2, 1]

@@ -20,7 +20,7 @@ from hookline.journal.port import (
     Group,
     JournalLocked,
     OffsetExpired,
-    Reader,
+    SearchableReader,
     partition_of,
 )
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
@@ -35,7 +35,7 @@ class Backend(Protocol):
     def appender(self, partitions: int = 1) -> Appender:
         """Open for appending, with a retention of RETENTION_SECONDS and no limit of bytes."""
 
-    def reader(self) -> Reader:
+    def reader(self) -> SearchableReader:
         """Open for reading."""
 
     def fill_bytes(self) -> int:
@@ -167,6 +167,16 @@ class JournalConformance:
         found = reader.get(0, 7)
         assert found == a_record(7)
         assert [reader.get(0, offset) for offset in (-1, 10, 1_000)] == [None, None, None]
+        reader.close()
+
+    def test_get_all_finds_those_that_are_there(self, backend: Backend) -> None:
+        """In order and each with its offset, whatever groups they are in; offsets that hold nothing are passed over."""
+        given = [a_record(n) for n in range(30)]
+        for first in range(0, 30, 10):
+            _append(backend, given[first : first + 10])
+        reader = backend.reader()
+        assert list(reader.get_all(0, [29, -1, 3, 30, 11, 4, 1_000])) == [(n, given[n]) for n in (3, 4, 11, 29)]
+        assert list(reader.get_all(0, [])) == []
         reader.close()
 
     def test_find_gives_every_offset_of_a_fingerprint(self, backend: Backend) -> None:

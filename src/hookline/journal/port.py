@@ -32,7 +32,7 @@ from the disk; on Kafka its bytes stay where they are until retention drops them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from hookline.journal.record import Record
@@ -154,6 +154,10 @@ class Reader(Protocol):
 
 class SearchableReader(Reader, Protocol):
     """A reader that also goes backwards and looks into raw bytes: for those who look something up."""
+
+    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
+        cannot be read any more."""
 
     def read_backwards(self, partition: int, before_offset: int) -> Iterator[Group]:
         """Yield the groups below ``before_offset``, newest group first, records of a group oldest first.

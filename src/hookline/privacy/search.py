@@ -17,7 +17,7 @@ import msgspec
 from hookline.index.lookup import find_users
 from hookline.index.user_hash import user_hash
 from hookline.journal.opening import open_reader
-from hookline.journal.port import JournalCorrupt, Reader
+from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 from hookline.replays.places import Places
 
@@ -93,25 +93,26 @@ def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
     found: dict[int, Places] = {}
     try:
         for partition in journal.partitions():
-            offsets = []
-            for offset in find_users(journal, data_path / "index", partition, hashes, journal.end(partition)):
-                record = _kept(journal, partition, offset)
-                if record and not record.erased and record.user_key in ids and record.origin in SYNCED:
-                    offsets.append(offset)
+            about = find_users(journal, data_path / "index", partition, hashes, journal.end(partition))
+            offsets = [
+                offset
+                for offset, record in journal.get_all(partition, about)
+                if not record.erased and record.user_key in ids and record.origin in SYNCED
+            ]
             if offsets:
-                found[partition] = Places(sorted(offsets))
+                found[partition] = Places(offsets)
     finally:
         journal.close()
     return found
 
 
-def _events(found: Found, journal: Reader, index: Path, partition: int, end: int, ids: set[str]) -> None:
+def _events(found: Found, journal: SearchableReader, index: Path, partition: int, end: int, ids: set[str]) -> None:
     owners = found.owners()
     hashes = frozenset(user_hash(id) for id in ids)
     offsets = found.offsets.setdefault(partition, set())
-    for offset in find_users(journal, index, partition, hashes, end):
-        record = _kept(journal, partition, offset)
-        if record is None or record.erased or record.user_key not in ids or offset in offsets:
+    about = find_users(journal, index, partition, hashes, end)
+    for offset, record in journal.get_all(partition, about):
+        if record.erased or record.user_key not in ids or offset in offsets:
             continue
         if record.origin == "deletion":  # a delete message still on its way: its own request erases it
             continue
@@ -123,23 +124,15 @@ def _events(found: Found, journal: Reader, index: Path, partition: int, end: int
                 found.ids[person].update(dict.fromkeys(_other_ids(record)))
 
 
-def _unread(found: Found, journal: Reader, index: Path, partition: int, end: int) -> None:
+def _unread(found: Found, journal: SearchableReader, index: Path, partition: int, end: int) -> None:
     """Items that were refused without a user: any that names one of the ids goes."""
     forms = {form for id in found.owners() for form in _written(id)}
     offsets = found.offsets.setdefault(partition, set())
-    for offset in find_users(journal, index, partition, frozenset((user_hash(NO_USER),)), end):
-        record = _kept(journal, partition, offset)
-        if record is not None and record.rejection is not None and any(form in record.body for form in forms):
+    about = find_users(journal, index, partition, frozenset((user_hash(NO_USER),)), end)
+    for offset, record in journal.get_all(partition, about):
+        if record.rejection is not None and any(form in record.body for form in forms):
             offsets.add(offset)
             found.message_ids.add(record.message_id)
-
-
-def _kept(journal: Reader, partition: int, offset: int) -> Record | None:
-    """The record, None where the disk lost it: what cannot be read cannot be told to be anybody's."""
-    try:
-        return journal.get(partition, offset)
-    except JournalCorrupt:
-        return None
 
 
 def _written(id: str) -> set[bytes]:

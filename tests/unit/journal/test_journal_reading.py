@@ -157,6 +157,8 @@ def test_damage_is_named(open_appender: Any, journal: Path) -> None:
     assert damage.value.offset == second
     assert damage.value.next_offset > second
     assert list(reader.read(0, damage.value.next_offset))[-1].next_offset == 30
+    left = [offset for offset in range(30) if not second <= offset < damage.value.next_offset]
+    assert [offset for offset, _ in reader.get_all(0, range(30))] == left
     reader.close()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,7 @@ from hookline.journal.kafka.erased import ErasedPlaces
 from hookline.journal.kafka.groups import group_of
 from hookline.journal.kafka.topic import partition_count
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.port import Group, JournalAway, OffsetExpired
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired
 from hookline.journal.record import Record
 
 T = TypeVar("T")
@@ -108,6 +109,15 @@ class KafkaReader:
             self._recent, self._recent_partition = group, partition
         record = group.records[offset - group.first_offset]
         return blanked(record) if offset in self._erased.of(partition) else record
+
+    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
+        cannot be read any more."""
+        for offset in sorted(offsets):
+            with suppress(JournalCorrupt):
+                record = self.get(partition, offset)
+                if record is not None:
+                    yield offset, record
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

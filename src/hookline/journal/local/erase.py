@@ -7,6 +7,7 @@ and opening the journal, or a reader that meets the group, finishes from the int
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -55,13 +56,15 @@ _decode_patches = msgspec.msgpack.Decoder(list[Patch]).decode
 def erase_records(folder: Path, disk: Disk, groups: Iterable[tuple[FoundGroup, Sequence[int]]]) -> int:
     """Overwrite the records at the given offsets of each group; return how many. Durable on return."""
     patches: list[Patch] = []
-    count = 0
+    count = patched_bytes = 0
     for group, offsets in groups:
         count += len(offsets)
-        patches.extend(_patches(group, offsets))
-        if sum(len(patch.data) for patch in patches) >= INTENT_BYTES_MAX:
+        of_group = list(_patches(group, offsets))
+        patches += of_group
+        patched_bytes += sum(len(patch.data) for patch in of_group)
+        if patched_bytes >= INTENT_BYTES_MAX:
             _apply_durably(folder, disk, patches)
-            patches = []
+            patches, patched_bytes = [], 0
     if patches:
         _apply_durably(folder, disk, patches)
     return count
@@ -142,16 +145,18 @@ def _apply_durably(folder: Path, disk: Disk, patches: Sequence[Patch]) -> None:
 
 
 def _overwrite(folder: Path, disk: Disk, patches: Sequence[Patch]) -> None:
-    for first_offset in sorted({patch.first_offset for patch in patches}):
+    by_segment: defaultdict[int, list[Patch]] = defaultdict(list)
+    for patch in patches:
+        by_segment[patch.first_offset].append(patch)
+    for first_offset, of_segment in sorted(by_segment.items()):
         try:
             fd = os.open(folder / segment_name(first_offset), os.O_WRONLY)
         except FileNotFoundError:
             continue  # retention was here between the crash and the redo
         try:
-            for patch in patches:
-                if patch.first_offset == first_offset:
-                    write_all(disk, fd, [patch.data], patch.position)
-                    crash_point("journal.erase_half_written")
+            for patch in of_segment:
+                write_all(disk, fd, [patch.data], patch.position)
+                crash_point("journal.erase_half_written")
             disk.fdatasync(fd)
         finally:
             os.close(fd)

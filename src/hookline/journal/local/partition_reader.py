@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -109,15 +109,15 @@ class PartitionReader:
 
     def locate(self, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
         """Yield the groups that hold these offsets, with those that each holds; leave out what is not kept."""
-        left = sorted(set(offsets))
-        while left:
-            group = self.get_group(left[0])
+        left, at = sorted(set(offsets)), 0
+        while at < len(left):
+            group = self.get_group(left[at])
             if group is None:
-                left.pop(0)
+                at += 1
                 continue
-            inside = [offset for offset in left if offset < group.header.next_offset]
-            yield group, inside
-            del left[: len(inside)]
+            behind = bisect_left(left, group.header.next_offset, at)
+            yield group, left[at:behind]
+            at = behind
 
     def close(self) -> None:
         """Give back files and the map."""

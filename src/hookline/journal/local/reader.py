@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.erase import FoundGroup
 from hookline.journal.local.partition_reader import PartitionReader
 from hookline.journal.local.segment import GROUP_HEADER_BYTES
-from hookline.journal.port import Group
+from hookline.journal.port import Group, JournalCorrupt
 from hookline.journal.record import Record
 
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
@@ -61,6 +62,24 @@ class LocalReader:
         if found is None:
             return None
         return _record(_raws(memoryview(found.data)[GROUP_HEADER_BYTES:])[offset - found.header.first_offset])
+
+    def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
+        cannot be read any more."""
+        left, at = sorted(offsets), 0
+        while at < len(left):
+            try:
+                found = self._partition(partition).get_group(left[at])
+            except JournalCorrupt:
+                found = None
+            if found is None:
+                at += 1
+                continue
+            raws = _raws(memoryview(found.data)[GROUP_HEADER_BYTES:])
+            behind = bisect_left(left, found.header.next_offset, at)
+            for offset in left[at:behind]:
+                yield offset, _record(raws[offset - found.header.first_offset])
+            at = behind
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench reference tour lock clean
+.PHONY: help setup run test lint format bench scale reference tour lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,11 @@ format: .venv/.ready-dev ## Rewrite the sources in the house format
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
+
+scale: .venv/.ready-dev ## Measure how work grows with workers and destinations, on Kafka and PostgreSQL; write docs/reports/scale.md
+	@sh scripts/test-needs.sh
+	@sh scripts/kafka-jars.sh
+	@.venv/bin/python -m tests.scale --write
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m hookline.control.openapi.reference

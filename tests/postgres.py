@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
@@ -41,8 +41,10 @@ SETTINGS = {
 class PostgresServer:
     """A running server; each test gets databases of its own in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """``settings`` of the server take the place of the tests' own, or stand beside them."""
         self._bin = _programs()
+        self._settings = {**SETTINGS, **(settings or {})}
         # Beside pytest's folders, which only their owner may enter.
         self.folder = Path(tempfile.mkdtemp(prefix="hookline-postgres-"))
         self._user = USER if os.getuid() == 0 else None
@@ -57,7 +59,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        given = [f"--{name}={value}" for name, value in SETTINGS.items()]
+        given = [f"--{name}={value}" for name, value in self._settings.items()]
         address = [f"--unix_socket_directories={self.folder}", "--listen_addresses=127.0.0.1", f"--port={self.port}"]
         command = [str(self._bin / "postgres"), "-D", str(self.folder / "data"), *given, *address]
         with (self.folder / "log").open("ab") as log:

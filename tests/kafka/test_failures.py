@@ -234,6 +234,31 @@ def test_what_waits_for_slow_brokers_is_bounded(tmp_path: Path, cluster: Cluster
     assert read_ids(tmp_path, address) == [acknowledged]
 
 
+def test_what_waits_behind_a_failed_turn_fails_with_it(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """Brokers that stand still: records that wait for their partition's turn fail when the turn before them does."""
+    delivery_seconds = 2.0
+
+    async def body(appender: KafkaAppender) -> None:
+        await appender.append([a_record(0)])
+        for broker in cluster.brokers:
+            broker.pause()
+        try:
+            calls = [asyncio.ensure_future(appender.append([a_record(n)])) for n in range(1, 20)]
+            ends = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), BOUND_SECONDS)
+        finally:
+            for broker in cluster.brokers:
+                broker.resume()
+        assert {type(end) for end in ends} == {JournalAway}
+        assert appender.pending_bytes == 0
+        await back_again(appender)
+
+    async def back_again(appender: KafkaAppender) -> None:
+        back = Ledger(appender, "u1")
+        await back.go_on(lambda: len(back.acknowledged) > 0)
+
+    use(tmp_path, address, body, delivery_seconds=delivery_seconds)
+
+
 def test_two_machines_append_side_by_side(tmp_path: Path, address: KafkaAddress) -> None:
     """Appenders of two data folders share a topic: everything is there, each one's records in its order."""
 

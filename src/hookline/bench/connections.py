@@ -18,7 +18,9 @@ def source(name: str = "bench", write_key: str = WRITE_KEY) -> Connections:
     return {"id": name, "name": name, "type": "server", "enabled": True, "writeKeys": [write_key]}
 
 
-def destination(name: str, port: int, sources: Sequence[str] = ("bench",), enabled: bool = True) -> Connections:
+def destination(
+    name: str, port: int, sources: Sequence[str] = ("bench",), enabled: bool = True, host: str = "127.0.0.1"
+) -> Connections:
     """A webhook destination with one URL on this machine, signed."""
     return {
         "id": name,
@@ -26,7 +28,7 @@ def destination(name: str, port: int, sources: Sequence[str] = ("bench",), enabl
         "kind": "webhook",
         "sources": list(sources),
         "enabled": enabled,
-        "settings": {"webhooks": [{"url": f"http://127.0.0.1:{port}/hook"}], "sharedSecret": SECRET},
+        "settings": {"webhooks": [{"url": f"http://{host}:{port}/hook"}], "sharedSecret": SECRET},
     }
 
 

@@ -1,6 +1,7 @@
 """The benchmark's receiver: answers every POST with 200 and writes down when each numbered event arrived.
 
-Runs as ``python -m hookline.bench.receiver PORT LEDGER SECRET``; written for speed, so that it is not what is measured.
+Runs as ``python -m hookline.bench.receiver PORT LEDGER SECRET [HOST]``; written for speed, so that it is not what is
+measured.
 """
 
 from __future__ import annotations
@@ -88,12 +89,12 @@ def _content_length(data: bytes, head_end: int) -> int:
     return int(data[at + 16 : data.find(b"\r", at)]) if at >= 0 else 0
 
 
-async def serve(port: int, ledger: Ledger, secret: bytes) -> None:
+async def serve(port: int, ledger: Ledger, secret: bytes, host: str = "127.0.0.1") -> None:
     """Receive until killed."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Receiver(ledger, secret), "127.0.0.1", port, backlog=1024)
+    server = await loop.create_server(lambda: Receiver(ledger, secret), host, port, backlog=1024)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), Ledger(Path(sys.argv[2])), sys.argv[3].encode()))
+    uvloop.run(serve(int(sys.argv[1]), Ledger(Path(sys.argv[2])), sys.argv[3].encode(), *sys.argv[4:]))

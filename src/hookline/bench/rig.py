@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,18 +53,19 @@ class Rig:
         receiver_port: int | None = None,
         events_max: int = EVENTS_MAX,
         connections: Callable[[int], Connections] = one_receiver,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.port = receiver_port or free_port()
-        self.service = Service(folder / "service", connections(self.port))
+        self.service = Service(folder / "service", connections(self.port), settings=settings)
         self.events_max = events_max
         self.accepted = Ledger(folder / "accepted", events_max)
         self.arrivals = Ledger(folder / "arrivals", events_max)
         self._receiver: subprocess.Popen[bytes] | None = None
         self._next = 1
 
-    def start_receiver(self, core: int | None = None) -> None:
-        """Start the receiver's process."""
+    def start_receiver(self, core: int | None = None, host: str = "127.0.0.1") -> None:
+        """Start the receiver's process; it listens on ``host``."""
         self._receiver = subprocess.Popen(
             [
                 sys.executable,
@@ -74,6 +75,7 @@ class Rig:
                 str(self.port),
                 str(self.folder / "arrivals"),
                 SECRET,
+                host,
             ]
         )
         machine.pin(self._receiver.pid, core)
@@ -180,10 +182,11 @@ def rig(
     receiver_port: int | None = None,
     events_max: int = EVENTS_MAX,
     connections: Callable[[int], Connections] = one_receiver,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Rig]:
     """A rig in a temporary folder, started, and gone afterwards; ``connections`` are those for a receiver's port."""
     with TemporaryDirectory(prefix="hookline-bench-") as folder:
-        made = Rig(Path(folder), receiver_port, events_max, connections)
+        made = Rig(Path(folder), receiver_port, events_max, connections, settings)
         try:
             made.service.start()
             yield made

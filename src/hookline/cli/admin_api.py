@@ -38,14 +38,14 @@ class AdminApi:
         given = {name: value for name, value in query.items() if value is not None}
         return self.request("GET", path + (f"?{urlencode(given)}" if given else ""))
 
-    def request(self, method: str, path: str, body: Json = None) -> Json:
+    def request(self, method: str, path: str, body: Json = None, timeout_seconds: float = TIMEOUT_SECONDS) -> Json:
         """Send one request and return the answer's JSON, or its text when it is not JSON."""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
-        status, content_type, data = exchange(self.url + "/api/v1" + path, method, payload, headers)
+        status, content_type, data = exchange(self.url + "/api/v1" + path, method, payload, headers, timeout_seconds)
         answer = _decoded(content_type, data)
         if status >= 400:
             raise self._failure(status, method, path, answer)
@@ -105,10 +105,12 @@ class AdminApi:
         return NotFound(sentence) if status == 404 else CommandFailed(sentence)
 
 
-def exchange(url: str, method: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, str, bytes]:
+def exchange(
+    url: str, method: str, body: bytes | None, headers: dict[str, str], timeout_seconds: float = TIMEOUT_SECONDS
+) -> tuple[int, str, bytes]:
     """One HTTP exchange: status, content type and body; raise CommandFailed when the server cannot be reached."""
     parts = urlsplit(url)
-    connection = _connection(url, TIMEOUT_SECONDS)
+    connection = _connection(url, timeout_seconds)
     try:
         connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
         response = connection.getresponse()

@@ -15,6 +15,9 @@ from hookline.cli.failure import CommandFailed
 from hookline.cli.filters import tried_filters
 from hookline.settings import Settings
 
+APPLY_SECONDS = 300.0
+"""How long the server may take over a file; ten thousand destinations take it many seconds."""
+
 
 def check_file(file: Path, settings: Settings, as_json: bool) -> int:
     """Print the file's problems, or what its filters do with recent events; 0 when it has no problems."""
@@ -37,7 +40,8 @@ def check_file(file: Path, settings: Settings, as_json: bool) -> int:
 
 def apply_file(admin: AdminApi, file: Path, *, prune: bool, dry_run: bool, as_json: bool) -> int:
     """Send the file to the server and print what changed, or would change."""
-    answer = admin.request("POST", "/connections/apply", {"document": _read(file), "prune": prune, "dryRun": dry_run})
+    document = {"document": _read(file), "prune": prune, "dryRun": dry_run}
+    answer = admin.request("POST", "/connections/apply", document, APPLY_SECONDS)
     problems = answer.get("problems") or []
     if problems and not as_json:
         raise CommandFailed("nothing was changed\n" + "\n".join(_sentence(file, problem) for problem in problems))

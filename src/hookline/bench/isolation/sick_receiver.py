@@ -39,11 +39,12 @@ class Sickness(StrEnum):
 
 
 class Patient(msgspec.Struct, frozen=True):
-    """A receiver: what is wrong with it, its port, and the file of its ledger."""
+    """A receiver: what is wrong with it, its port, the file of its ledger, and the address it listens on."""
 
     sickness: Sickness
     port: int
     ledger: str
+    host: str = "127.0.0.1"
 
 
 class Ward:
@@ -70,7 +71,7 @@ class Ward:
         ledger = Ledger(Path(patient.ledger))
         await asyncio.get_running_loop().create_server(
             lambda: SickReceiver(ledger, self, patient.sickness),
-            "127.0.0.1",
+            patient.host,
             patient.port,
             backlog=BACKLOG_CONNECTIONS,
         )

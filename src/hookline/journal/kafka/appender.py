@@ -25,6 +25,7 @@ from hookline.journal.kafka.call import Call
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_topic, standing
+from hookline.journal.kafka.turns import TURN_BYTES, Turns, Waiting
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
 from hookline.journal.record import Record
@@ -37,6 +38,8 @@ POLL_SECONDS = 0.001
 """How often confirmations are looked for while some are due."""
 SLOW_POLL_SECONDS = 0.02
 """The same once they have been due for a while."""
+LINGER_MS = 2
+"""Longer than it takes to hand the client a turn, so that it goes out as one request."""
 TOPIC_FILE = "topic"
 """In the journal's folder: the id of the topic that its offsets mean something in."""
 CLOSE_SECONDS = 4.0
@@ -77,7 +80,9 @@ class KafkaAppender:
         self._pending_bytes_max = pending_bytes_max
         self._closed = False
         self._calls: set[Call] = set()
+        self._turns = Turns()
         self._in_flight: dict[int, int] = {}
+        """How many records of a partition the client has."""
         self._away: set[int] = set()
         self._ends: dict[int, int] = {}
         self._polling: asyncio.TimerHandle | None = None
@@ -132,7 +137,9 @@ class KafkaAppender:
         self._idle.clear()
         if not call.left:
             asyncio.get_running_loop().call_soon(self._answer, call)
-        elif self._polling is None:
+            return
+        self._send()
+        if self._polling is None:
             self._polls = 0
             self._polling = asyncio.get_running_loop().call_later(POLL_SECONDS, self._poll)
 
@@ -203,6 +210,18 @@ class KafkaAppender:
         if not records:
             call.follow(self._calls)
         for record, partition, value in zip(records, places, values, strict=True):
+            self._turns.add(partition, Waiting(call, record, value))
+        call.left += len(records)
+        return call
+
+    def _send(self) -> None:
+        """Give the client the next turn of each partition that has nothing under way."""
+        for partition in self._turns.partitions():
+            if partition not in self._in_flight:
+                self._produce(partition, self._turns.take(partition))
+
+    def _produce(self, partition: int, turn: list[Waiting]) -> None:
+        for at, (call, record, value) in enumerate(turn):
             try:
                 self._producer.produce(
                     self._address.topic,
@@ -214,14 +233,22 @@ class KafkaAppender:
                     headers=_headers(record),
                 )
             except (BufferError, KafkaException) as error:
-                call.error = self._error_of(error)
+                self._fail([*turn[at:], *self._turns.take_all(partition)], self._error_of(error))
+                turn = turn[:at]
                 break
-            call.left += 1
-            self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
-        return call
+        if turn:
+            self._in_flight[partition] = len(turn)
+
+    def _fail(self, waiting: list[Waiting], error: JournalError) -> None:
+        for call, _, _ in waiting:
+            call.left -= 1
+            call.error = error
+            if not call.left:
+                asyncio.get_running_loop().call_soon(self._answer, call)
 
     def _poll(self) -> None:
         self._producer.poll(0)
+        self._send()
         loop = asyncio.get_running_loop()
         self._polls += 1
         if self._in_flight:
@@ -246,6 +273,7 @@ class KafkaAppender:
         elif error is not None:
             self._away.add(partition)
             call.error = self._error_of(KafkaException(error))
+            self._fail(self._turns.take_all(partition), call.error)
         if not call.left:
             self._answer(call)
 
@@ -292,8 +320,8 @@ def _producing(address: KafkaAddress, pending_bytes_max: int, delivery_seconds: 
         acks="all",
         enable_idempotence=True,
         compression_type="lz4",
-        linger_ms=5,
-        batch_size=MESSAGE_BYTES_MAX // 2,
+        linger_ms=LINGER_MS,
+        batch_size=TURN_BYTES,
         message_max_bytes=MESSAGE_BYTES_MAX,
         delivery_timeout_ms=milliseconds,
         request_timeout_ms=max(milliseconds // 2, 1),

@@ -1,7 +1,7 @@
 """Following the end of a journal on Kafka from an event loop: a thread waits for brokers, the loop takes what is there.
 
-One consumer reads all partitions ahead, each up to ``AHEAD_BYTES``; nothing here waits. ``read`` ends where what has
-arrived ends, and ``on_arrival`` is called on the thread when more has come.
+One consumer reads all partitions ahead, each up to ``AHEAD_BYTES`` and together up to ``AHEAD_BYTES_OF_ALL``. Nothing
+here waits: ``read`` ends where what has arrived ends, and ``on_arrival`` is called on the thread when more has come.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalErr
 
 AHEAD_BYTES = 8 * 1024 * 1024
 """What is read ahead of a partition; its consumer rests until half of it is taken."""
+AHEAD_BYTES_OF_ALL = 64 * 1024 * 1024
+"""The same of all partitions together: with many each has less."""
 ENDS_SECONDS = 0.25
 """How often the ends of partitions that rest are asked for: their fetches do not tell."""
 _POLL_SECONDS = 0.1
@@ -164,11 +166,12 @@ class Follower:
         begin: list[TopicPartition] = []
         rest: list[TopicPartition] = []
         go_on: list[TopicPartition] = []
+        enough = min(AHEAD_BYTES, AHEAD_BYTES_OF_ALL // max(1, len(ahead)))
         for partition, each in ahead.items():
             if not each.is_placed:
                 each.is_placed = True
                 begin.append(TopicPartition(self._topic, partition, each.expected))
-            elif each.rests != (each.size_bytes > (AHEAD_BYTES // 2 if each.rests else AHEAD_BYTES)):
+            elif each.rests != (each.size_bytes > (enough // 2 if each.rests else enough)):
                 each.rests = not each.rests
                 (rest if each.rests else go_on).append(TopicPartition(self._topic, partition))
         if begin:

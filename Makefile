@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench reference tour lock clean
+.PHONY: help setup run test lint format bench faults reference tour lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ format: .venv/.ready-dev ## Rewrite the sources in the house format
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
+
+faults: .venv/.ready-dev ## Damage brokers, workers, the network and PostgreSQL under load, for 25 minutes, and write the report (needs root)
+	@sh scripts/test-needs.sh
+	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m hookline.control.openapi.reference

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -67,24 +68,32 @@ class Ports(NamedTuple):
     CERTIFICATE: int
 
 
+class Place(NamedTuple):
+    """Where a broker runs: its address, and what is put before its command."""
+
+    host: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+
+
 class Broker:
     """One broker: its folder, its ports, its process."""
 
-    def __init__(self, folder: Path, number: int, ports: Ports, voters: str, security: dict[str, object]) -> None:
+    def __init__(self, folder: Path, number: int, place: Place, ports: Ports, shared: Mapping[str, object]) -> None:
         self.number = number
+        self.host = place.host
         self.ports = ports
         self.process: subprocess.Popen[bytes] | None = None
+        self._within = place.within
         self._folder = folder
         self._properties = folder / "server.properties"
         folder.mkdir(parents=True)
         own = {
             "node.id": number,
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items()),
+            "listeners": ",".join(f"{name}://{self.host}:{port}" for name, port in ports._asdict().items()),
             "advertised.listeners": ",".join(
-                f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items() if name != "CONTROLLER"
+                f"{name}://{self.host}:{port}" for name, port in ports._asdict().items() if name != "CONTROLLER"
             ),
-            **security,
-            "controller.quorum.voters": voters,
+            **shared,
             "log.dirs": folder / "logs",
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in {**_SETTINGS, **own}.items()))
@@ -138,7 +147,7 @@ class Broker:
         log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*_JAVA, log4j, "-cp", f"{JARS}/*", *arguments],
+                [*self._within, *_JAVA, log4j, "-cp", f"{JARS}/*", *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -150,17 +159,19 @@ class Broker:
 class Cluster:
     """Three brokers; a context manager that starts them and ends them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, places: Sequence[Place] = (Place(),) * BROKERS, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """``settings`` are brokers' own, in place of those above."""
         if not (JARS / ".made-of").exists():
             raise AssertionError("no Kafka to test with: sh scripts/kafka-jars.sh fetches it or says why it cannot")
         free = iter(_free_ports(len(Ports._fields) * BROKERS))
         ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(BROKERS)]
-        voters = ",".join(f"{number}@127.0.0.1:{each.CONTROLLER}" for number, each in enumerate(ports, 1))
+        each = list(zip(range(1, BROKERS + 1), places, ports, strict=True))
+        voters = ",".join(f"{number}@{place.host}:{port.CONTROLLER}" for number, place, port in each)
         self.certificates = Certificates(folder / "certificates")
-        security = secured_listeners(self.certificates)
-        self.brokers = [
-            Broker(folder / str(number), number, each, voters, security) for number, each in enumerate(ports, 1)
-        ]
+        shared = {**secured_listeners(self.certificates), "controller.quorum.voters": voters, **(settings or {})}
+        self.brokers = [Broker(folder / str(number), number, place, port, shared) for number, place, port in each]
 
     def __enter__(self) -> Cluster:
         for formatting in [broker.format() for broker in self.brokers]:
@@ -179,7 +190,7 @@ class Cluster:
 
     def listening(self, listener: Listener) -> str:
         """``host:port`` of every broker's listener of this name, comma-separated."""
-        return ",".join(f"127.0.0.1:{getattr(broker.ports, listener)}" for broker in self.brokers)
+        return ",".join(f"{broker.host}:{getattr(broker.ports, listener)}" for broker in self.brokers)
 
     def url(self, topic: str, listener: Listener = "PLAINTEXT") -> str:
         """The ``journal.url`` of a topic here."""

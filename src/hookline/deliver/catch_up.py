@@ -132,8 +132,8 @@ class CatchUp:
         ]
 
     def _read(self, intake: Intake) -> Group | None:
-        """The group at an intake's place, never past the shared reader's, whose groups may be others: on Kafka a group is
-        what has arrived together. What a lane took beyond would come once more when it is attached again."""
+        """The group at an intake's place, never past the shared reader's: what a lane took beyond would come once more
+        when it is attached again. On Kafka a group is what has arrived together, so the two readers' differ."""
         shared = self._shared[intake.partition]
         if intake.places is not None:
             intake.next_offset = intake.places.following(intake.next_offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import subprocess
 import sys
 import time
@@ -31,7 +32,9 @@ def main() -> int:
     known = _read(options.json)
     chosen = [each for each in SCENARIOS if not options.only or each.name in options.only]
     for scenario in chosen:
-        known[scenario.name] = _outcome(scenario, options)
+        outcome = _outcome(scenario, options)
+        before = known.get(scenario.name)
+        known[scenario.name] = before.plus(outcome) if options.add and before is not None else outcome
         if options.json is not None:
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_bytes(msgspec.json.format(msgspec.json.encode(known)) + b"\n")
@@ -47,14 +50,14 @@ def _outcome(scenario: Scenario, options: argparse.Namespace) -> Outcome:
     times = options.times or scenario.times
     print(f"{time.strftime('%H:%M:%S')} {scenario.name}: {scenario.title}, {times} times", file=sys.stderr, flush=True)
     try:
-        return play(scenario, times, options.rate, options.session)
+        return play(scenario, times, options.rate, options.session, options.minutes * 60)
     except (AssertionError, RuntimeError, TimeoutError, OSError, subprocess.SubprocessError) as error:
         failure = f"given up: {str(error)[:ERROR_CHARACTERS]}"  # the other scenarios still count
         return Outcome(name=scenario.name, rate=options.rate, times=times, balance=None, failures=(failure,))
 
 
-def play(scenario: Scenario, times: int, rate: float, session: str) -> Outcome:
-    """Start everything, play a scenario under load, count."""
+def play(scenario: Scenario, times: int, rate: float, session: str, seconds_max: float) -> Outcome:
+    """Start everything, play a scenario under load, count; after ``seconds_max`` nothing more is injected."""
     if scenario.is_cut and (reason := why_not()) is not None:
         raise RuntimeError(f"not played: {reason}")
     with contextlib.ExitStack() as stack:
@@ -66,7 +69,9 @@ def play(scenario: Scenario, times: int, rate: float, session: str) -> Outcome:
         cluster = stack.enter_context(Cluster(folder / "kafka", places))
         server = PostgresServer()
         stack.callback(server.remove)
-        stage = stack.enter_context(Stage(folder, cluster, server, rate=rate, workers=WORKERS, session=session))
+        stage = stack.enter_context(
+            Stage(folder, cluster, server, rate=rate, workers=WORKERS, session=session, seconds_max=seconds_max)
+        )
         stage.start_load()
         failures = []
         try:
@@ -94,6 +99,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--times", type=int, help="how often each fault is injected, in place of its own number")
     parser.add_argument("--rate", type=float, default=2_000.0, help="events per second (%(default)g)")
     parser.add_argument("--session", default="10s", help="deliver.session_timeout (%(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="of each scenario, after which nothing more is injected"
+    )
+    parser.add_argument("--add", action="store_true", help="count to what --json has of a scenario, not in its place")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="keep outcomes here; those of scenarios not played now stay"
     )

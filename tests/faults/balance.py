@@ -15,6 +15,17 @@ from tests.faults.sender import ACKNOWLEDGED, BATCH_EVENTS, CUT_OFF, DUE, REFUSE
 LATE_SECONDS = 1.0
 """Answered or arrived later than this after it was due: the fault is felt."""
 
+_COUNTS = (
+    "acknowledged",
+    "arrived",
+    "lost",
+    "duplicates",
+    "refused",
+    "cut_off",
+    "unexpected",
+    "wrong_signatures",
+)
+
 
 class Injection(msgspec.Struct, frozen=True):
     """What was done, and when by the monotonic clock."""
@@ -56,6 +67,19 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     def duplicate_share(self) -> float:
         """Duplicates per acknowledged event."""
         return self.duplicates / max(1, self.acknowledged)
+
+    def __add__(self, later: Balance) -> Balance:
+        """Two runs as one, one after the other."""
+        seconds = max(len(self.answered_by_second), len(self.arrived_by_second))
+        pad = (0,) * seconds
+        sums = {name: getattr(self, name) + getattr(later, name) for name in _COUNTS}
+        return Balance(
+            **sums,
+            recoveries=self.recoveries + later.recoveries,
+            answered_by_second=(self.answered_by_second + pad)[:seconds] + later.answered_by_second,
+            arrived_by_second=(self.arrived_by_second + pad)[:seconds] + later.arrived_by_second,
+            injected_seconds=self.injected_seconds + tuple(seconds + at for at in later.injected_seconds),
+        )
 
 
 def balance(accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequence[Injection]) -> Balance:

@@ -44,6 +44,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     balance: Balance | None
     failures: tuple[str, ...] = ()
 
+    def plus(self, later: Outcome) -> Outcome:
+        """Both runs of the scenario as one."""
+        balances = [each.balance for each in (self, later) if each.balance is not None]
+        return Outcome(
+            name=self.name,
+            rate=later.rate,
+            times=self.times + later.times,
+            balance=balances[0] + balances[1] if len(balances) > 1 else next(iter(balances), None),
+            failures=self.failures + later.failures,
+        )
+
 
 def checks(outcome: Outcome, title: str) -> list[Check]:
     """The aims of one scenario."""

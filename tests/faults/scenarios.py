@@ -6,12 +6,11 @@ storm, which gives no time.
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
@@ -28,7 +27,6 @@ BREATHING_SECONDS = 1.0
 """Between what is over and the next injection."""
 TAKEN_SECONDS_MAX = 60.0
 
-T = TypeVar("T")
 Play = Callable[[Stage, int], None]
 
 
@@ -45,7 +43,7 @@ class Scenario(NamedTuple):
 
 def brokers_killed(stage: Stage, times: int) -> None:
     """kill -9 of one broker after another; it is started again once all goes through without it."""
-    for broker in _in_turn(stage.cluster.brokers, times):
+    for broker in stage.in_turn(stage.cluster.brokers, times):
         stage.inject(f"broker {broker.number} killed")
         broker.kill()
         stage.cluster.wait_for(len(stage.cluster.brokers) - 1)
@@ -57,7 +55,7 @@ def brokers_killed(stage: Stage, times: int) -> None:
 
 def brokers_restarted(stage: Stage, times: int) -> None:
     """SIGTERM of one broker after another, each started again at once, as in a rolling upgrade."""
-    for broker in _in_turn(stage.cluster.brokers, times):
+    for broker in stage.in_turn(stage.cluster.brokers, times):
         stage.inject(f"broker {broker.number} restarted")
         broker.stop()
         stage.cluster.start()
@@ -68,7 +66,7 @@ def brokers_restarted(stage: Stage, times: int) -> None:
 def broker_cut_off(stage: Stage, times: int) -> None:
     """The cable of one broker is pulled for longer than its session with the others."""
     network = Network()
-    for _ in range(times):
+    for _ in stage.in_turn([network], times):
         stage.inject("broker 3 cut off")
         network.pull()
         time.sleep(CUT_SECONDS)
@@ -79,7 +77,7 @@ def broker_cut_off(stage: Stage, times: int) -> None:
 
 def workers_killed(stage: Stage, times: int) -> None:
     """kill -9 of one worker after another, started again at once as by a supervisor."""
-    for worker in _in_turn(stage.workers, times):
+    for worker in stage.in_turn(stage.workers, times):
         pid = worker.pid
         stage.inject("worker killed")
         worker.end(signal.SIGKILL)
@@ -91,7 +89,7 @@ def workers_killed(stage: Stage, times: int) -> None:
 
 def workers_stopped(stage: Stage, times: int) -> None:
     """SIGSTOP of one worker after another for longer than the session timeout, then SIGCONT."""
-    for worker in _in_turn(stage.workers, times):
+    for worker in stage.in_turn(stage.workers, times):
         stage.inject("worker stands still")
         os.kill(worker.pid, signal.SIGSTOP)
         time.sleep(stage.session_seconds + STILL_BEYOND_SECONDS)
@@ -103,7 +101,7 @@ def workers_stopped(stage: Stage, times: int) -> None:
 
 def collects_killed(stage: Stage, times: int) -> None:
     """kill -9 of the collect of one machine after the other, which its supervisor starts again."""
-    for machine in _in_turn(stage.machines, times):
+    for machine in stage.in_turn(stage.machines, times):
         pid = machine.role("collect")
         stage.inject("collect killed")
         os.kill(pid, signal.SIGKILL)
@@ -120,9 +118,8 @@ def collects_killed(stage: Stage, times: int) -> None:
 def storm(stage: Stage, times: int) -> None:
     """A worker joins or leaves (SIGTERM) every five seconds, whether or not the partitions have settled."""
     joined = []
-    joins = itertools.cycle([True] * STORM_WORKERS_MAX + [False] * STORM_WORKERS_MAX)
     due = time.monotonic()
-    for join in itertools.islice(joins, times):
+    for join in stage.in_turn([True] * STORM_WORKERS_MAX + [False] * STORM_WORKERS_MAX, times):
         time.sleep(max(0.0, due - time.monotonic()))
         due += STORM_SECONDS
         if join:
@@ -136,7 +133,7 @@ def storm(stage: Stage, times: int) -> None:
 
 def postgres_restarted(stage: Stage, times: int) -> None:
     """PostgreSQL is restarted, by turns fast (sessions are ended first) and immediate (as a crash)."""
-    for how in _in_turn([signal.SIGINT, signal.SIGQUIT], times):
+    for how in stage.in_turn([signal.SIGINT, signal.SIGQUIT], times):
         stage.inject("PostgreSQL, fast" if how == signal.SIGINT else "PostgreSQL, immediate")
         stage.server.stop(how)
         stage.server.start()
@@ -154,10 +151,6 @@ SCENARIOS = (
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
 )
-
-
-def _in_turn(things: Sequence[T], times: int) -> Iterator[T]:
-    return itertools.islice(itertools.cycle(things), times)
 
 
 def _wait_until_gone(stage: Stage, pid: int) -> None:

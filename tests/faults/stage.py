@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from hookline.bench import receiver
 from hookline.bench.connections import SECRET, destination, source
@@ -24,6 +27,8 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.worker import Worker
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, is_ready
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 6
@@ -50,9 +55,12 @@ class Stage:
         workers: int,
         session: str,
         topic: str = "faults",
+        seconds_max: float = math.inf,
     ) -> None:
+        """``seconds_max``: from the start of the load on, until nothing more is injected."""
         self.cluster, self.server, self.rate = cluster, server, rate
         self._folder = folder
+        self._seconds_max = seconds_max
         self._numbers = itertools.count()
         self._receiver_port = free_port()
         settings = {
@@ -106,6 +114,14 @@ class Stage:
         self._sender = self._program("tests.faults.sender", ports, str(self._folder / "accepted"), str(self.rate))
         self.go_on_for(2.0)
         self.wait_until_level()
+
+    def in_turn(self, things: Sequence[T], times: int) -> Iterator[T]:
+        """One after another and again, so many times, or until the time is up."""
+        end = time.monotonic() + self._seconds_max
+        for number in range(times):
+            if time.monotonic() >= end:
+                return
+            yield things[number % len(things)]
 
     def inject(self, what: str) -> None:
         """Note that this is about to be done."""

@@ -115,6 +115,16 @@ def test_recovery_is_until_the_last_that_was_late(books: Books) -> None:
     assert felt.nothing_arrived == pytest.approx(1.6)
 
 
+def test_two_runs_add_up(books: Books) -> None:
+    """Counts are added; what is told by second of the second run follows the first."""
+    books.arrivals.times[777] = 0.0
+    once = books.balance(2.0)
+    twice = once + once
+    assert (twice.acknowledged, twice.lost, len(twice.recoveries)) == (2_400, 2, 2)
+    assert twice.injected_seconds == pytest.approx((2.0, 8.0))
+    assert len(twice.answered_by_second) == len(twice.arrived_by_second) == 12
+
+
 def test_percentiles_and_charts() -> None:
     """The 95th of a hundred; a chart marks each injection."""
     assert percentile([float(n) for n in range(1, 101)]) == 95

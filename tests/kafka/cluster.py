@@ -171,6 +171,7 @@ class Cluster:
         voters = ",".join(f"{number}@{place.host}:{port.CONTROLLER}" for number, place, port in each)
         self.certificates = Certificates(folder / "certificates")
         shared = {**secured_listeners(self.certificates), "controller.quorum.voters": voters, **(settings or {})}
+        self._asking: AdminClient | None = None
         self.brokers = [Broker(folder / str(number), number, place, port, shared) for number, place, port in each]
 
     def __enter__(self) -> Cluster:
@@ -233,7 +234,9 @@ class Cluster:
         )
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
+        if self._asking is None:
+            self._asking = AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
+        return self._asking
 
 
 def _free_ports(count: int) -> list[int]:

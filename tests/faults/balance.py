@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 import msgspec
 
@@ -12,8 +14,8 @@ from hookline.bench import receiver
 from hookline.bench.ledger import Ledger
 from tests.faults.sender import ACKNOWLEDGED, BATCH_EVENTS, CUT_OFF, DUE, REFUSED, STARTED_NS, UNEXPECTED
 
-LATE_SECONDS = 1.0
-"""Answered or arrived later than this after it was due: the fault is felt."""
+WAITING_SECONDS = 1.0
+"""A fault is felt while more waits than becomes due in so long a time."""
 
 _COUNTS = (
     "acknowledged",
@@ -35,10 +37,11 @@ class Injection(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """How long one injection was felt, in seconds, until the next one at most; 0 where it was not.
+    """How long one injection was felt, in seconds; 0 where it was not before the next one.
 
-    ``answered`` and ``arrived``: from the injection until the last batch was answered, or event arrived, that was late.
-    ``unanswered`` and ``nothing_arrived``: the longest time without any answer, or arrival.
+    ``answered`` and ``arrived``: from the injection until no more waits for an answer, or to arrive, than becomes due
+    in ``WAITING_SECONDS``, to the second. ``unanswered`` and ``nothing_arrived``: the longest time without any answer,
+    or arrival, before the next injection.
     """
 
     answered: float
@@ -85,18 +88,19 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
 def balance(accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequence[Injection]) -> Balance:
     """Join what the sender and the receiver wrote down."""
     began = accepted.counters[STARTED_NS] / 1e9
+    due = accepted.counters[DUE]
     lost = 0
-    answered: list[tuple[float, float]] = []
-    arrived: list[tuple[float, float]] = []
-    for first in range(1, accepted.counters[DUE] + 1, BATCH_EVENTS):
-        due = began + (first - 1) / rate
+    answered: list[float] = []
+    arrived: list[float] = []
+    for first in range(1, due + 1, BATCH_EVENTS):
         times = arrivals.times[first : first + BATCH_EVENTS].tolist()
-        arrived += [(at, at - due) for at in times if at]
+        arrived += filter(None, times)
         if accepted.times[first]:
-            answered.append((accepted.times[first], accepted.times[first] - due))
+            answered.append(accepted.times[first])
             lost += sum(not at for at in times)
-    answered.sort()
-    arrived.sort()
+    injected = [each.at - began for each in injections]
+    answered_by_second = _by_second((at - began for at in answered), BATCH_EVENTS)
+    arrived_by_second = _by_second((at - began for at in arrived), 1)
     return Balance(
         acknowledged=len(answered) * BATCH_EVENTS,
         arrived=len(arrived),
@@ -106,10 +110,19 @@ def balance(accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequenc
         cut_off=int(accepted.counters[CUT_OFF]),
         unexpected=int(accepted.counters[UNEXPECTED]),
         wrong_signatures=int(arrivals.counters[receiver.WRONG_SIGNATURE]),
-        recoveries=_recoveries(answered, arrived, [each.at for each in injections]),
-        answered_by_second=_by_second((at for at, _ in answered), began, BATCH_EVENTS),
-        arrived_by_second=_by_second((at for at, _ in arrived), began, 1),
-        injected_seconds=tuple(each.at - began for each in injections),
+        recoveries=tuple(
+            Recovery(answered=a, arrived=b, unanswered=c, nothing_arrived=d)
+            for a, b, c, d in zip(
+                caught_up(answered_by_second, rate, due, injected),
+                caught_up(arrived_by_second, rate, due, injected),
+                _longest_gaps(sorted(at - began for at in answered), injected),
+                _longest_gaps(sorted(at - began for at in arrived), injected),
+                strict=True,
+            )
+        ),
+        answered_by_second=answered_by_second,
+        arrived_by_second=arrived_by_second,
+        injected_seconds=tuple(injected),
     )
 
 
@@ -120,29 +133,30 @@ def backlog(accepted: Ledger, arrivals: Ledger) -> tuple[int, int]:
     return accepted.counters[DUE] - acknowledged, max(0, acknowledged - came)
 
 
-def _recoveries(
-    answered: list[tuple[float, float]], arrived: list[tuple[float, float]], injected: list[float]
-) -> tuple[Recovery, ...]:
-    felt = _felt(answered, injected), _felt(arrived, injected)
-    return tuple(
-        Recovery(answered=a, unanswered=without_answer, arrived=b, nothing_arrived=without_arrival)
-        for (a, without_answer), (b, without_arrival) in zip(*felt, strict=True)
-    )
-
-
-def _felt(times: list[tuple[float, float]], injected: list[float]) -> list[tuple[float, float]]:
-    """By injection: until the last late one, and the longest gap; of times in order, each with how late it was."""
-    found = [(0.0, 0.0)] * len(injected)
-    before = injected[0] if injected else 0.0
-    for at, late in times:
-        number = bisect_right(injected, at) - 1
-        if number >= 0:
-            last, gap = found[number]
-            found[number] = (at - injected[number] if late > LATE_SECONDS else last, max(gap, at - before))
-        before = at
+def caught_up(counts: Sequence[int], rate: float, due: int, injected: Sequence[float]) -> list[float]:
+    """By injection: how long until no more waits again, of ``counts`` by second, than may; ``due`` in all."""
+    waiting = [min(rate * (second + 1), due) - done for second, done in enumerate(accumulate(counts))]
+    is_felt = [each > rate * WAITING_SECONDS for each in waiting]
+    found: list[float] = []
+    for at, following in zip(injected, [*injected[1:], math.inf], strict=True):
+        begins = next((s for s in range(int(at), len(is_felt)) if is_felt[s] and s < following), None)
+        if begins is None:
+            found.append(0.0)
+        else:
+            found.append(next((s for s in range(begins, len(is_felt)) if not is_felt[s]), len(is_felt)) - at)
     return found
 
 
-def _by_second(times: Iterable[float], began: float, weight: int) -> tuple[int, ...]:
-    counts = Counter(int(at - began) for at in times)
+def _longest_gaps(times: Sequence[float], injected: Sequence[float]) -> list[float]:
+    """By injection: the longest gap that ends before the next one; ``times`` ascend."""
+    found = [0.0] * len(injected)
+    for before, at in pairwise(times):
+        number = bisect_right(injected, at) - 1
+        if number >= 0:
+            found[number] = max(found[number], at - max(before, injected[0]))
+    return found
+
+
+def _by_second(times: Iterable[float], weight: int) -> tuple[int, ...]:
+    counts = Counter(map(int, times))
     return tuple(weight * counts[second] for second in range(max(counts, default=-1) + 1))

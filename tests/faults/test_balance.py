@@ -8,7 +8,7 @@ import pytest
 
 from hookline.bench import receiver
 from hookline.bench.ledger import Ledger
-from tests.faults.balance import Balance, Injection, backlog, balance
+from tests.faults.balance import Balance, Injection, backlog, balance, caught_up
 from tests.faults.chart import chart
 from tests.faults.report import Outcome, page, percentile
 from tests.faults.scenarios import SCENARIOS
@@ -103,16 +103,22 @@ def test_a_run_in_which_nothing_was_acknowledged_fails(books: Books) -> None:
     assert not _passes(books.balance(2.0))
 
 
-def test_recovery_is_until_the_last_that_was_late(books: Books) -> None:
+def test_the_longest_times_without_an_answer_and_an_arrival_are_found(books: Books) -> None:
     """From 2.05 s on nothing is answered for 1.5 s; what waited is answered then, and arrives half a second later."""
     for batch in range(21, 36):  # due at 2.1, 2.2, …, 3.5 s
         late = 3.55 - batch / 10
         books.set(batch, late, late + 0.5)
     (felt,) = books.balance(2.05).recoveries
-    assert felt.answered == pytest.approx(1.5)
-    assert felt.arrived == pytest.approx(2.0)
-    assert felt.unanswered == pytest.approx(1.54)
-    assert felt.nothing_arrived == pytest.approx(1.6)
+    assert felt.unanswered == pytest.approx(1.5)
+    assert felt.nothing_arrived == pytest.approx(1.57)
+
+
+def test_catching_up_ends_when_what_waits_is_little_again() -> None:
+    """Ten a second: nothing for two seconds, everything in the fifth; a later injection is not blamed for it."""
+    counts = [10, 10, 0, 0, 10, 30, 10, 10, 10]
+    assert caught_up(counts, 10.0, 90, [1.5]) == [3.5]
+    assert caught_up(counts, 10.0, 90, [0.5, 6.5]) == [4.5, 0.0]
+    assert caught_up([10, 10, 10], 10.0, 30, [0.5]) == [0.0]
 
 
 def test_two_runs_add_up(books: Books) -> None:
@@ -127,9 +133,9 @@ def test_two_runs_add_up(books: Books) -> None:
 
 def test_percentiles_and_charts() -> None:
     """The 95th of a hundred; a chart marks each injection."""
-    assert percentile([float(n) for n in range(1, 101)]) == 95
-    assert percentile([3.0]) == 3
-    assert percentile([]) == 0
+    assert percentile([float(n) for n in range(1, 101)], 95) == 95
+    assert percentile([3.0], 50) == 3
+    assert percentile([], 95) == 0
     drawn = chart("Brokers", [0, 2_000, 1_500], [0, 1_900, 1_600], [1.0, 1.5])
     assert drawn.count("stroke-dasharray") == 2
     assert "2,000" in drawn

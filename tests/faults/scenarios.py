@@ -72,7 +72,9 @@ def broker_cut_off(stage: Stage, times: int) -> None:
         time.sleep(CUT_SECONDS)
         network.plug()
         stage.cluster.wait_for(len(stage.cluster.brokers))
+        stage.cluster.lead_as_preferred()
         stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
 
 
 def workers_killed(stage: Stage, times: int) -> None:

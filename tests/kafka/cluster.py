@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.security import PASSWORD, SCRAM, USER, Certificates, secured_listeners
@@ -211,6 +211,17 @@ class Cluster:
     def wait_for(self, brokers: int) -> None:
         """Wait until so many brokers are members and no partition lacks a leader or a replica in sync with it."""
         wait_until(lambda: self._is_whole(brokers), START_SECONDS, f"{brokers} brokers; their logs end:\n{self.logs}")
+
+    def lead_as_preferred(self) -> None:
+        """Have each broker lead again what it led at first; wait until no partition has another leader."""
+
+        def is_so() -> bool:
+            self._admin().elect_leaders(ElectionType.PREFERRED).result(START_SECONDS)
+            topics = self._admin().list_topics(timeout=5).topics.values()
+            partitions = [each for topic in topics for each in topic.partitions.values()]
+            return all(each.leader == each.replicas[0] for each in partitions)
+
+        wait_until(is_so, START_SECONDS, "every broker leads what it led")
 
     def leader(self, topic: str, partition: int) -> Broker:
         """The broker that leads a partition."""

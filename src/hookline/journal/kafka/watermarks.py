@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 ASK_SECONDS = 5.0
 """How long to ask, while a partition's leader changes too."""
-TRY_SECONDS = 1.0
+TRY_SECONDS = 2.0
 """How long one broker may take: the client waits for a leader that is gone as for one that is slow."""
 
 _PAUSE_SECONDS = 0.05

@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench scale reference tour lock clean
+.PHONY: help setup run test lint format bench scale faults reference tour lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ scale: .venv/.ready-dev ## Measure how work grows with workers and destinations,
 	@sh scripts/test-needs.sh
 	@sh scripts/kafka-jars.sh
 	@.venv/bin/python -m tests.scale --write
+
+faults: .venv/.ready-dev ## Damage brokers, workers, the network and PostgreSQL under load, for 25 minutes, and write the report (needs root)
+	@sh scripts/test-needs.sh
+	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m hookline.control.openapi.reference

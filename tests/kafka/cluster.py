@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.security import PASSWORD, SCRAM, USER, Certificates, secured_listeners
@@ -67,24 +68,32 @@ class Ports(NamedTuple):
     CERTIFICATE: int
 
 
+class Place(NamedTuple):
+    """Where a broker runs: its address, and what is put before its command."""
+
+    host: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+
+
 class Broker:
     """One broker: its folder, its ports, its process."""
 
-    def __init__(self, folder: Path, number: int, ports: Ports, voters: str, security: dict[str, object]) -> None:
+    def __init__(self, folder: Path, number: int, place: Place, ports: Ports, shared: Mapping[str, object]) -> None:
         self.number = number
+        self.host = place.host
         self.ports = ports
         self.process: subprocess.Popen[bytes] | None = None
+        self._within = place.within
         self._folder = folder
         self._properties = folder / "server.properties"
         folder.mkdir(parents=True)
         own = {
             "node.id": number,
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items()),
+            "listeners": ",".join(f"{name}://{self.host}:{port}" for name, port in ports._asdict().items()),
             "advertised.listeners": ",".join(
-                f"{name}://127.0.0.1:{port}" for name, port in ports._asdict().items() if name != "CONTROLLER"
+                f"{name}://{self.host}:{port}" for name, port in ports._asdict().items() if name != "CONTROLLER"
             ),
-            **security,
-            "controller.quorum.voters": voters,
+            **shared,
             "log.dirs": folder / "logs",
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in {**_SETTINGS, **own}.items()))
@@ -138,7 +147,7 @@ class Broker:
         log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*_JAVA, log4j, "-cp", f"{JARS}/*", *arguments],
+                [*self._within, *_JAVA, log4j, "-cp", f"{JARS}/*", *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -150,17 +159,20 @@ class Broker:
 class Cluster:
     """Three brokers; a context manager that starts them and ends them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, places: Sequence[Place] = (Place(),) * BROKERS, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """``settings`` are brokers' own, in place of those above."""
         if not (JARS / ".made-of").exists():
             raise AssertionError("no Kafka to test with: sh scripts/kafka-jars.sh fetches it or says why it cannot")
         free = iter(_free_ports(len(Ports._fields) * BROKERS))
         ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(BROKERS)]
-        voters = ",".join(f"{number}@127.0.0.1:{each.CONTROLLER}" for number, each in enumerate(ports, 1))
+        each = list(zip(range(1, BROKERS + 1), places, ports, strict=True))
+        voters = ",".join(f"{number}@{place.host}:{port.CONTROLLER}" for number, place, port in each)
         self.certificates = Certificates(folder / "certificates")
-        security = secured_listeners(self.certificates)
-        self.brokers = [
-            Broker(folder / str(number), number, each, voters, security) for number, each in enumerate(ports, 1)
-        ]
+        shared = {**secured_listeners(self.certificates), "controller.quorum.voters": voters, **(settings or {})}
+        self._asking: AdminClient | None = None
+        self.brokers = [Broker(folder / str(number), number, place, port, shared) for number, place, port in each]
 
     def __enter__(self) -> Cluster:
         for formatting in [broker.format() for broker in self.brokers]:
@@ -179,7 +191,7 @@ class Cluster:
 
     def listening(self, listener: Listener) -> str:
         """``host:port`` of every broker's listener of this name, comma-separated."""
-        return ",".join(f"127.0.0.1:{getattr(broker.ports, listener)}" for broker in self.brokers)
+        return ",".join(f"{broker.host}:{getattr(broker.ports, listener)}" for broker in self.brokers)
 
     def url(self, topic: str, listener: Listener = "PLAINTEXT") -> str:
         """The ``journal.url`` of a topic here."""
@@ -199,6 +211,17 @@ class Cluster:
     def wait_for(self, brokers: int) -> None:
         """Wait until so many brokers are members and no partition lacks a leader or a replica in sync with it."""
         wait_until(lambda: self._is_whole(brokers), START_SECONDS, f"{brokers} brokers; their logs end:\n{self.logs}")
+
+    def lead_as_preferred(self) -> None:
+        """Have each broker lead again what it led at first; wait until no partition has another leader."""
+
+        def is_so() -> bool:
+            self._admin().elect_leaders(ElectionType.PREFERRED).result(START_SECONDS)
+            topics = self._admin().list_topics(timeout=5).topics.values()
+            partitions = [each for topic in topics for each in topic.partitions.values()]
+            return all(each.leader == each.replicas[0] for each in partitions)
+
+        wait_until(is_so, START_SECONDS, "every broker leads what it led")
 
     def leader(self, topic: str, partition: int) -> Broker:
         """The broker that leads a partition."""
@@ -222,7 +245,9 @@ class Cluster:
         )
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
+        if self._asking is None:
+            self._asking = AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
+        return self._asking
 
 
 def _free_ports(count: int) -> list[int]:

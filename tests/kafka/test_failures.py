@@ -16,6 +16,8 @@ from hookline.journal.conformance import a_record, records_of
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.kafka.topic import open_topic
+from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable
 from hookline.journal.sizes import PENDING_BYTES_MAX
 from tests.kafka.cluster import Cluster
@@ -121,6 +123,19 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged(
     for number, ledger in enumerate(ledgers):
         mine = without_repeats(read[f"user-{number}"])
         assert mine[: len(ledger.acknowledged)] == ledger.acknowledged
+
+
+def test_where_a_partition_ends_is_known_without_its_old_leader(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """Somebody who has asked the old leader asks the new one, while the old one stays away."""
+    open_topic(address, 1, retention_seconds=60.0, retention_bytes=1_000_000)
+    asking = Watermarks(address)
+    assert asking.of(0) == (0, 0)
+    cluster.leader(address.topic, 0).kill()
+    cluster.wait_for(2)
+    assert asking.of(0) == (0, 0)
+    asking.close()
 
 
 def test_without_brokers_nothing_is_acknowledged_and_it_comes_back(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.membership import group_of_topic
 from tests.kafka.cluster import Cluster
 from tests.kafka.test_service import Sender
+from tests.kafka.worker import Worker
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, Receiver, Reply, wait_until, webhook
 
@@ -27,27 +26,6 @@ SESSION = "3s"
 MOVE_SECONDS = 60.0
 IN_FLIGHT = 8
 OWNERS = "SELECT partition, epoch, worker FROM hookline_deliver.owned ORDER BY partition"
-
-
-class Worker:
-    """A ``hookline deliver`` beside the one that ``up`` runs, as if it were on another machine."""
-
-    def __init__(self, folder: Path, front: Hookline, environment: Mapping[str, str]) -> None:
-        self.log = folder / "log"
-        folder.mkdir()
-        settings = {**front.settings, "data_dir": str(folder / "data")}
-        command = [sys.executable, "-m", "hookline.cli.main", "deliver"]
-        flags = [f"--{key}={','.join(value) if isinstance(value, list) else value}" for key, value in settings.items()]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *flags], cwd=folder, stdout=log, stderr=log, env={**os.environ, **environment}
-            )
-        self.pid = self.process.pid
-
-    def end(self, how: signal.Signals) -> None:
-        """Send a signal and wait until the process is gone."""
-        self.process.send_signal(how)
-        self.process.wait(MOVE_SECONDS)
 
 
 class Fleet:

@@ -132,7 +132,8 @@ class CatchUp:
         ]
 
     def _read(self, intake: Intake) -> Group | None:
-        """The group at an intake's place, never past the shared reader's."""
+        """The group at an intake's place, never past the shared reader's: what a lane took beyond would come once more
+        when it is attached again. On Kafka a group is what has arrived together, so the two readers' differ."""
         shared = self._shared[intake.partition]
         if intake.places is not None:
             intake.next_offset = intake.places.following(intake.next_offset)
@@ -150,6 +151,10 @@ class CatchUp:
             return self._read(intake)
         if group is None or cursor is None:
             return None
+        if group.next_offset > shared.next_offset:
+            group = group.below(shared.next_offset)
+            self._engine.counters.read_again += len(group.records)
+            return group
         if len(self._cursors) >= CURSORS_MAX:
             self._cursors.pop(next(iter(self._cursors)))
         self._cursors[intake.partition, group.next_offset] = cursor

@@ -122,6 +122,10 @@ class Group(NamedTuple):
         """The offset after the last record of the group."""
         return self.first_offset + len(self.records)
 
+    def below(self, offset: int) -> Group:
+        """The part of the group before an offset; its size is that of the whole."""
+        return self._replace(records=self.records[: max(offset - self.first_offset, 0)])
+
 
 class Reader(Protocol):
     """A view of the whole journal for reading; cheap to open, safe beside one appender in another process."""

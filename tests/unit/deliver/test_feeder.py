@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW
+from hookline.deliver.shared_reader import Follows
+from hookline.journal.port import Group
 from hookline.journal.record import Rejection
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
@@ -63,6 +67,37 @@ def test_catching_up_gives_every_event_once_in_order(rig: Rig, small_queues: tup
     rig.come_to_rest()
     assert rig.offsets("slow") == list(range(96))
     assert rig.offsets("fast") == list(range(96))
+
+
+class Singly:
+    """A journal as the shared reader may have it on Kafka: what has arrived so far is not what others read at once."""
+
+    def __init__(self, journal: Follows) -> None:
+        self._journal = journal
+
+    def end(self, partition: int) -> int:
+        """The journal's end."""
+        return self._journal.end(partition)
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Groups of one record."""
+        for group in self._journal.read(partition, offset):
+            for at, record in enumerate(group.records):
+                if group.first_offset + at >= offset:
+                    yield Group(group.first_offset + at, [record], group.size_bytes)
+
+
+def test_catching_up_ends_where_the_shared_reader_is_within_a_group(rig: Rig) -> None:
+    """Where groups are not the same for both readers, a lane that comes back still gets every event once."""
+    begin(rig, "crm")
+    shared, lane = rig.role.feeder.shared[0], rig.lane("crm")
+    shared._journal = Singly(shared._journal)
+    rig.role.feeder.detach(lane)
+    rig.append("a", "b", "c")
+    rig.role.feeder.room(lane)
+    rig.come_to_rest()
+    assert lane.intakes[0].attached
+    assert rig.offsets("crm") == [0, 1, 2]
 
 
 def test_a_single_lane_makes_the_reader_wait(rig: Rig, small_queues: tuple[int, int]) -> None:

@@ -36,6 +36,8 @@ def as_ours(error: psycopg.Error) -> Exception:
     """The error of SQLite that means the same, with PostgreSQL's own sentence, never with its values."""
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return engine.OperationalError("database is locked")
+    if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
+        return DatabaseAway("the transaction stood still, and the server ended it")
     message = error.diag.message_primary or " ".join(str(error).split())
     # Those that the client itself raises have no code.
     if isinstance(error, psycopg.OperationalError) and (error.sqlstate or _AWAY[0]).startswith(_AWAY):

@@ -20,6 +20,10 @@ from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, Operati
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
 
+TRANSACTION_IDLE_SECONDS_MAX = 10.0
+"""For how long a transaction may ask for nothing before the server ends it: a process that stands still, or a machine
+that is gone, would keep everybody else from writing to the schema."""
+
 Real = PatientConnection
 
 
@@ -126,7 +130,11 @@ def leave(pool: Pool) -> None:
 
 
 def _conninfo(kind: Kind) -> str:
-    options = [f"-c search_path={kind.schema.name}", f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}"]
+    options = [
+        f"-c search_path={kind.schema.name}",
+        f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}",
+        f"-c idle_in_transaction_session_timeout={int(TRANSACTION_IDLE_SECONDS_MAX * 1000)}",
+    ]
     if kind.read_only:
         options.append("-c default_transaction_read_only=on")
     if kind.synchronous == "NORMAL":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 ASK_SECONDS = 5.0
 """How long to ask, while a partition's leader changes too."""
+TRY_SECONDS = 2.0
+"""How long one broker may take: the client waits for a leader that is gone as for one that is slow."""
 
 _PAUSE_SECONDS = 0.05
 
@@ -50,11 +53,18 @@ class Watermarks:
         while True:
             reason = "no answer"
             try:
-                answer = question(max(deadline - time.monotonic(), _PAUSE_SECONDS))
+                answer = question(max(min(deadline - time.monotonic(), TRY_SECONDS), _PAUSE_SECONDS))
                 if answer is not None:
                     return answer
             except KafkaException as error:
                 reason = error.args[0].str()
             if time.monotonic() > deadline:
                 raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
+            self._look_for_leaders()
             time.sleep(_PAUSE_SECONDS)
+
+    def _look_for_leaders(self) -> None:
+        """Learn who leads the topic now: of a consumer that is assigned nothing the client does not look by itself for
+        minutes, and asks a broker that was killed again and again."""
+        with contextlib.suppress(KafkaException):  # the next answer tells
+            self._consumer.list_topics(self._topic, TRY_SECONDS)

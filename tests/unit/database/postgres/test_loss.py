@@ -75,6 +75,22 @@ def test_a_transaction_that_loses_its_connection_fails_as_a_whole(postgres: Post
         assert connection.execute(COUNT).fetchone() == (1,)
 
 
+def test_a_transaction_that_stands_still_keeps_nobody_from_writing(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends it, another writer has its turn; who stood still fails as a whole and can go on."""
+    monkeypatch.setattr(pool_module, "TRANSACTION_IDLE_SECONDS_MAX", 0.2)
+    with closing(connect(schema)) as still, closing(connect(schema)) as other:
+        still.execute("BEGIN IMMEDIATE")
+        still.execute(INSERT, ("a", 1))
+        other.execute(INSERT, ("b", 1))
+        with pytest.raises(DatabaseAway):
+            still.execute("COMMIT")
+        assert not still.in_transaction
+        still.execute(INSERT, ("c", 1))
+        assert other.execute(COUNT).fetchone() == (2,)
+
+
 def test_a_transaction_after_an_error_does_not_commit(schema: Schema) -> None:
     """PostgreSQL would answer COMMIT with a rollback and no error."""
     with closing(connect(schema)) as connection:

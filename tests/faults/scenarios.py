@@ -1,0 +1,160 @@
+"""What is done to the brokers, the workers, the network and the database; every scenario by itself, under load.
+
+Each waits after an injection until everything goes through again, for as long as the stage has patience, but for the
+storm, which gives no time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hookline.bench.waiting import wait_until
+from tests.faults.network import Network
+from tests.faults.stage import Stage
+from tests.service.harness import is_ready
+
+CUT_SECONDS = 10.0
+"""How long a broker is cut off: brokers take it for gone after two."""
+STILL_BEYOND_SECONDS = 3.0
+"""How much longer than the session timeout a worker stands still."""
+STORM_SECONDS = 5.0
+STORM_WORKERS_MAX = 3
+BREATHING_SECONDS = 1.0
+"""Between what is over and the next injection."""
+TAKEN_SECONDS_MAX = 60.0
+
+Play = Callable[[Stage, int], None]
+
+
+class Scenario(NamedTuple):
+    """``times`` is how often the injection is made in a full run."""
+
+    name: str
+    title: str
+    times: int
+    play: Play
+    is_cut: bool = False
+    """Needs a broker in a network of its own."""
+
+
+def brokers_killed(stage: Stage, times: int) -> None:
+    """kill -9 of one broker after another; it is started again once all goes through without it."""
+    for broker in stage.in_turn(stage.cluster.brokers, times):
+        stage.inject(f"broker {broker.number} killed")
+        broker.kill()
+        stage.cluster.wait_for(len(stage.cluster.brokers) - 1)
+        stage.wait_until_level()
+        stage.cluster.start()
+        stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
+
+
+def brokers_restarted(stage: Stage, times: int) -> None:
+    """SIGTERM of one broker after another, each started again at once, as in a rolling upgrade."""
+    for broker in stage.in_turn(stage.cluster.brokers, times):
+        stage.inject(f"broker {broker.number} restarted")
+        broker.stop()
+        stage.cluster.start()
+        stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
+
+
+def broker_cut_off(stage: Stage, times: int) -> None:
+    """The cable of one broker is pulled for longer than its session with the others."""
+    network = Network()
+    for _ in stage.in_turn([network], times):
+        stage.inject("broker 3 cut off")
+        network.pull()
+        time.sleep(CUT_SECONDS)
+        network.plug()
+        stage.cluster.wait_for(len(stage.cluster.brokers))
+        stage.cluster.lead_as_preferred()
+        stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
+
+
+def workers_killed(stage: Stage, times: int) -> None:
+    """kill -9 of one worker after another, started again at once as by a supervisor."""
+    for worker in stage.in_turn(stage.workers, times):
+        pid = worker.pid
+        stage.inject("worker killed")
+        worker.end(signal.SIGKILL)
+        worker.start()
+        _wait_until_gone(stage, pid)
+        stage.wait_until_level()
+        stage.wait_for_owners()
+
+
+def workers_stopped(stage: Stage, times: int) -> None:
+    """SIGSTOP of one worker after another for longer than the session timeout, then SIGCONT."""
+    for worker in stage.in_turn(stage.workers, times):
+        stage.inject("worker stands still")
+        os.kill(worker.pid, signal.SIGSTOP)
+        time.sleep(stage.session_seconds + STILL_BEYOND_SECONDS)
+        _wait_until_gone(stage, worker.pid)
+        os.kill(worker.pid, signal.SIGCONT)
+        stage.wait_until_level()
+        stage.wait_for_owners()
+
+
+def collects_killed(stage: Stage, times: int) -> None:
+    """kill -9 of the collect of one machine after the other, which its supervisor starts again."""
+    for machine in stage.in_turn(stage.machines, times):
+        pid = machine.role("collect")
+        stage.inject("collect killed")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(
+            lambda machine=machine, pid=pid: machine.role("collect", required=False) not in (0, pid),  # type: ignore[misc]
+            TAKEN_SECONDS_MAX,
+            "collect is started again",
+        )
+        wait_until(lambda machine=machine: is_ready(machine.collect_port), TAKEN_SECONDS_MAX, "collect is ready")  # type: ignore[misc]
+        stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
+
+
+def storm(stage: Stage, times: int) -> None:
+    """A worker joins or leaves (SIGTERM) every five seconds, whether or not the partitions have settled."""
+    joined = []
+    due = time.monotonic()
+    for join in stage.in_turn([True] * STORM_WORKERS_MAX + [False] * STORM_WORKERS_MAX, times):
+        time.sleep(max(0.0, due - time.monotonic()))
+        due += STORM_SECONDS
+        if join:
+            stage.inject("a worker joins")
+            joined.append(stage.add_worker())
+        else:
+            stage.inject("a worker leaves")
+            joined.pop(0).process.terminate()
+    stage.wait_until_level()
+
+
+def postgres_restarted(stage: Stage, times: int) -> None:
+    """PostgreSQL is restarted, by turns fast (sessions are ended first) and immediate (as a crash)."""
+    for how in stage.in_turn([signal.SIGINT, signal.SIGQUIT], times):
+        stage.inject("PostgreSQL, fast" if how == signal.SIGINT else "PostgreSQL, immediate")
+        stage.server.stop(how)
+        stage.server.start()
+        stage.wait_until_level()
+        stage.go_on_for(BREATHING_SECONDS)
+
+
+SCENARIOS = (
+    Scenario("brokers-killed", "broker killed (kill -9) and started again", 50, brokers_killed),
+    Scenario("brokers-restarted", "rolling restart of the brokers", 9, brokers_restarted),
+    Scenario("broker-cut-off", f"broker cut off for {CUT_SECONDS:g} s", 5, broker_cut_off, is_cut=True),
+    Scenario("workers-killed", "worker killed (kill -9)", 10, workers_killed),
+    Scenario("workers-stopped", "worker stands still (SIGSTOP) beyond its session", 5, workers_stopped),
+    Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
+    Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
+    Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
+)
+
+
+def _wait_until_gone(stage: Stage, pid: int) -> None:
+    """Wait until all that a process owned is somebody else's."""
+    wait_until(lambda: pid not in stage.owners().values(), TAKEN_SECONDS_MAX, "others own what it had")

@@ -180,11 +180,12 @@ async def _database_is_ours(settings: Settings) -> bool:
 
     The turn is kept until the process ends.
     """
+    from hookline.control.standing_by import StandingBy
     from hookline.database.claim import wait_for_database, wait_for_turn
 
     stop = _until_told_to_stop()
     await wait_for_database(settings, stop)
-    await wait_for_turn(settings, "control", stop)
+    await wait_for_turn(settings, "control", stop, StandingBy(settings))
     return not stop.is_set()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
+from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 from tests.service.profiles.test_audience import audience, told
 
@@ -77,6 +78,9 @@ def test_a_second_machine_takes_part_and_takes_over(
         second.launch()
         wait_until(lambda: '"role": "control", "reason"' in second.log, 60, what="the second control stands by")
         wait_until(lambda: is_ready(second.collect_port), 60, what="the second collect is ready")
+        assert send(second.control_port, "GET", "/readyz").json == {"status": "standing_by"}
+        assert b'hookline_role_up{role="deliver"} 1.0' in send(second.control_port, "GET", "/metrics").body
+        assert send(second.control_port, "GET", "/metrics", headers={"Host": "evil.example"}).status == 421
         for number in range(20):
             sent = [each.track("Order", userId=f"u{number}") for each in (first, second)]
             for message in sent:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -77,32 +78,35 @@ async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
             pass
 
 
-async def wait_for_turn(settings: Settings, role: Role, stop: asyncio.Event) -> Turn | None:
+async def wait_for_turn(
+    settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
+) -> Turn | None:
     """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so.
 
-    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before.
+    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before. ``meanwhile``
+    is entered when another process has it.
     """
     if settings.database.url == LOCAL:
         return None
     from hookline.database.postgres.turn import Turn
 
     turn = Turn(settings.database.url, role)
-    told = False
-    while not stop.is_set():
-        try:
-            if await asyncio.to_thread(turn.take):
-                turn.keep()
-                return turn
-            if not told:
-                logger().info(
-                    "standing_by", role=role, reason="another machine has it; it is taken over when that ends"
-                )
-                told = True
-        except DatabaseAway as away:
-            logger().warning("waiting_for_database", reason=str(away))
-        try:
-            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
-        except TimeoutError:
-            pass
+    async with AsyncExitStack() as entered:
+        told = False
+        while not stop.is_set():
+            try:
+                if await asyncio.to_thread(turn.take):
+                    turn.keep()
+                    return turn
+                if not told:
+                    reason = "another machine has it; it is taken over when that ends"
+                    logger().info("standing_by", role=role, reason=reason)
+                    if meanwhile is not None:
+                        await entered.enter_async_context(meanwhile)
+                    told = True
+            except DatabaseAway as away:
+                logger().warning("waiting_for_database", reason=str(away))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
     turn.close()
     return None

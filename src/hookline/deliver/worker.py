@@ -20,6 +20,7 @@ from hookline.deliver.claims import Claim, Claims
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.fence import Fence, now_seconds
+from hookline.deliver.heartbeat import Heartbeat
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.kafka.follower import Follower
@@ -64,6 +65,7 @@ class Worker:
         self.shelf = RunShelf(place_of(settings, "deliver"))
         self._claims = Claims(settings, self.shelf)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
+        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, lambda: fence.epochs)
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""
         self._doubtful: dict[int, int] = {}
@@ -87,6 +89,7 @@ class Worker:
     def start(self) -> None:
         """Join the group."""
         self._membership.start()
+        self._heartbeat.start()
 
     def check(self) -> None:
         """Raise what ended the membership, if that has ended; called several times a second."""
@@ -99,6 +102,7 @@ class Worker:
         self._membership.close()
         for task in self._tasks:
             task.cancel()
+        self._heartbeat.close()
         self._thread.submit(self._claims.close)
         self._thread.shutdown()
         self.shelf.close()
@@ -185,6 +189,7 @@ class Worker:
         self._checkpointer.take(partition, claim.next_offset)
         self._adoption.adopt(claim, shared, self._checkpointer.version)
         self._feeder.wake()
+        self._heartbeat.hurry()
         self._log.info("partition_taken", partition=partition, epoch=claim.epoch, offset=claim.next_offset)
         crash_point("worker.partition_taken")
 
@@ -251,6 +256,7 @@ class Worker:
         self._checkpointer.leave(partition)
         self._engine.batch.leave_out(partition.__eq__)
         self._engine.recount.update(self._engine.retrying)
+        self._heartbeat.hurry()
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)

@@ -78,13 +78,13 @@ def open_reader(folder: Path) -> SearchableReader:
     return KafkaReader(folder, noted(note))
 
 
-def hurry(reader: Reader) -> None:
-    """Have a reader that an event loop uses wait for brokers only so long that others hardly notice."""
+def hurry(reader: Reader, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
+    """Have a reader wait for brokers only so long, by default so that others on an event loop hardly notice."""
     if not isinstance(reader, LocalReader):
         from hookline.journal.kafka.reader import KafkaReader
 
         if isinstance(reader, KafkaReader):
-            reader.wait(LOOP_WAIT_SECONDS, LOOP_REST_SECONDS)
+            reader.wait(wait_seconds, rest_seconds)
 
 
 def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:

@@ -215,6 +215,25 @@ def test_a_worker_that_stood_still_sends_and_writes_nothing_of_what_others_own(
     _wait_for_all(receiver, sender)
 
 
+def test_a_worker_ends_although_its_brokers_are_gone_for_good(
+    fleet: Callable[..., Fleet], receiver: Receiver, cluster: Cluster
+) -> None:
+    """Brokers stand still, which a client cannot tell from slow ones: told to end it ends, and of itself."""
+    all_of_them = fleet(webhook("crm", receiver.url()))
+    worker = all_of_them.add()
+    all_of_them.wait_for_owners(all_of_them.front.role("deliver"), worker.pid)
+    for broker in cluster.brokers:
+        broker.pause()
+    try:
+        worker.end(signal.SIGTERM)
+        assert worker.process.returncode == 0, worker.log.read_text()[-4000:]
+        assert all_of_them.front.stop() == 0
+    finally:
+        for broker in cluster.brokers:
+            broker.resume()
+    assert "end_forced" not in worker.log.read_text() + all_of_them.front.log
+
+
 def test_retries_dead_letters_and_repeats_follow_a_partition(fleet: Callable[..., Fleet], receiver: Receiver) -> None:
     """A worker dies with rows that wait for a retry: others try them; what was given up or seen before is known."""
     all_of_them = fleet(webhook("crm", receiver.url()))

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
@@ -15,7 +15,7 @@ from hookline.database.claim import LOCAL, wait_for_database
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.opening import open_appender
+from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
 from hookline.journal.remote import serve_append
 from hookline.privacy.suppression_feed import SuppressionFeed
@@ -23,6 +23,9 @@ from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
+
+if TYPE_CHECKING:
+    from hookline.collect.erased_elsewhere import ErasedElsewhere
 
 AnswerT = TypeVar("AnswerT")
 
@@ -54,6 +57,7 @@ class CollectRole:
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
+        self._erased = self._erased_elsewhere(settings)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
@@ -81,6 +85,8 @@ class CollectRole:
             self.tracing.close()
         self.feed.close()
         self.suppressions.close()
+        if self._erased is not None:
+            self._erased.close()
         return 1 if self.failed.is_set() else 0
 
     def _on_failed(self, error: JournalFailed) -> None:
@@ -110,6 +116,7 @@ class CollectRole:
         """Follow what control wrote; False while the database is away, and what was in force stays so."""
         try:
             await self._follow_suppressions()  # before the first event is taken
+            await self._follow_erased()
             snapshot = await self._ask(connections)
         except DatabaseAway:
             return False
@@ -121,6 +128,17 @@ class CollectRole:
         async with self._suppressing:
             if await self._ask(self.suppressions.poll):
                 self.edge.suppress(self.suppressions.current)
+
+    def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
+        if not is_shared(settings):
+            return None
+        from hookline.collect.erased_elsewhere import ErasedElsewhere
+
+        return ErasedElsewhere(settings)
+
+    async def _follow_erased(self) -> None:
+        if self._erased is not None:
+            await asyncio.to_thread(self._erased.follow)
 
     async def _refresh(self) -> None:
         try:

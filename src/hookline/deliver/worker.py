@@ -25,7 +25,7 @@ from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
-from hookline.journal.port import JournalError, Reader
+from hookline.journal.port import JournalError, Lookups
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
@@ -50,7 +50,7 @@ class Worker:
         checkpointer: Checkpointer,
         adoption: Adoption,
         follower: Follower,
-        journal: Reader,
+        journal: Lookups,
         follow_connections: Callable[[], None],
     ) -> None:
         self._fence = fence
@@ -104,7 +104,7 @@ class Worker:
             task.cancel()
         self._heartbeat.close()
         self._thread.submit(self._claims.close)
-        self._thread.shutdown()
+        self._thread.shutdown(wait=False)
         self.shelf.close()
 
     # what the group says, on its thread

@@ -21,6 +21,7 @@ from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
     from hookline.journal.kafka.appender import KafkaAppender
+    from hookline.journal.kafka.fetching import FetchingReader
     from hookline.journal.kafka.follower import Follower
     from hookline.journal.kafka.membership import Membership
     from hookline.journal.local.appender import LocalAppender
@@ -96,6 +97,17 @@ def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | 
     from hookline.journal.kafka.follower import Follower
 
     return Follower(folder, noted(note), on_arrival)
+
+
+def open_lookups(folder: Path, on_arrival: Callable[[], object]) -> FetchingReader | None:
+    """What an event loop looks records up by; None for a local journal, whose reader never waits."""
+    note = _note(folder)
+    if note is None:
+        return None
+    from hookline.journal.kafka.address import noted
+    from hookline.journal.kafka.fetching import FetchingReader
+
+    return FetchingReader(folder, noted(note), on_arrival)
 
 
 def open_membership(settings: Settings, **callbacks: Any) -> Membership:

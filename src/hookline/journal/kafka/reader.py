@@ -95,6 +95,14 @@ class KafkaReader:
 
     def get(self, partition: int, offset: int) -> Record | None:
         """The record at ``offset``, or None when it is not (or no longer) kept."""
+        group = self.around(partition, offset)
+        if group is None:
+            return None
+        record = group.records[offset - group.first_offset]
+        return blanked(record) if offset in self._erased.of(partition) else record
+
+    def around(self, partition: int, offset: int) -> Group | None:
+        """Some records that were read together, that at ``offset`` among them; None when it is not kept."""
         group = self._recent
         if group is None or self._recent_partition != partition or not group.first_offset <= offset < group.next_offset:
             start, end = self._ask(partition)
@@ -106,8 +114,7 @@ class KafkaReader:
                 return None
             self._cursors.rest(partition, group.next_offset)
             self._recent, self._recent_partition = group, partition
-        record = group.records[offset - group.first_offset]
-        return blanked(record) if offset in self._erased.of(partition) else record
+        return group
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

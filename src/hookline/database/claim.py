@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -54,10 +55,12 @@ def claim(settings: Settings) -> None:
         ) from None
 
 
-async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
+async def wait_for_database(
+    settings: Settings, stop: asyncio.Event, on_away: Callable[[], object] = lambda: None
+) -> None:
     """Return once the server answers and holds this folder's database, or at ``stop``; at once for files.
 
-    Raise DatabaseUnusable when it is another one.
+    ``on_away`` is called once, when it does not answer at first. Raise DatabaseUnusable when it is another one.
     """
     if settings.database.url == LOCAL:
         return
@@ -71,6 +74,7 @@ async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
         except DatabaseAway as away:
             if not told:
                 logger().warning("waiting_for_database", reason=str(away))
+                on_away()
                 told = True
         try:
             await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)

@@ -1,7 +1,7 @@
 """What is erased of a journal that many machines share, for the folder of one that had no part in it.
 
-While an erasure is under way control's word is followed; what was done while this machine or the database was away is in
-the parts that the deliver processes noted. So every reader of the machine sees an event as erased as soon as others do.
+While an erasure is under way control's word is followed; what was done while this machine or the database was away is
+in the parts that the deliver processes noted. So its readers see an event as erased as soon as others do.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from hookline.control.idempotency.kept_answers import KeptAnswers
 from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
+from hookline.control.machine import machine_of
 from hookline.control.member_counts import MemberCounts
 from hookline.control.notice_log import NoticeLog
 from hookline.control.notice_watch import NoticeWatch
@@ -119,7 +120,7 @@ class Services:
         self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()
         insights = place_of(settings, "insights")
-        self.series_store = SeriesStore(insights)
+        self.series_store = SeriesStore(insights, machine_of(settings))
         self.series = SeriesLog(insights)
         self.schema_store = SchemaStore(insights)
         self.schemas = SchemaLog(insights)

@@ -1,6 +1,8 @@
-"""What a control that waits for its turn serves: the probes, and the metrics of its own machine's roles.
+"""What a control that waits for its turn does: it serves the probes and the metrics of its own machine's roles, and
+adds what they count to the time series.
 
-Without it nobody could scrape, or ask how it is, a machine that collects and delivers while another one has the pages.
+Without it nobody could scrape, or ask how it is, a machine that collects and delivers while another one has the pages,
+and the charts would lack what it did.
 """
 
 from __future__ import annotations
@@ -11,7 +13,13 @@ from http import HTTPStatus
 from types import TracebackType
 
 from hookline.control.host_names import OPEN_PATHS, HostNames
+from hookline.control.machine import machine_of
 from hookline.control.role_metrics import RoleMetrics
+from hookline.control.series_watch import LOOK_SECONDS, SeriesWatch
+from hookline.database.open import DatabaseError
+from hookline.database.place import place_of
+from hookline.database.sqlite import engine
+from hookline.insights.series_store import SeriesStore
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -25,10 +33,12 @@ class StandingBy:
     """Listens on ``control.listen`` as long as it is entered; goes without where that address is taken."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._listen = settings.control.listen
         self._names = HostNames(settings)
         self._metrics = RoleMetrics(settings.data_path)
         self._server: asyncio.Server | None = None
+        self._counting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
         host, port = parse_listen(self._listen)
@@ -36,12 +46,29 @@ class StandingBy:
             self._server = await asyncio.start_server(self._answer, host, port, limit=HEAD_BYTES_MAX)
         except OSError as error:
             logger().warning("not_listening", address=self._listen, reason=str(error))
+        self._counting = asyncio.create_task(self._count())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._server is not None:
             self._server.close()
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.gather(self._counting, return_exceptions=True)
+
+    async def _count(self) -> None:
+        place, machine = place_of(self._settings, "insights"), machine_of(self._settings)
+        store: SeriesStore | None = None
+        while store is None:
+            try:
+                store = await asyncio.to_thread(SeriesStore, place, machine)
+            except (DatabaseError, engine.Error):
+                await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await SeriesWatch(self._settings.data_path, store, self._metrics).run_forever()
+        finally:
+            store.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -16,6 +16,7 @@ from hookline.control.role_metrics import RoleMetrics
 from hookline.database.connection import Connection
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.deliver.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
 from hookline.journal.opening import hurry, is_shared, open_reader
 from hookline.journal.port import JournalAway, Reader
@@ -85,6 +86,8 @@ class FleetLog:
         self._lock = threading.Lock()
         self._changed: dict[str, tuple[int, float]] = {}
         """By worker: its last row's time, and when that was first seen here."""
+        self.open_breakers: frozenset[str] = frozenset()
+        """The destinations whose breaker is open at some worker, as of the last look; none where there is only one."""
         self._looked = -KEPT_SECONDS
         self._kept: Fleet | None = None
 
@@ -119,20 +122,21 @@ class FleetLog:
         return Fleet(self.is_shared, [_with_lag(worker, shown) for worker in workers], shown)
 
     def _workers(self, connection: Connection) -> tuple[list[FleetWorker], dict[int, tuple[str, str]]]:
-        rows = connection.execute("SELECT worker, started_at, seen_at, epochs FROM workers ORDER BY worker").fetchall()
+        rows = connection.execute("SELECT worker, started_at, seen_at, state FROM workers ORDER BY worker").fetchall()
         owned = connection.execute("SELECT partition, epoch, since FROM owned").fetchall()
         epochs = {partition: epoch for partition, epoch, _ in owned}
         since = {partition: iso(at) for partition, _, at in owned}
         workers: list[FleetWorker] = []
         owners: dict[int, tuple[str, str]] = {}
+        open_breakers: set[str] = set()
         for worker, started_ms, seen_ms, text in rows:
             is_alive = self._is_alive(worker, seen_ms)
-            held = {
-                int(partition): epoch for partition, epoch in msgspec.json.decode(text, type=dict[str, int]).items()
-            }
-            mine = sorted(each for each, epoch in held.items() if is_alive and epochs.get(each) == epoch)
+            state = decode(text) if is_alive else WorkerState()
+            mine = sorted(int(each) for each, epoch in state.epochs.items() if epochs.get(int(each)) == epoch)
+            open_breakers.update(state.open_breakers)
             owners.update({each: (worker, since[each]) for each in mine})
             workers.append(FleetWorker(worker, is_alive, iso(started_ms), iso(seen_ms), mine, None))
+        self.open_breakers = frozenset(open_breakers)
         self._changed = {row[0]: self._changed[row[0]] for row in rows}
         return workers, owners
 

@@ -157,6 +157,7 @@ class Services:
             [*conditions_of(settings, store, self.fleet), Deletions(self.delete_messages)],
             self.own_metrics,
             settings.notices.webhooks,
+            open_elsewhere=lambda: self.fleet.open_breakers,
         )
         self.notice_watch.on_change = self.notice_webhooks.wake
         self.tests_running = 0

@@ -198,7 +198,7 @@ workers = Table(
     Column("worker", Text, primary_key=True),
     Column("started_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
-    Column("epochs", Text, nullable=False),
+    Column("state", Text, nullable=False),
 )
 
 index_runs = Table(

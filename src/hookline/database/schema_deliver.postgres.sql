@@ -189,7 +189,7 @@ CREATE TABLE workers (
     worker TEXT COLLATE "C" NOT NULL,
     started_at BIGINT NOT NULL,
     seen_at BIGINT NOT NULL,
-    epochs TEXT COLLATE "C" NOT NULL,
+    state TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (worker)
 );
 UPDATE alembic_version SET version_num='deliver_0008' WHERE alembic_version.version_num = 'deliver_0007';

@@ -168,7 +168,7 @@ CREATE TABLE workers (
 	worker TEXT NOT NULL, 
 	started_at BIGINT NOT NULL, 
 	seen_at BIGINT NOT NULL, 
-	epochs TEXT NOT NULL, 
+	state TEXT NOT NULL, 
 	PRIMARY KEY (worker)
 );
 INSERT INTO alembic_version (version_num) VALUES ('deliver_0008');

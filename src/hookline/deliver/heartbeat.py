@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-
-import msgspec
+from collections.abc import Callable
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.place import Place
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
+from hookline.deliver.worker_state import WorkerState, encode
 
 BEAT_SECONDS = 2.0
 GONE_MS = 3_600_000
@@ -25,22 +24,22 @@ GONE_MS = 3_600_000
 CLOSE_SECONDS = 1.0
 """A process that ends does not wait longer for the database to hear of it."""
 
-_PUT = replacing("workers", ("worker",), ("started_at", "seen_at", "epochs"))
+_PUT = replacing("workers", ("worker",), ("started_at", "seen_at", "state"))
 
 
 class Heartbeat:
-    """Writes this worker's row in a thread of its own; ``epochs`` are the partitions that it holds now."""
+    """Writes this worker's row in a thread of its own, in which ``state`` is asked, too."""
 
     def __init__(
         self,
         place: Place,
         worker: str,
-        epochs: Callable[[], Mapping[int, int]],
+        state: Callable[[], WorkerState],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._place = place
         self._worker = worker
-        self._epochs = epochs
+        self._state = state
         self._clock = clock
         self._started_ms = self._now_ms()
         self._wake = threading.Event()
@@ -65,8 +64,7 @@ class Heartbeat:
     def beat(self, connection: Connection) -> None:
         """Write the row once, and drop those of processes that have been gone for long."""
         now_ms = self._now_ms()
-        epochs = {str(partition): epoch for partition, epoch in sorted(dict(self._epochs()).items())}
-        connection.execute(_PUT, (self._worker, self._started_ms, now_ms, msgspec.json.encode(epochs).decode()))
+        connection.execute(_PUT, (self._worker, self._started_ms, now_ms, encode(self._state())))
         connection.execute("DELETE FROM workers WHERE seen_at < ?", (now_ms - GONE_MS,))
 
     def leave(self, connection: Connection) -> None:

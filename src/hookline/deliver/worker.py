@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
@@ -23,6 +24,7 @@ from hookline.deliver.fence import Fence, now_seconds
 from hookline.deliver.heartbeat import Heartbeat
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.worker_state import BREAKERS_MAX, WorkerState
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
 from hookline.journal.port import JournalError, Lookups
@@ -65,7 +67,7 @@ class Worker:
         self.shelf = RunShelf(place_of(settings, "deliver"))
         self._claims = Claims(settings, self.shelf)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
-        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, lambda: fence.epochs)
+        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._state)
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""
         self._doubtful: dict[int, int] = {}
@@ -257,6 +259,13 @@ class Worker:
         self._engine.batch.leave_out(partition.__eq__)
         self._engine.recount.update(self._engine.retrying)
         self._heartbeat.hurry()
+
+    def _state(self) -> WorkerState:
+        """Asked on the heartbeat's thread: what is copied here is copied at once."""
+        epochs = {str(partition): epoch for partition, epoch in dict(self._fence.epochs).items()}
+        lanes = (lane for lane in list(self._engine.lanes.values()) if not lane.is_replay)
+        is_open = (lane.destination.id for lane in lanes if lane.breaker.state == "open")
+        return WorkerState(epochs, list(islice(is_open, BREAKERS_MAX)))
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)

@@ -17,12 +17,13 @@ from hookline.database.open import ensure
 from hookline.database.place import Place, place_of
 from hookline.deliver.fence import raise_epoch
 from hookline.deliver.heartbeat import Heartbeat
+from hookline.deliver.worker_state import WorkerState
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import partition_of
 from hookline.settings import Database, Journal, Settings
 from hookline.telemetry.metrics import publish
 from tests.postgres import PostgresServer
-from tests.unit.control.conditions.moments import NOW_MS, moment
+from tests.unit.control.conditions.moments import NOW_MS, moment, report
 from tests.unit.control.running import record
 
 PARTITIONS = 2
@@ -37,7 +38,8 @@ class Worker:
         self.epochs: dict[int, int] = {}
         self._rows = rows
         self._name = name
-        self._heartbeat = Heartbeat(place, name, lambda: self.epochs)
+        self.open_breakers: list[str] = []
+        self._heartbeat = Heartbeat(place, name, self._state)
 
     def take(self, *partitions: int) -> None:
         """Become the owner of partitions, and say so."""
@@ -50,6 +52,9 @@ class Worker:
         before = self._rows.execute("SELECT max(seen_at) FROM workers").fetchone()[0]
         while self._rows.execute("SELECT max(seen_at) FROM workers").fetchone()[0] == before:
             self._heartbeat.beat(self._rows)
+
+    def _state(self) -> WorkerState:
+        return WorkerState({str(partition): epoch for partition, epoch in self.epochs.items()}, self.open_breakers)
 
     def leave(self) -> None:
         """End as one does that was told to."""
@@ -150,6 +155,23 @@ def test_a_worker_that_is_silent_or_has_left_owns_nothing(
     first.beat()
     clock.seconds += KEPT_SECONDS
     assert owners(fleet.look()) == ["a:1", None]
+
+
+def test_a_breaker_that_is_open_at_any_worker_is_open(
+    settings: Settings, rows: Connection, fleet: FleetLog, clock: Clock
+) -> None:
+    """As notices and pages see it; one that is gone says nothing more."""
+    first, second = (Worker(place_of(settings, "deliver"), rows, name) for name in ("a:1", "b:1"))
+    first.take(0)
+    second.open_breakers = ["crm", "gone"]
+    second.take(1)
+    fleet.look()
+    assert fleet.open_breakers == {"crm", "gone"}
+    assert moment(None, "crm", open_elsewhere=fleet.open_breakers).open_breakers is None
+    assert moment(report("deliver"), "crm", open_elsewhere=fleet.open_breakers).open_breakers == {"crm"}
+    clock.seconds = ALIVE_SECONDS + KEPT_SECONDS
+    fleet.look()
+    assert fleet.open_breakers == frozenset()
 
 
 def test_a_notice_tells_of_partitions_that_nobody_has_for_too_long(

@@ -23,9 +23,9 @@ class Partitions:
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
         """One for all partitions that have been nobody's for too long and have something to be read; None while brokers
         do not tell whether they have."""
+        unowned = self._fleet.look().unowned  # also where this tells nothing: others go by what was seen
         if not self._unowned_ms:
             return ()
-        unowned = self._fleet.look().unowned
         self._since_ms = {each.partition: self._since_ms.get(each.partition, moment.now_ms) for each in unowned}
         if any(each.behind is None for each in unowned):
             return None

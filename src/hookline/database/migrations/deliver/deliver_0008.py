@@ -16,6 +16,6 @@ def upgrade() -> None:
         sa.Column("worker", sa.Text(), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
-        sa.Column("epochs", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("worker"),
     )

@@ -13,7 +13,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, Lookups, OffsetExpired
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -101,6 +101,11 @@ class CatchUp:
         try:
             group = self._read(intake)
             repeated = self._repeated(group, intake.partition) if group is not None else set()
+        except JournalFetching:
+            self._is_away = True
+            self._waiting.add(lane)
+            self._hungry.appendleft(lane)  # its group comes: if others asked first, there would be no room to keep it
+            return False
         except JournalAway:
             self._is_away = True
             self.want(lane)

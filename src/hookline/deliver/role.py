@@ -71,6 +71,7 @@ class DeliverRole:
         network: Callable[[Sink, Settings], Pools] | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         journal: Reader | None = None,
+        lookups: Lookups | None = None,
     ) -> None:
         data = settings.data_path
         place = place_of(settings, "deliver")
@@ -88,9 +89,8 @@ class DeliverRole:
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
         self.pools = (network or _network)(self._sink(), settings)
-        lookups = open_lookups(data / "journal", self._arrived) if journal is None else None
-        self.lookups: Lookups = lookups or self.journal
-        self._fetching = lookups
+        self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
+        self.lookups: Lookups = lookups or self._fetching or self.journal
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)

@@ -86,8 +86,8 @@ def test_what_its_machine_delivers_is_in_the_charts(settings: Settings) -> None:
     write_slots(settings.data_path / "run", [Slot(at=at, delivered=5)])
     log = SeriesLog(place_of(settings, "insights"))
 
-    def delivered() -> int:
-        return sum(value or 0 for value in log.totals("24h", int(time.time())).values["delivered"])
+    def delivered() -> float:
+        return sum(value for value in log.totals("24h", int(time.time())).values["delivered"] if value is not None)
 
     while_standing_by(settings, lambda: wait_until(lambda: delivered() == 5, what="the charts have it"))
     log.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hookline.settings import Settings
 from hookline.telemetry import log
+from hookline.telemetry.ending import Ending
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
@@ -141,9 +142,11 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     log.configure(role, settings.log.format)
     _prepare(settings)
 
+    ending = Ending()
+
     async def whole() -> int:
         asyncio.get_running_loop().call_later(FREEZE_SECONDS, gc.freeze)
-        return await main(_until_told_to_stop())
+        return await main(_until_told_to_stop(ending))
 
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError, DatabaseUnusable
@@ -154,7 +157,9 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     try:
         claim(settings)
         database.claim(settings)
-        return uvloop.run(whole())
+        code = uvloop.run(whole())
+        ending.finish(code)
+        return code
     except (JournalUnusable, DatabaseUnusable) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return EXIT_UNUSABLE
@@ -163,15 +168,20 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
         return 1
 
 
-def _until_told_to_stop() -> asyncio.Event:
+def _until_told_to_stop(ending: Ending) -> asyncio.Event:
     """What is set by a signal to end, or when the supervisor is gone."""
     stop = asyncio.Event()
+
+    def told() -> None:
+        ending.begin()
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, told)
     descriptor = os.environ.get(SUPERVISOR_FD)
     if descriptor:
-        loop.add_reader(int(descriptor), stop.set)
+        loop.add_reader(int(descriptor), told)
     return stop
 
 
@@ -180,11 +190,12 @@ async def _database_is_ours(settings: Settings) -> bool:
 
     The turn is kept until the process ends.
     """
+    from hookline.control.standing_by import StandingBy
     from hookline.database.claim import wait_for_database, wait_for_turn
 
-    stop = _until_told_to_stop()
+    stop = _until_told_to_stop(Ending())
     await wait_for_database(settings, stop)
-    await wait_for_turn(settings, "control", stop)
+    await wait_for_turn(settings, "control", stop, StandingBy(settings))
     return not stop.is_set()
 
 

@@ -143,6 +143,7 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int = 100
     retention_ahead: Seconds = Seconds(DAY_SECONDS)
     source_silent: Seconds = Seconds(DAY_SECONDS)
+    partition_unowned: Seconds = Seconds(60.0)
     disk_free: Bytes = Bytes(1024**3)
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hookline.control.host_gate import HostGate
+from hookline.control.host_names import HostNames
 from hookline.settings import Settings, load
 from tests.deploy.container import instructions
 from tests.deploy.files import DEPLOY, ROOT, read_yaml
@@ -86,11 +86,8 @@ def test_prometheus_reaches_the_control_port_by_an_address_that_it_answers_to() 
     assert ipaddress.ip_address(host) in ipaddress.ip_network(pool["subnet"])
     assert settings.control.listen.endswith(f":{port}")
 
-    async def nothing(*_: object) -> None:
-        return None
-
-    assert HostGate(nothing, settings).allows(target)
-    assert not HostGate(nothing, settings).allows(f"hookline:{port}")
+    assert HostNames(settings).allows(target)
+    assert not HostNames(settings).allows(f"hookline:{port}")
 
 
 def test_grafana_finds_its_data_and_the_dashboard() -> None:

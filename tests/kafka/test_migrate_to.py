@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,9 +17,20 @@ import pytest
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
+from tests.service.profiles.test_audience import audience, told
 
 PARTITIONS = 2
 POINTS = ("moving.journal_copied", "moving.databases_copied", "moving.rest_copied", "moving.marked")
+TWICE = {"event": "Order", "count": {"gte": 2}}
+SPEND = {
+    "id": "spend",
+    "name": "spend",
+    "event": "Order",
+    "aggregate": "sum",
+    "property": "properties.total",
+    "destinations": ["crm"],
+    "syncEvery": 1,
+}
 KILLED = -signal.SIGKILL
 RUN_SECONDS = 120
 
@@ -82,7 +94,7 @@ def moved_to(
         "collect.listen": old.settings["collect.listen"],
         "control.listen": old.settings["control.listen"],
     }
-    new = Hookline(folder, old.destinations, settings=on)
+    new = Hookline(folder, old.destinations, settings=on, definitions=old.definitions)
     new.collect_port, new.control_port = old.collect_port, old.control_port
     new.write_files()
     return new
@@ -119,7 +131,7 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
     tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
 ) -> None:
     """Every acknowledged event reaches the live receiver once; retries, dead letters, duplicates, fates, erasures,
-    connections and accounts are as they were."""
+    connections and accounts are as they were; people go on being members, and their traits being counted."""
     with Receiver() as live, Receiver() as dead, Receiver() as refusing:
         dead.respond = lambda _: Reply(status=503)
         refusing.respond = lambda _: Reply(status=400)
@@ -129,7 +141,8 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
             webhook("refusing", refusing.url(), filters=[{"if": 'event != "Wrong"', "do": "drop"}]),
         ]
         slowly = {"journal.partitions": PARTITIONS, "deliver.retry_first": "2s"}
-        old = Hookline(tmp_path / "old", destinations, settings=slowly).start()
+        definitions = {"audiences": [audience("buyers", TWICE)], "computedTraits": [SPEND]}
+        old = Hookline(tmp_path / "old", destinations, settings=slowly, definitions=definitions).start()
         new = moved_to(old, tmp_path / "new", cluster, topic, server)
         erased = old.track(userId="gone")
         first = old.track("Wrong", userId="user-1")
@@ -139,6 +152,11 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         asked = f"deletion-requests/{made}"
         wait_until(lambda: old.api("GET", asked).json["state"] == "waiting", what="erased, receivers are told")
         assert old.api("POST", "tokens", {"name": "reports", "scope": "read"}).status == 201
+        for user, total in (("member", 5), ("member", 7), ("half", 3)):
+            old.track("Order", userId=user, properties={"total": total})
+        wait_until(lambda: {"buyers": True} in told(live).get("member", []), 60, "the first one is a member")
+        wait_until(lambda: {"spend": 12} in told(live)["member"], 60, "and its trait is told")
+        wait_until(lambda: {"spend": 3} in told(live).get("half", []), 60, "and that of the other one")
         before = {name: old.api("GET", name).json["items"] for name in ("sources", "destinations", "tokens")}
 
         with Client(old) as client:
@@ -168,6 +186,14 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         assert fate["fate"] == "retrying"
         assert [attempt["number"] for attempt in fate["attempts"]] == list(range(1, len(fate["attempts"]) + 1))
         assert first in letters_of(new, "refusing")
+        for user, total in (("member", 1), ("half", 4)):
+            new.track("Order", userId=user, properties={"total": total})
+        wait_until(lambda: {"buyers": True} in told(live)["half"], 60, "who was half a member is one now")
+        wait_until(lambda: {"spend": 13} in told(live)["member"], 60, "traits go on from where they were")
+        wait_until(lambda: {"spend": 7} in told(live)["half"], 60, "for everybody")
+        assert [each for each in told(live)["member"] if "buyers" in each] == [{"buyers": True}]
+        members = new.api("GET", "audiences/buyers/members").json["items"]
+        assert {each["userId"] for each in members} == {"member", "half"}
         duplicates = new.metric("hookline_deliver_duplicates_total")
         for body in client.acknowledged[:20]:
             assert new.post("/v1/track", body).status == 200
@@ -200,6 +226,7 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         moved = migrate(old, new)
         assert moved.returncode == 0, moved.stderr
         assert "the service was stopped" in moved.stdout
+        assert "warning: journal.partitions is 2" in moved.stdout
         back = migrate(old, new, "--back")
         assert back.returncode == 0, back.stderr
         new.launch()
@@ -212,7 +239,10 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
 
         server.admin("CREATE DATABASE second")
         again = moved_to(old, tmp_path / "again", cluster, f"{topic}-again", server, "second")
-        assert migrate(old, again).returncode == 0
+        report = json.loads(migrate(old, again, "--json").stdout)
+        assert (report["state"], report["to"], report["partitions"]) == ("moved", str(again.data), PARTITIONS)
+        assert report["stoppedSeconds"] > 0
+        assert "12 are advised" in report["warnings"][0]
         again.start()
         third = again.track()
         live.wait_for(third)

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from hookline.journal.kafka.erased import ErasedPlaces
 from tests.kafka.cluster import Cluster
 from tests.postgres import PostgresServer
+from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 from tests.service.profiles.test_audience import audience, told
+
+
+def erased_of(hookline: Hookline) -> dict[int, frozenset[int]]:
+    """What the readers of a machine take for erased, by partition."""
+    places = ErasedPlaces(hookline.data / "journal")
+    return {partition: places.of(partition) for partition in range(4)}
 
 
 @pytest.fixture
@@ -77,13 +85,26 @@ def test_a_second_machine_takes_part_and_takes_over(
         second.launch()
         wait_until(lambda: '"role": "control", "reason"' in second.log, 60, what="the second control stands by")
         wait_until(lambda: is_ready(second.collect_port), 60, what="the second collect is ready")
+        assert send(second.control_port, "GET", "/readyz").json == {"status": "standing_by"}
+        assert b'hookline_role_up{role="deliver"} 1.0' in send(second.control_port, "GET", "/metrics").body
+        assert send(second.control_port, "GET", "/metrics", headers={"Host": "evil.example"}).status == 421
         for number in range(20):
             sent = [each.track("Order", userId=f"u{number}") for each in (first, second)]
             for message in sent:
                 receiver.wait_for(message)
         wait_until(lambda: len(told(receiver)) == 20, 60, what="everybody is told")
+        gone = [f"u{number}" for number in range(8)]  # of every partition some
+        request = first.api("POST", "deletion-requests", {"userIds": gone, "action": "delete"}).json["id"]
+        wait_until(
+            lambda: first.api("GET", f"deletion-requests/{request}").json["state"] == "done", 60, what="they are erased"
+        )
+        wait_until(lambda: erased_of(second) == erased_of(first), what="the other machine's readers know all of it")
+        assert all(erased_of(second).values())
         first.kill9()
         second.wait_ready(60)
+        shown = second.api("GET", "events?limit=200").json["items"]
+        assert not {each["userId"] for each in shown} & set(gone)
+        assert "u9" in {each["userId"] for each in shown}
         late = second.track("Order", userId="late")
         receiver.wait_for(late)
         second.wait_fate(late, "crm", "delivered")

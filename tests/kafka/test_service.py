@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.kafka.cluster import Cluster
 from tests.service.client import send
-from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
 from tests.service.otlp import Collector
 
 SECRET = "s3cret"
@@ -180,6 +180,33 @@ def test_without_brokers_events_are_refused_until_they_are_back(
     sender.send(10)
     _wait_for_all(receiver, sender)
     assert "journal_back" in hookline.log
+
+
+def test_retries_go_on_without_brokers(on_kafka: Callable[..., Hookline], receiver: Receiver, cluster: Cluster) -> None:
+    """An event of each partition fails, then all brokers stand still: what was looked up before is tried again, an
+    answer that comes late is taken, and control says that it is well."""
+    retries = {"deliver.retry_first": "100ms", "deliver.retry_max": "500ms"}
+    with on_kafka(webhook("crm", receiver.url()), **retries) as hookline:
+        receiver.respond = lambda request: Reply(503)
+        sender = Sender(hookline)
+        sender.send(PARTITIONS * 3)
+        failing = {message for _, message in sender.acknowledged}
+        wait_until(lambda: all(len(receiver.of(each)) >= 3 for each in failing), 60, "every event was tried again")
+        for broker in cluster.brokers:
+            broker.pause()
+        try:
+            receiver.respond = lambda request: Reply(delay_seconds=1.0)
+            seen = len(receiver.requests)
+            wait_until(
+                lambda: {request.message_id for request in receiver.requests[seen:]} == failing,
+                60,
+                "every event is tried once more",
+            )
+            assert send(hookline.control_port, "GET", "/healthz").status == 200
+            wait_until(lambda: hookline.metric("hookline_deliver_delivered_total") == len(failing), 60, "and delivered")
+        finally:
+            for broker in cluster.brokers:
+                broker.resume()
 
 
 def test_a_trace_leads_through_the_topic(

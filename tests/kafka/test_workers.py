@@ -19,6 +19,7 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.test_service import Sender
 from tests.kafka.worker import Worker
 from tests.postgres import PostgresServer
+from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, Reply, wait_until, webhook
 
 PARTITIONS = 6
@@ -54,6 +55,12 @@ class Fleet:
         """Wait until all partitions are owned, by these and each of them some."""
         wait_until(lambda: sorted(self.owners()) == list(range(PARTITIONS)), MOVE_SECONDS, "every partition is owned")
         wait_until(lambda: set(self.owners().values()) == set(pids), MOVE_SECONDS, f"owned by {pids}")
+
+    def shown(self) -> dict[int, int]:
+        """The process that owns each partition, as the API tells."""
+        partitions = self.front.api("GET", "workers").json["partitions"]
+        owners = {each["partition"]: each["worker"] for each in partitions if each["worker"] is not None}
+        return {partition: int(worker.rpartition(":")[2]) for partition, worker in owners.items()}
 
     def column(self, query: str) -> list[Any]:
         """The first column of what a query finds in deliver's database."""
@@ -140,8 +147,13 @@ def test_workers_come_and_go_and_nothing_is_lost(fleet: Callable[..., Fleet], re
         all_of_them.wait_for_owners(first, second.pid)
         third = all_of_them.add()
         all_of_them.wait_for_owners(first, second.pid, third.pid)
+        wait_until(lambda: all_of_them.shown() == all_of_them.owners(), MOVE_SECONDS, "the operator sees who owns what")
+        assert f":{third.pid}</bdi>" in _first_page(all_of_them.front)
         second.end(signal.SIGTERM)
         all_of_them.wait_for_owners(first, third.pid)
+        wait_until(
+            lambda: set(all_of_them.shown().values()) == {first, third.pid}, MOVE_SECONDS, "and that one has left"
+        )
         third.end(signal.SIGKILL)
         all_of_them.wait_for_owners(first)
     finally:
@@ -179,6 +191,25 @@ def test_a_worker_that_stood_still_sends_and_writes_nothing_of_what_others_own(
     assert requests - 240 <= 2 * IN_FLIGHT
     sender.send(30)
     _wait_for_all(receiver, sender)
+
+
+def test_a_worker_ends_although_its_brokers_are_gone_for_good(
+    fleet: Callable[..., Fleet], receiver: Receiver, cluster: Cluster
+) -> None:
+    """Brokers stand still, which a client cannot tell from slow ones: told to end it ends, and of itself."""
+    all_of_them = fleet(webhook("crm", receiver.url()))
+    worker = all_of_them.add()
+    all_of_them.wait_for_owners(all_of_them.front.role("deliver"), worker.pid)
+    for broker in cluster.brokers:
+        broker.pause()
+    try:
+        worker.end(signal.SIGTERM)
+        assert worker.process.returncode == 0, worker.log.read_text()[-4000:]
+        assert all_of_them.front.stop() == 0
+    finally:
+        for broker in cluster.brokers:
+            broker.resume()
+    assert "end_forced" not in worker.log.read_text() + all_of_them.front.log
 
 
 def test_retries_dead_letters_and_repeats_follow_a_partition(fleet: Callable[..., Fleet], receiver: Receiver) -> None:
@@ -263,6 +294,14 @@ def test_every_worker_does_its_part_of_replays_and_erasures(fleet: Callable[...,
     sent = Counter(request.message_id for request in receiver.requests[before:])
     assert not sent.keys() & set(gone)
     assert sent.keys() >= {message for _, message in sender.acknowledged} - set(gone)
+
+
+def _first_page(front: Hookline) -> str:
+    """What a browser gets."""
+    form = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    password = f"password={front.admin_token}&next=/&account=".encode()
+    cookie = send(front.control_port, "POST", "/login", password, form).headers["set-cookie"].partition(";")[0]
+    return send(front.control_port, "GET", "/", headers={"Cookie": cookie}).body.decode()
 
 
 def _replay(front: Hookline) -> None:

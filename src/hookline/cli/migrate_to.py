@@ -14,12 +14,14 @@ from pathlib import Path
 
 from hookline.cli import lock
 from hookline.cli.failure import CommandFailed
+from hookline.cli.move_report import MoveReport
 from hookline.cli.target import Target
 from hookline.database.open import DatabaseError
 from hookline.database.sqlite import engine
 from hookline.journal.port import JournalError
 from hookline.moving.failure import MoveFailed
-from hookline.moving.move import Move, check, is_moved, release, undo
+from hookline.moving.move import Move, check, is_moved, release, undo, warnings_of
+from hookline.moving.progress import Tell
 from hookline.settings import Settings, SettingsError, load
 
 STOP_SECONDS = 30.0
@@ -27,46 +29,53 @@ STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 
 
-def move(server: Target, file: Path, prepare: bool) -> int:
+def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
     """Do the move, or take it up where it was interrupted."""
     with _failing():
         old, new = server.settings(), _load(file)
+        report = MoveReport(old, new, as_json)
         if is_moved(old, new):
             release(old, new)
-            _tell(_last_line(old, new, file))
+            report.end("moved", _last_line(old, new, file))
             return 0
         check(old, new)
+        for warning in warnings_of(new):
+            report.warn(warning)
         with _held(new.data_path):
-            work = Move(old, new, _tell)
+            work = Move(old, new, report.tell)
             try:
                 work.prepare()
                 if prepare:
-                    _tell("prepared: run it again without --prepare to finish; the service goes on meanwhile")
+                    again = "run it again without --prepare to finish; the service goes on meanwhile"
+                    report.end("prepared", f"prepared: {again}")
                     return 0
                 began = time.monotonic()
-                with _stopped(old.data_path) as was_running:
+                with _stopped(old.data_path, report.tell) as was_running:
                     try:
                         work.finish()
                     except BaseException:
                         if was_running:
-                            _tell(f"the service is stopped and {old.data_path} as it was: start it as before, or retry")
+                            back = f"the service is stopped and {old.data_path} as it was: start it as before, or retry"
+                            report.tell(back)
                         raise
-                _tell(f"moved; the service was stopped {time.monotonic() - began:.1f} s ago")
+                report.stopped_seconds = round(time.monotonic() - began, 1)
+                report.tell(f"moved; the service was stopped {report.stopped_seconds} s ago")
             finally:
                 work.close()
-        _tell(_last_line(old, new, file))
+        report.end("moved", _last_line(old, new, file))
     return 0
 
 
-def go_back(server: Target, file: Path, leave_events: bool) -> int:
+def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> int:
     """Make the old data folder count again."""
     with _failing():
         old, new = server.settings(), _load(file)
+        report = MoveReport(old, new, as_json)
         with _held(new.data_path):
-            left = undo(old, new, leave_events)
-    _tell(f"{old.data_path} counts again: start Hookline with its settings")
-    if left:
-        _tell(f"{left:,} events that were stored since the move are in {new.journal.url} only")
+            report.events_left = undo(old, new, leave_events)
+    if report.events_left:
+        report.tell(f"{report.events_left:,} events that were stored since the move are in {new.journal.url} only")
+    report.end("back", f"{old.data_path} counts again: start Hookline with its settings")
     return 0
 
 
@@ -102,22 +111,22 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _stopped(folder: Path) -> Iterator[bool]:
+def _stopped(folder: Path, tell: Tell) -> Iterator[bool]:
     """End the service that works in the folder, if any, and let no other one begin; yields whether there was one."""
-    held, was_running = _stop(folder)
+    held, was_running = _stop(folder, tell)
     try:
         yield was_running
     finally:
         os.close(held)
 
 
-def _stop(folder: Path) -> tuple[int, bool]:
+def _stop(folder: Path, tell: Tell) -> tuple[int, bool]:
     deadline = time.monotonic() + STOP_SECONDS
     asked = 0
     while True:
         pid = _supervisor(folder)
         if pid and pid != asked:
-            _tell(f"stopping the service (process {pid})")
+            tell(f"stopping the service (process {pid})")
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
             asked = pid
@@ -136,7 +145,3 @@ def _supervisor(folder: Path) -> int:
 
 def _last_line(old: Settings, new: Settings, file: Path) -> str:
     return f"start Hookline with --config {file}; {old.data_path} is kept as it was until you remove it"
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)

@@ -133,6 +133,8 @@ _SUCCESS_BODY = b'{"success": true}'
 DROPPED = answer(200, _SUCCESS_BODY)
 ALIVE = answer(200, b'{"status": "alive"}', b"")
 READY = answer(200, b'{"status": "ready"}', b"")
+READY_WITH_KEPT = answer(200, b'{"status": "ready", "connections": "kept"}', b"")
+"""By the connections as they last were: the database has not been met since the start."""
 NOT_READY = error("not_ready", b"")
 NOT_FOUND = error("not_found", b"")
 BY_CODE = {code: error(code) for code in ERRORS}

@@ -62,6 +62,8 @@ class Intake:
         """Whether events are taken at all; if not, ``screen`` says why."""
         self.away = False
         """Whether the journal is known not to take records just now: events are refused one by one."""
+        self.kept = False
+        """Whether the snapshot is one that was kept on the disk, which may be old."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
 
@@ -69,6 +71,11 @@ class Intake:
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
         return self.takes and not self.away and self._clock() >= self._full_until
+
+    def _readiness(self) -> bytes:
+        if not self.ready:
+            return answers.NOT_READY
+        return answers.READY_WITH_KEPT if self.kept else answers.READY
 
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources from now on."""
@@ -96,7 +103,7 @@ class Intake:
         elif route.kind is Kind.ALIVE:
             exchange.verdict = answers.ALIVE
         else:
-            exchange.verdict = answers.READY if self.ready else answers.NOT_READY
+            exchange.verdict = self._readiness()
 
     def take(self, exchange: Exchange, body: bytes) -> None:
         """Answer a whole request of a collection path, at once or when its events are durable."""

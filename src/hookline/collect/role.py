@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
@@ -15,7 +15,7 @@ from hookline.database.claim import LOCAL, wait_for_database
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.local.appender import LocalAppender
-from hookline.journal.opening import open_appender
+from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
 from hookline.journal.remote import serve_append
 from hookline.privacy.suppression_feed import SuppressionFeed
@@ -23,6 +23,10 @@ from hookline.settings import Settings
 from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
+
+if TYPE_CHECKING:
+    from hookline.collect.erased_elsewhere import ErasedElsewhere
+    from hookline.collect.kept_connections import KeptConnections
 
 AnswerT = TypeVar("AnswerT")
 
@@ -54,6 +58,9 @@ class CollectRole:
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
+        self._erased = self._erased_elsewhere(settings)
+        self._kept = self._kept_connections(settings)
+        self._snapshot: Snapshot | None = None
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
@@ -81,6 +88,8 @@ class CollectRole:
             self.tracing.close()
         self.feed.close()
         self.suppressions.close()
+        if self._erased is not None:
+            self._erased.close()
         return 1 if self.failed.is_set() else 0
 
     def _on_failed(self, error: JournalFailed) -> None:
@@ -88,7 +97,7 @@ class CollectRole:
         self.failed.set()
 
     async def _follow_connections(self) -> None:
-        await wait_for_database(self._settings, asyncio.Event())  # ends with the task
+        await wait_for_database(self._settings, asyncio.Event(), self._begin_with_kept)  # ends with the task
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while not await self._is_ready() and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)
@@ -109,18 +118,52 @@ class CollectRole:
     async def _looked(self, connections: Callable[[], Snapshot | None]) -> bool:
         """Follow what control wrote; False while the database is away, and what was in force stays so."""
         try:
-            await self._follow_suppressions()  # before the first event is taken
+            changed = await self._follow_suppressions()  # before the first event is taken
+            await self._follow_erased()
             snapshot = await self._ask(connections)
         except DatabaseAway:
             return False
         if snapshot is not None:
+            self._snapshot = snapshot
             self.edge.set_snapshot(snapshot)
+        if self._kept is not None and self._snapshot is not None and (changed or snapshot is not None):
+            await asyncio.to_thread(self._kept.write, self._snapshot, self.suppressions.current)
         return True
 
-    async def _follow_suppressions(self) -> None:
+    def _begin_with_kept(self) -> None:
+        """The database is away at the start: go by the connections as they last were until it answers."""
+        found = self._kept.read() if self._kept is not None else None
+        if found is not None:
+            snapshot, suppressed = found
+            self.edge.suppress(suppressed)
+            self.edge.set_snapshot(snapshot, kept=True)
+            next_step = "events are taken by these sources and keys until PostgreSQL answers"
+            self._log.warning("connections_kept_in_force", version=snapshot.version, next_step=next_step)
+
+    async def _follow_suppressions(self) -> bool:
         async with self._suppressing:
-            if await self._ask(self.suppressions.poll):
+            changed = await self._ask(self.suppressions.poll)
+            if changed:
                 self.edge.suppress(self.suppressions.current)
+            return changed
+
+    def _kept_connections(self, settings: Settings) -> KeptConnections | None:
+        if settings.database.url == LOCAL:
+            return None
+        from hookline.collect.kept_connections import KeptConnections
+
+        return KeptConnections(settings.data_path)
+
+    def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
+        if not is_shared(settings):
+            return None
+        from hookline.collect.erased_elsewhere import ErasedElsewhere
+
+        return ErasedElsewhere(settings)
+
+    async def _follow_erased(self) -> None:
+        if self._erased is not None:
+            await asyncio.to_thread(self._erased.follow)
 
     async def _refresh(self) -> None:
         try:
@@ -168,6 +211,7 @@ class CollectRole:
             "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
             "hookline_journal_away": int(self.edge.away),
+            "hookline_collect_connections_kept": int(self.edge.kept),
         }
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}

@@ -54,9 +54,15 @@ class Edge:
         """What ``/readyz`` answers."""
         return self._intake.ready
 
-    def set_snapshot(self, snapshot: Snapshot) -> None:
-        """Use these sources and write keys from the next request on."""
+    def set_snapshot(self, snapshot: Snapshot, kept: bool = False) -> None:
+        """Use these sources and write keys from the next request on; ``kept`` says that they may be old."""
         self._intake.set_snapshot(snapshot)
+        self._intake.kept = kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether the sources in use are those that were kept on the disk."""
+        return self._intake.kept
 
     def suppress(self, suppressed: Suppressed | None) -> None:
         """Store no events of these people from the next request on; None for nobody."""

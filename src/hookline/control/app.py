@@ -54,6 +54,7 @@ from hookline.control.usage import Usage
 from hookline.control.usage_details import UsageDetails
 from hookline.control.users import Users
 from hookline.control.versions import Versions
+from hookline.control.workers import get_workers
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 
@@ -153,6 +154,7 @@ def api() -> Router:
             get_kind,
             get_icon,
             list_settings,
+            get_workers,
         ],
         middleware=[Idempotency, AuditTrail],
     )

@@ -43,7 +43,9 @@ class NoticeWatch:
         own_metrics: OwnMetrics,
         webhooks: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
+        open_elsewhere: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
+        """``open_elsewhere`` tells of breakers that are open at processes of other machines."""
         self._log = log
         self._store = store
         self._metrics = metrics
@@ -51,6 +53,7 @@ class NoticeWatch:
         self._own_metrics = own_metrics
         self._webhooks = webhooks
         self._clock = clock
+        self._open_elsewhere = open_elsewhere
         self._cannot_tell: set[str] = set()
         self.on_change: Callable[[], None] = lambda: None
         """Called when something is to be sent."""
@@ -77,6 +80,7 @@ class NoticeWatch:
             self._store.destinations(),
             self._store.sources(),
             notices,
+            self._open_elsewhere(),
         )
         for condition in self._conditions:
             found = self._look(condition, moment)

@@ -19,6 +19,8 @@ class RoleReport(NamedTuple):
     role: str
     fresh: bool
     values: Mapping[str, Any]
+    at_seconds: float = 0.0
+    """When it was written, since the epoch."""
 
     def number(self, name: str) -> float:
         """A metric's value, summed over its label's values; 0 when it was not reported."""
@@ -52,9 +54,11 @@ class RoleMetrics:
 
     def _read(self, path: Path) -> RoleReport | None:
         try:
-            age_seconds = self._clock() - path.stat().st_mtime
+            at_seconds = path.stat().st_mtime
             with path.open("rb") as file:
                 values = msgspec.json.decode(file.read(FILE_BYTES_MAX), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return None  # being replaced, or of a version that wrote it otherwise: the next second brings another
-        return RoleReport(path.stem.removeprefix("metrics-"), age_seconds <= FRESH_SECONDS, values)
+        return RoleReport(
+            path.stem.removeprefix("metrics-"), self._clock() - at_seconds <= FRESH_SECONDS, values, at_seconds
+        )

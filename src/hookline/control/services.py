@@ -17,6 +17,7 @@ from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
+from hookline.control.conditions.partitions import Partitions
 from hookline.control.conditions.pauses import Pauses
 from hookline.control.conditions.retention import Retention
 from hookline.control.conditions.roles import Roles
@@ -28,11 +29,13 @@ from hookline.control.destination_health import DestinationHealth
 from hookline.control.destination_past import DestinationPast
 from hookline.control.event_log import EventLog
 from hookline.control.failure_causes import FailureCauses
+from hookline.control.fleet import FleetLog
 from hookline.control.forgetting import Forgetting
 from hookline.control.idempotency.kept_answers import KeptAnswers
 from hookline.control.lane_watch import LaneWatch
 from hookline.control.live import LiveEvents
 from hookline.control.login_throttle import LoginThrottle
+from hookline.control.machine import machine_of
 from hookline.control.member_counts import MemberCounts
 from hookline.control.notice_log import NoticeLog
 from hookline.control.notice_watch import NoticeWatch
@@ -60,6 +63,7 @@ from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
+from hookline.journal.opening import is_shared
 from hookline.journal.remote import RemoteAppender
 from hookline.outcomes.attempt_log import AttemptLog
 from hookline.privacy import shared_key
@@ -113,9 +117,10 @@ class Services:
         self.replay_progress = ReplayProgress(deliver)
         self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
         self.metrics = RoleMetrics(settings.data_path)
+        self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()
         insights = place_of(settings, "insights")
-        self.series_store = SeriesStore(insights)
+        self.series_store = SeriesStore(insights, machine_of(settings))
         self.series = SeriesLog(insights)
         self.schema_store = SchemaStore(insights)
         self.schemas = SchemaLog(insights)
@@ -149,9 +154,10 @@ class Services:
             self.notices,
             store,
             self.metrics,
-            [*conditions_of(settings, store), Deletions(self.delete_messages)],
+            [*conditions_of(settings, store, self.fleet), Deletions(self.delete_messages)],
             self.own_metrics,
             settings.notices.webhooks,
+            open_elsewhere=lambda: self.fleet.open_breakers,
         )
         self.notice_watch.on_change = self.notice_webhooks.wake
         self.tests_running = 0
@@ -183,6 +189,7 @@ class Services:
         self.causes.close()
         self.series_store.close()
         self.notice_watch.close()
+        self.fleet.close()
         self.activity.close()
         self.notices.close()
         self.past.close()
@@ -194,10 +201,14 @@ class Services:
         self.people.close()
 
 
-def conditions_of(settings: Settings, store: Store) -> list[Condition]:
+def conditions_of(settings: Settings, store: Store, fleet: FleetLog) -> list[Condition]:
     """Everything that is looked at for notices."""
     data, thresholds = settings.data_path, settings.notices
     deliver = place_of(settings, "deliver")
+    shared: list[Condition] = []
+    if is_shared(settings):
+        topic = settings.journal.url.rpartition("/")[2]
+        shared.append(Partitions(fleet, topic, thresholds.partition_unowned))
     return [
         Pauses(),
         Breakers(deliver, thresholds.breaker_open),
@@ -207,6 +218,7 @@ def conditions_of(settings: Settings, store: Store) -> list[Condition]:
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
         DatabaseOutages(),
+        *shared,
     ]
 
 

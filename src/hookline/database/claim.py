@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -53,10 +55,12 @@ def claim(settings: Settings) -> None:
         ) from None
 
 
-async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
+async def wait_for_database(
+    settings: Settings, stop: asyncio.Event, on_away: Callable[[], object] = lambda: None
+) -> None:
     """Return once the server answers and holds this folder's database, or at ``stop``; at once for files.
 
-    Raise DatabaseUnusable when it is another one.
+    ``on_away`` is called once, when it does not answer at first. Raise DatabaseUnusable when it is another one.
     """
     if settings.database.url == LOCAL:
         return
@@ -70,6 +74,7 @@ async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
         except DatabaseAway as away:
             if not told:
                 logger().warning("waiting_for_database", reason=str(away))
+                on_away()
                 told = True
         try:
             await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
@@ -77,32 +82,35 @@ async def wait_for_database(settings: Settings, stop: asyncio.Event) -> None:
             pass
 
 
-async def wait_for_turn(settings: Settings, role: Role, stop: asyncio.Event) -> Turn | None:
+async def wait_for_turn(
+    settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
+) -> Turn | None:
     """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so.
 
-    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before.
+    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before. ``meanwhile``
+    is entered when another process has it.
     """
     if settings.database.url == LOCAL:
         return None
     from hookline.database.postgres.turn import Turn
 
     turn = Turn(settings.database.url, role)
-    told = False
-    while not stop.is_set():
-        try:
-            if await asyncio.to_thread(turn.take):
-                turn.keep()
-                return turn
-            if not told:
-                logger().info(
-                    "standing_by", role=role, reason="another machine has it; it is taken over when that ends"
-                )
-                told = True
-        except DatabaseAway as away:
-            logger().warning("waiting_for_database", reason=str(away))
-        try:
-            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
-        except TimeoutError:
-            pass
+    async with AsyncExitStack() as entered:
+        told = False
+        while not stop.is_set():
+            try:
+                if await asyncio.to_thread(turn.take):
+                    turn.keep()
+                    return turn
+                if not told:
+                    reason = "another machine has it; it is taken over when that ends"
+                    logger().info("standing_by", role=role, reason=reason)
+                    if meanwhile is not None:
+                        await entered.enter_async_context(meanwhile)
+                    told = True
+            except DatabaseAway as away:
+                logger().warning("waiting_for_database", reason=str(away))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
     turn.close()
     return None

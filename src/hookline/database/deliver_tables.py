@@ -192,6 +192,15 @@ owned = Table(
     Column("since", BigInteger, nullable=False),
 )
 
+workers = Table(
+    "workers",
+    metadata,
+    Column("worker", Text, primary_key=True),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+)
+
 index_runs = Table(
     "index_runs",
     metadata,

@@ -184,3 +184,12 @@ CREATE TABLE erased_parts (
     PRIMARY KEY (request, asked_at, round, partition)
 );
 UPDATE alembic_version SET version_num='deliver_0007' WHERE alembic_version.version_num = 'deliver_0006';
+-- Running upgrade deliver_0007 -> deliver_0008
+CREATE TABLE workers (
+    worker TEXT COLLATE "C" NOT NULL,
+    started_at BIGINT NOT NULL,
+    seen_at BIGINT NOT NULL,
+    state TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (worker)
+);
+UPDATE alembic_version SET version_num='deliver_0008' WHERE alembic_version.version_num = 'deliver_0007';

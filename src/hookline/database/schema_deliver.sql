@@ -164,4 +164,11 @@ CREATE TABLE erased_parts (
 	places BLOB NOT NULL, 
 	PRIMARY KEY (request, asked_at, round, partition)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0007');
+CREATE TABLE workers (
+	worker TEXT NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, 
+	state TEXT NOT NULL, 
+	PRIMARY KEY (worker)
+);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0008');

@@ -13,7 +13,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
-from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -27,7 +27,7 @@ CURSORS_MAX = 8
 class CatchUp:
     """Reads for detached lanes, never past the shared reader of a partition."""
 
-    def __init__(self, engine: Engine, journal: Reader, shared: Mapping[int, SharedReader]) -> None:
+    def __init__(self, engine: Engine, journal: Lookups, shared: Mapping[int, SharedReader]) -> None:
         self._engine = engine
         self._journal = journal
         self._shared = shared
@@ -100,6 +100,12 @@ class CatchUp:
         intake = min(lane.detached, key=lambda intake: intake.next_offset)
         try:
             group = self._read(intake)
+            repeated = self._repeated(group, intake.partition) if group is not None else set()
+        except JournalFetching:
+            self._is_away = True
+            self._waiting.add(lane)
+            self._hungry.appendleft(lane)  # its group comes: if others asked first, there would be no room to keep it
+            return False
         except JournalAway:
             self._is_away = True
             self.want(lane)
@@ -107,7 +113,6 @@ class CatchUp:
         self._is_away = False
         if group is not None:
             companions = [lane, *self._companions(lane, intake)]
-            repeated = self._repeated(group, intake.partition)
             for each in companions:
                 its = intake if each is lane else each.intakes[intake.partition]
                 self._catch_up(each, its, group, repeated)

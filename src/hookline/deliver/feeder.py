@@ -15,7 +15,7 @@ from hookline.deliver.event import Event
 from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Group, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
@@ -26,7 +26,7 @@ DAY_MS = 86_400_000
 class Feeder:
     """Runs the readers in turns of one group each."""
 
-    def __init__(self, engine: Engine, journal: Reader, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, engine: Engine, journal: Lookups, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.engine = engine
         self.shared: dict[int, SharedReader] = {}
         self._journal = journal
@@ -115,7 +115,11 @@ class Feeder:
             return False
         for lane in [lane for lane in shared.full if lane.size >= QUEUE_HIGH]:
             self._leave(shared, lane)
-        self._take(shared, group)
+        try:
+            self._take(shared, group)
+        except JournalFetching:  # whether something is a repeat is known in a moment
+            shared.hold(group)
+            return False
         shared.duplicates.work()
         return True
 

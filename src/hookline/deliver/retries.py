@@ -19,7 +19,7 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
-from hookline.journal.port import JournalAway, Reader
+from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.places import Places
 
@@ -35,11 +35,15 @@ RECHECK_MS = 1_000
 class Retries:
     """The retry rows of all lanes."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, store: DeliverStore, journal: Reader) -> None:
+    def __init__(
+        self, engine: Engine, feeder: Feeder, store: DeliverStore, journal: Lookups, rows_journal: Reader
+    ) -> None:
+        """``rows_journal`` is for reading what holds up an ordered lane, all of it at once."""
         self._engine = engine
         self._feeder = feeder
         self._store = store
         self._journal = journal
+        self._rows_journal = rows_journal
 
     def tick(self) -> None:
         """Start what is due now; called several times a second."""
@@ -52,11 +56,16 @@ class Retries:
             elif not lane.halted:
                 try:
                     self._start_ready(lane, now_ms)
+                except JournalFetching:
+                    continue  # with the next turn
                 except (JournalAway, DatabaseAway):
                     lane.next_retry_ms = now_ms + RECHECK_MS
         for lane in list(self._engine.probing):
+            probes, probe_at = lane.probes, lane.probe_at_seconds
             try:
                 self._probe(lane, now_ms)
+            except JournalFetching:  # nothing was tried: with the next turn
+                lane.probes, lane.probe_at_seconds = probes, probe_at
             except (JournalAway, DatabaseAway):
                 continue
 
@@ -81,7 +90,7 @@ class Retries:
     def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
         """Start the rows whose user's turn it is (``delivery.order``)."""
         if lane.rows_changed:
-            load_order(lane, self._store, self._journal)
+            load_order(lane, self._store, self._rows_journal)
             lane.rows_changed = False
         called, order.called = order.called, []
         for index, place in enumerate(called):
@@ -93,6 +102,8 @@ class Retries:
                 if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
                     # One that was tried before, and asked to wait, comes at its own time.
                     self._start(lane, row, now_ms)
+            except JournalFetching:
+                order.called.append(place)
             except (JournalAway, DatabaseAway):
                 order.called += called[index:]
                 raise
@@ -106,11 +117,16 @@ class Retries:
             # Rows that wait for their user's turn may be due as well, and before the one whose turn it is.
             unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
         rows = self._store.due(lane.number, now_ms, room + unsettled)
-        started = 0
+        started, is_fetching = 0, False
         for row in rows:
             if started == room:
                 return
-            started += self._start(lane, row, now_ms)
+            try:
+                started += self._start(lane, row, now_ms)
+            except JournalFetching:  # the others are asked for too, so that they come together
+                is_fetching = True
+        if is_fetching:
+            return
         next_due_ms = self._store.next_due_ms(lane.number)
         if next_due_ms is None:
             lane.next_retry_ms = now_ms + RECHECK_MS

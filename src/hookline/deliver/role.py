@@ -36,8 +36,8 @@ from hookline.deliver.sink import Sink
 from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.opening import hurry, is_shared, open_follower, open_reader
-from hookline.journal.port import JournalAway, Reader
+from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
+from hookline.journal.port import Lookups, Reader
 from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
@@ -71,6 +71,7 @@ class DeliverRole:
         network: Callable[[Sink, Settings], Pools] | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         journal: Reader | None = None,
+        lookups: Lookups | None = None,
     ) -> None:
         data = settings.data_path
         place = place_of(settings, "deliver")
@@ -88,10 +89,12 @@ class DeliverRole:
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
         self.pools = (network or _network)(self._sink(), settings)
-        self.feeder = Feeder(self.engine, self.journal, call_soon)
+        self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
+        self.lookups: Lookups = lookups or self._fetching or self.journal
+        self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
-        self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
+        self.retries = Retries(self.engine, self.feeder, self.store, self.lookups, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(
             self.engine,
@@ -136,6 +139,7 @@ class DeliverRole:
                 bytes_max=self.settings.dedup.bytes,
             )
             duplicates.read_up_to(place)
+            duplicates.read_by(self.lookups)
             if self.follower is not None:
                 self.follower.follow(partition, end)
             self.feeder.shared[partition] = SharedReader(partition, self.follower or self.journal, duplicates, place)
@@ -174,7 +178,7 @@ class DeliverRole:
             self.checkpointer,
             Adoption(*parts, recovery),
             self.follower,
-            self.journal,
+            self.lookups,
             self.follow_connections,
         )
 
@@ -237,6 +241,8 @@ class DeliverRole:
         self.engine.ring.close()
         if self.follower is not None:
             self.follower.close()
+        if self._fetching is not None:
+            self._fetching.close()
         self.journal.close()
 
     async def _drain(self) -> None:
@@ -315,10 +321,7 @@ class DeliverRole:
 
     async def _retain(self) -> None:
         for shared in list(self.feeder.shared.values()):
-            try:
-                start = self.journal.start(shared.partition)
-            except JournalAway:
-                return
+            start = self.lookups.start(shared.partition)
             shared.duplicates.retain()
             if start > self._forgotten.get(shared.partition, 0):
                 await self.checkpointer.forget_below(shared.partition, start)

@@ -74,6 +74,17 @@ class RunShelf:
                 if run.first_offset < end and first < run.next_offset and (folder / name).exists():
                     self._put(partition, epoch, folder / name)
 
+    def drop_stale(self, partition: int, folder: Path, first: int, end: int) -> None:
+        """Remove the runs of a partition of others that hold some of ``[first, end)`` and are not as they are kept."""
+        with self._lock:
+            kept = self._kept(partition, 0)
+            for path in folder.glob("*" + SUFFIX):
+                begins, ends = (int(part) for part in path.stem.split("-"))
+                if ends <= first or end <= begins:
+                    continue
+                if path.name not in kept or _digest(path.read_bytes()) != kept[path.name].digest:
+                    path.unlink(missing_ok=True)
+
     def _kept(self, partition: int, journal_start: int) -> dict[str, _Kept]:
         rows = self._connection.execute(
             "SELECT first_offset, next_offset, digest FROM index_runs WHERE partition = ? AND next_offset > ?"

@@ -41,6 +41,15 @@ class SharedErasures(Erasures):
         self._data_path = data_path
         self._erased = ErasedLog(data_path / "journal")
 
+    def follow(self) -> None:
+        """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
+        before = list(self._waiting)
+        super().follow()
+        under_way = {erasure.key for erasure in self._waiting}
+        for erasure in before:
+            if erasure.key not in under_way:
+                self._drop_runs_of_others(erasure)
+
     def _next(self) -> Erasure | None:
         """What is left to do of the oldest erasure that is this worker's in part; those that are done are ended."""
         for erasure in list(self._waiting):
@@ -75,6 +84,16 @@ class SharedErasures(Erasures):
         except (sqlite.Error, Fenced) as error:
             raise OSError(f"the runs in the database are as they were: {error}") from error
         return True
+
+    def _drop_runs_of_others(self, erasure: Erasure) -> None:
+        """Of partitions that were this worker's once: their owners' runs say no more whose events those were."""
+        for partition, places in erasure.places.items():
+            if partition not in self._feeder.shared:
+                folder = self._data_path / "index" / str(partition)
+                try:
+                    self._shelf.drop_stale(partition, folder, places.first, places.end)
+                except (sqlite.Error, OSError) as error:
+                    self._log.warning("index_not_erased", error=str(error), next_step="it goes with the partition")
 
     def _answer(self, erasure: Erasure, batch: Batch) -> None:
         """The part is on record with what was deleted."""

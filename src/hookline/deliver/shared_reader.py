@@ -37,6 +37,7 @@ class SharedReader:
         """Whether it reads no further: its partition is being given up."""
         self._journal = journal
         self._groups: Iterator[Group] = iter(())
+        self._held: Group | None = None
         self._index_fails = False
         self._log = logger()
 
@@ -52,11 +53,18 @@ class SharedReader:
 
     def next_group(self) -> Group | None:
         """The next group, or None at the journal's end."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
         group = next(self._groups, None)
         if group is None and self._journal.end(self.partition) > self.next_offset:
             self._groups = self._journal.read(self.partition, self.next_offset)
             group = next(self._groups, None)
         return group
+
+    def hold(self, group: Group) -> None:
+        """Have this group, which could not be taken yet, be the next one again."""
+        self._held = group
 
     def tell_index_failure(self) -> bool:
         """Whether the index of duplicates has met a failure of the disk and not worked since; logged as it begins and

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
@@ -20,11 +21,13 @@ from hookline.deliver.claims import Claim, Claims
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.fence import Fence, now_seconds
+from hookline.deliver.heartbeat import Heartbeat
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.worker_state import BREAKERS_MAX, WorkerState
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
-from hookline.journal.port import JournalError, Reader
+from hookline.journal.port import JournalError, Lookups
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
@@ -49,7 +52,7 @@ class Worker:
         checkpointer: Checkpointer,
         adoption: Adoption,
         follower: Follower,
-        journal: Reader,
+        journal: Lookups,
         follow_connections: Callable[[], None],
     ) -> None:
         self._fence = fence
@@ -64,6 +67,7 @@ class Worker:
         self.shelf = RunShelf(place_of(settings, "deliver"))
         self._claims = Claims(settings, self.shelf)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
+        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._state)
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""
         self._doubtful: dict[int, int] = {}
@@ -87,6 +91,7 @@ class Worker:
     def start(self) -> None:
         """Join the group."""
         self._membership.start()
+        self._heartbeat.start()
 
     def check(self) -> None:
         """Raise what ended the membership, if that has ended; called several times a second."""
@@ -99,8 +104,9 @@ class Worker:
         self._membership.close()
         for task in self._tasks:
             task.cancel()
+        self._heartbeat.close()
         self._thread.submit(self._claims.close)
-        self._thread.shutdown()
+        self._thread.shutdown(wait=False)
         self.shelf.close()
 
     # what the group says, on its thread
@@ -185,6 +191,7 @@ class Worker:
         self._checkpointer.take(partition, claim.next_offset)
         self._adoption.adopt(claim, shared, self._checkpointer.version)
         self._feeder.wake()
+        self._heartbeat.hurry()
         self._log.info("partition_taken", partition=partition, epoch=claim.epoch, offset=claim.next_offset)
         crash_point("worker.partition_taken")
 
@@ -251,6 +258,14 @@ class Worker:
         self._checkpointer.leave(partition)
         self._engine.batch.leave_out(partition.__eq__)
         self._engine.recount.update(self._engine.retrying)
+        self._heartbeat.hurry()
+
+    def _state(self) -> WorkerState:
+        """Asked on the heartbeat's thread: what is copied here is copied at once."""
+        epochs = {str(partition): epoch for partition, epoch in dict(self._fence.epochs).items()}
+        lanes = (lane for lane in list(self._engine.lanes.values()) if not lane.is_replay)
+        is_open = (lane.destination.id for lane in lanes if lane.breaker.state == "open")
+        return WorkerState(epochs, list(islice(is_open, BREAKERS_MAX)))
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)

@@ -23,7 +23,7 @@ from hookline.index.recent import Recent
 from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
-from hookline.journal.port import JournalError, Reader
+from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
 from hookline.journal.record import Record
 
 RUN_EVENTS = 131_072
@@ -58,7 +58,7 @@ class Duplicates:
 
         ``on_sealed`` is called in the background when there is a new run in the folder.
         """
-        self._reader = reader
+        self._reader: Lookups = reader
         self._partition = partition
         self._window_ms = int(window_seconds * 1000)
         self._run_events = run_events
@@ -81,7 +81,7 @@ class Duplicates:
         """The first offset that is not indexed yet."""
         return self._recent.next_offset
 
-    def read_by(self, reader: Reader) -> None:
+    def read_by(self, reader: Lookups) -> None:
         """From now on look records up with this reader: of the loop, when a thread has fed the index before."""
         self._reader = reader
 
@@ -114,7 +114,8 @@ class Duplicates:
     def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:
         """Return (index, earlier offset) of each record that is a duplicate; records not yet indexed become so.
 
-        The earlier offset is the smallest within the window, as far as that is known.
+        The earlier offset is the smallest within the window, as far as that is known. Raise JournalFetching where that
+        takes a record that is being fetched: ask again, nothing is indexed twice.
         """
         known = max(self.next_offset - first_offset, 0)
         if known >= len(records):
@@ -237,7 +238,9 @@ class Duplicates:
     def _within(self, candidate: int, record: Record) -> bool:
         try:
             earlier = self._reader.get(self._partition, candidate)
-        except JournalError:
+        except JournalFetching:
+            raise
+        except JournalError:  # in doubt it is not a duplicate
             return False
         return (
             earlier is not None and not earlier.erased and record.received_at - earlier.received_at <= self._window_ms

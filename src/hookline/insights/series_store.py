@@ -34,14 +34,19 @@ _ADD_SOURCE = adding("source_series", (*_KEY, "source"), SOURCE)
 
 
 class SeriesStore:
-    """The one writer of the series in the insights database; used from one thread at a time."""
+    """Writes the series of one machine's roles into the insights database; used from one thread at a time.
 
-    def __init__(self, place: Place) -> None:
+    Where machines share it each adds its own counts, and of what waits the highest stays.
+    """
+
+    def __init__(self, place: Place, machine: int = 1) -> None:
+        """``machine`` is the number of this data folder among those that share the database."""
+        self._machine = machine
         self._connection = open_insights(place)
 
     def last_slot(self) -> int:
         """The newest slot of deliver that is in the series; 0 before the first."""
-        row = self._connection.execute("SELECT last_slot FROM series_place").fetchone()
+        row = self._connection.execute("SELECT last_slot FROM series_place WHERE id = ?", (self._machine,)).fetchone()
         return int(row[0]) if row else 0
 
     def add_slots(self, slots: Sequence[Slot]) -> None:
@@ -65,7 +70,7 @@ class SeriesStore:
             (_ADD_TOTAL, with_totals),
             (_ADD_DESTINATION, destinations),
             (_ADD_SOURCE, sources),
-            (_SET_PLACE, [(1, max(slot.at for slot in slots))]),
+            (_SET_PLACE, [(self._machine, max(slot.at for slot in slots))]),
         )
 
     def add_accepted(self, at: int, accepted: int, rejected: int) -> None:

@@ -21,6 +21,7 @@ from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
     from hookline.journal.kafka.appender import KafkaAppender
+    from hookline.journal.kafka.fetching import FetchingReader
     from hookline.journal.kafka.follower import Follower
     from hookline.journal.kafka.membership import Membership
     from hookline.journal.local.appender import LocalAppender
@@ -78,13 +79,13 @@ def open_reader(folder: Path) -> SearchableReader:
     return KafkaReader(folder, noted(note))
 
 
-def hurry(reader: Reader) -> None:
-    """Have a reader that an event loop uses wait for brokers only so long that others hardly notice."""
+def hurry(reader: Reader, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
+    """Have a reader wait for brokers only so long, by default so that others on an event loop hardly notice."""
     if not isinstance(reader, LocalReader):
         from hookline.journal.kafka.reader import KafkaReader
 
         if isinstance(reader, KafkaReader):
-            reader.wait(LOOP_WAIT_SECONDS, LOOP_REST_SECONDS)
+            reader.wait(wait_seconds, rest_seconds)
 
 
 def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:
@@ -96,6 +97,17 @@ def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | 
     from hookline.journal.kafka.follower import Follower
 
     return Follower(folder, noted(note), on_arrival)
+
+
+def open_lookups(folder: Path, on_arrival: Callable[[], object]) -> FetchingReader | None:
+    """What an event loop looks records up by; None for a local journal, whose reader never waits."""
+    note = _note(folder)
+    if note is None:
+        return None
+    from hookline.journal.kafka.address import noted
+    from hookline.journal.kafka.fetching import FetchingReader
+
+    return FetchingReader(folder, noted(note), on_arrival)
 
 
 def open_membership(settings: Settings, **callbacks: Any) -> Membership:

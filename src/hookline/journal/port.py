@@ -61,6 +61,10 @@ class JournalAway(JournalFull):
     code = "journal_away"
 
 
+class JournalFetching(JournalAway):
+    """What was asked for is being fetched: nobody waits for it here, and asked again in a moment it is there."""
+
+
 class JournalFailed(JournalError):
     """The disk refused a write or a synchronisation; this process must stop appending and exit."""
 
@@ -127,7 +131,21 @@ class Group(NamedTuple):
         return self._replace(records=self.records[: max(offset - self.first_offset, 0)])
 
 
-class Reader(Protocol):
+class Lookups(Protocol):
+    """What an event loop reads by, beside its place at the journal's end. Where it would have to wait it raises
+    JournalFetching instead; ``start`` may then be what it was a moment ago."""
+
+    def start(self, partition: int) -> int:
+        """The oldest offset still kept."""
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """As a ``Reader``'s."""
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        """As a ``Reader``'s."""
+
+
+class Reader(Lookups, Protocol):
     """A view of the whole journal for reading; cheap to open, safe beside one appender in another process."""
 
     def partitions(self) -> range:

@@ -25,6 +25,8 @@ from hookline.telemetry.crashpoints import crash_point
 
 BEHIND_EVENTS = 2_000
 """So few events are copied while the service is stopped that nobody waits for them."""
+PARTITIONS_ADVISED = 12
+"""So many processes can share them, and two, three, four or six have equal shares."""
 ROUNDS_MAX = 20
 """Of copying beside the service: one that takes events more quickly than they can be copied is stopped all the same."""
 
@@ -45,6 +47,19 @@ def check(old: Settings, new: Settings) -> None:
     partitions = _partitions(old.data_path)
     if new.journal.partitions < partitions:
         raise MoveFailed(f"the journal has {partitions} partitions: set journal.partitions to {partitions}")
+
+
+def warnings_of(new: Settings) -> list[str]:
+    """What is wiser to be changed before the move than after it."""
+    partitions = new.journal.partitions
+    if partitions >= PARTITIONS_ADVISED:
+        return []
+    return [
+        f"journal.partitions is {partitions}: no more deliver processes than that can share the work, and"
+        f" {PARTITIONS_ADVISED} are advised. More can be added at any time, but each time users change their partition,"
+        " and for dedup.window repeats may not be recognised: better raise it in the installation that runs, and move a"
+        " day later"
+    ]
 
 
 class Move:

@@ -27,6 +27,7 @@ class IdDigests:
     """Hashes ids with one key."""
 
     def __init__(self, key: bytes) -> None:
+        self.key = key
         self._begun = blake2b(key=key, digest_size=DIGEST_BYTES)
 
     def of(self, id: str) -> bytes:

@@ -89,6 +89,12 @@ KINDS: dict[str, Kind] = {
         "{who} is silent: {detail}.",
         "Check that its website, app or server still runs and uses an enabled write key.",
     ),
+    "partition_unowned": Kind(
+        "critical",
+        "journal",
+        "{who} has events that no deliver process takes: {detail}.",
+        "Start hookline deliver, or see in the logs of those that run why they take no partition.",
+    ),
     "disk_nearly_full": Kind(
         "critical",
         "folder",

@@ -66,7 +66,8 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     lanes = {stored.object.id: stored.lane.number for stored in destinations if stored.lane is not None}
     healths = services.health.of_lanes(lanes)
     deliver = services.metrics.reports().get("deliver")
-    open_breakers = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
+    here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
+    open_breakers = here | services.fleet.open_breakers
     now_ms = services.store.now_ms()
     return [
         _destination_view(stored, healths.get(stored.object.id), stored.object.id in open_breakers, now_ms)

@@ -18,6 +18,7 @@ from hookline.web.address import event_href
 from hookline.web.chart_view import ChartView
 from hookline.web.connection_views import DestinationView, destination_views
 from hookline.web.first_steps import First, first_steps
+from hookline.web.fleet_view import FleetView, fleet_view
 from hookline.web.notice_view import NoticeView, notice_view
 from hookline.web.overview_charts import overview_charts
 from hookline.web.person_link import PersonLink, person_link
@@ -79,6 +80,7 @@ class Overview(NamedTuple):
     stations: Sequence[Station]
     asides: Sequence[Aside]
     roles: Sequence[RoleView]
+    fleet: FleetView | None
     first: First | None
     events: Sequence[EventView]
     destinations: Sequence[DestinationView]
@@ -102,6 +104,7 @@ async def overview(services: Services, range: Range) -> Overview:
         stations=stations,
         asides=asides,
         roles=[role_view(name, reports.get(name)) for name in ROLES if name in reports or name not in OPTIONAL_ROLES],
+        fleet=fleet_view(await asyncio.to_thread(services.fleet.look)) if services.fleet.is_shared else None,
         first=first_steps(services, sources, destinations, bool(page.events)),
         events=[event_view(logged) for logged in page.events],
         destinations=destination_views(services, destinations[:THINGS_SHOWN]),

@@ -160,6 +160,7 @@ NEEDS = {
     "GET /api/v1/connections/versions/{number:int}": "viewer",
     "POST /api/v1/connections/versions/{number:int}/roll-back": "editor",
     "GET /api/v1/settings": "owner",
+    "GET /api/v1/workers": "viewer",
     "GET /api/v1/users": "owner",
     "POST /api/v1/users": "owner",
     "GET /api/v1/users/me": "signed_in",

@@ -6,19 +6,15 @@ import socket
 
 import pytest
 
-from hookline.control.host_gate import HostGate
+from hookline.control.host_names import HostNames
 from hookline.control.security_headers import CONTENT_SECURITY_POLICY
 from hookline.settings import Control, Settings
 from tests.unit.control.running import Running
 
 
-def gate(**control: str) -> HostGate:
-    """A gate around nothing."""
-
-    async def nothing(*_: object) -> None:
-        pass
-
-    return HostGate(nothing, Settings(control=Control(**control)))
+def names(**control: str) -> HostNames:
+    """The names of a server with these settings."""
+    return HostNames(Settings(control=Control(**control)))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +22,7 @@ def gate(**control: str) -> HostGate:
 )
 def test_loopback_names_are_ours(host: str) -> None:
     """However a person on this machine writes it, with any port."""
-    assert gate().allows(host)
+    assert names().allows(host)
 
 
 @pytest.mark.parametrize(
@@ -34,19 +30,19 @@ def test_loopback_names_are_ours(host: str) -> None:
 )
 def test_other_names_are_not(host: str) -> None:
     """A name that an attacker can point at this machine is refused."""
-    assert not gate().allows(host)
+    assert not names().allows(host)
 
 
 def test_the_public_url_is_ours() -> None:
     """The host of control.public_url is allowed, in any case, and only it."""
-    public = gate(public_url="https://Hooks.Example.com/")
+    public = names(public_url="https://Hooks.Example.com/")
     assert public.allows("hooks.example.com")
     assert not public.allows("www.hooks.example.com")
 
 
 def test_on_every_interface_any_address_is_ours() -> None:
     """Listening on all interfaces, a literal address is safe (rebinding needs a name), a name is not."""
-    every = gate(listen="0.0.0.0:8081")
+    every = names(listen="0.0.0.0:8081")
     assert every.allows("192.168.1.5:8081")
     assert every.allows("[fe80::1]:8081")
     assert not every.allows("evil.example")

@@ -31,6 +31,7 @@ from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import Lookups
 from hookline.journal.record import Record
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome, of_status, to_number
@@ -132,6 +133,8 @@ class Rig:
         )
         self.settings = msgspec.structs.replace(self.settings, **given)
         self.folder = folder
+        self.lookups: Lookups | None = None
+        """What the role looks records up by, where that is not the journal itself."""
         self.clock = ManualClock()
         self.rng = random.Random(1)
         self.network = Network()
@@ -164,7 +167,7 @@ class Rig:
             return network
 
         self._turns = deque()
-        self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append)
+        self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append, lookups=self.lookups)
         self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng)
         self._role.recover()
 

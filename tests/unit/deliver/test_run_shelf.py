@@ -98,3 +98,22 @@ def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: RunShelf, r
     assert shelf.fetch(PARTITION, tmp_path / "two", RUN_EVENTS) == 1
     shelf.keep(PARTITION, epoch, tmp_path / "two", RUN_EVENTS)
     assert rows.execute("SELECT first_offset FROM index_runs").fetchall() == [(RUN_EVENTS,)]
+
+
+def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_deliver_them(
+    tmp_path: Path, shelf: RunShelf, rows: Connection
+) -> None:
+    """The owner has overwritten its own; an earlier one has them still, and keeps those that are as ever."""
+    epoch = raise_epoch(rows.cursor(), PARTITION, "two", 0)
+    journal = sealed(tmp_path / "two")
+    shelf.keep(PARTITION, epoch, tmp_path / "two", 0)
+    assert shelf.fetch(PARTITION, tmp_path / "one", 0) == 2
+    index = index_of(tmp_path / "two", journal)
+    assert index.forget_users([3])
+    index.close()
+    shelf.renew(PARTITION, epoch, tmp_path / "two", 3, 4)
+    shelf.drop_stale(PARTITION, tmp_path / "one", 3, 4)
+    (left,) = (tmp_path / "one").glob("*.run")
+    assert left.name.startswith(f"{RUN_EVENTS:020d}")
+    shelf.drop_stale(PARTITION, tmp_path / "two", 3, 4)
+    assert len(list((tmp_path / "two").glob("*.run"))) == 2

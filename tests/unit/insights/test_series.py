@@ -56,6 +56,18 @@ def test_slots_add_up_at_every_resolution(store: SeriesStore, log: SeriesLog) ->
         assert log.totals(range_, NOW).values["delivered"][-1] == 15
 
 
+def test_machines_that_share_a_database_add_up(place_of: PlaceOf, log: SeriesLog) -> None:
+    """Each knows its own place, and of what waits the highest stays."""
+    one, two = SeriesStore(place_of("insights"), 2), SeriesStore(place_of("insights"), 3)
+    one.add_slots([slot(NOW - 10, delivered=3, waiting=1)])
+    assert (one.last_slot(), two.last_slot()) == (NOW - 10, 0)
+    two.add_slots([slot(NOW - 10, delivered=4, waiting=5)])
+    found = log.of_destination("crm", "1h", NOW).values
+    assert (found["delivered"][-1], found["waiting"][-1]) == (7, 5)
+    one.close()
+    two.close()
+
+
 def test_where_nobody_looked_there_is_a_gap(store: SeriesStore, log: SeriesLog) -> None:
     """A slot that no role reported is null; one in which a destination had nothing to tell is 0."""
     store.add_slots([slot(NOW - 40, delivered=4), Slot(at=NOW - 20, delivered=9, destinations={})])

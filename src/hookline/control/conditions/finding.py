@@ -47,12 +47,16 @@ class Moment:
         destinations: Sequence[Stored[Destination]] = (),
         sources: Sequence[Stored[Source]] = (),
         notices: Mapping[tuple[str, str], OpenNotice] | None = None,
+        open_elsewhere: frozenset[str] = frozenset(),
     ) -> None:
+        """``open_elsewhere`` are the destinations whose breaker is open at a deliver process that does not report
+        here."""
         self.now_ms = now_ms
         self.reports = reports
         self.sources = sources
         self.notices = notices or {}
         self._destinations = destinations
+        self._open_elsewhere = open_elsewhere
 
     @cached_property
     def lanes(self) -> dict[int, str]:
@@ -81,7 +85,8 @@ class Moment:
         deliver = self.reports.get("deliver")
         if deliver is None or not deliver.fresh:
             return None
-        return frozenset(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value and id in self.enabled)
+        here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value}
+        return (self._open_elsewhere | here) & self.enabled
 
 
 class Condition(Protocol):

@@ -1,28 +1,23 @@
 """Retention against lanes that stand apart: when will it take events that a destination has not read (DESIGN 4)?
 
-Retention drops whole segments, by age and by bytes, so the question is asked of the segment in which a lane's oldest
-open event lies. By bytes the answer is an estimate: as fast as the journal has grown since that segment.
+How long the journal keeps a place is asked of its kind: ``kept_segments`` of files, ``kept_topic`` of Kafka.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.database.connection import Connection
 from hookline.database.place import Place as DatabasePlace
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
-from hookline.journal.local.retention import last_received_at
-from hookline.journal.local.segment import list_segments, segment_name
+from hookline.journal.opening import kafka_url
 from hookline.outcomes import places
 from hookline.settings import Retention as RetentionLimits
 
-GROWTH_MS_MIN = 3_600_000
-"""Growth is taken over at least so long, or a burst would look like an end."""
 LOOK_MS = 30_000
 """What takes a day to come need not be looked for every few seconds."""
 MARGIN = 1.1
@@ -32,34 +27,22 @@ PASSED_KEPT_MS = 86_400_000
 
 
 class Place(NamedTuple):
-    """The oldest event that a lane still has to send, in one partition."""
+    """The oldest event that a lane still has to send, in one partition; sorted, those that go first come first."""
 
-    lane: int
     partition: int
     offset: int
+    lane: int
 
 
-class Segments:
-    """The segments of one partition, oldest first, with what retention knows of them."""
+class Kept(Protocol):
+    """How long the journal keeps what it has."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._firsts = list_segments(folder)
-        self._sizes = [(folder / segment_name(first)).stat().st_size for first in self._firsts]
-        self.total_bytes = sum(self._sizes)
+    def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
+        """When retention takes the event at (partition, offset), as things are now; None when that is later than
+        ``until_ms``, or cannot be told. It is asked in the order of the places."""
 
-    def holding(self, offset: int) -> int | None:
-        """The index of the segment that holds an offset; None for the newest one, which is never dropped."""
-        index = max(0, bisect_right(self._firsts, offset) - 1)
-        return index if index < len(self._firsts) - 1 else None
-
-    def bytes_from(self, index: int) -> int:
-        """The bytes of this segment and all newer ones."""
-        return sum(self._sizes[index:])
-
-    def path(self, index: int) -> Path:
-        """The file."""
-        return self._folder / segment_name(self._firsts[index])
+    def close(self) -> None:
+        """Let go of what is held; idempotent."""
 
 
 class Retention:
@@ -69,8 +52,7 @@ class Retention:
 
     def __init__(self, data_path: Path, deliver: DatabasePlace, limits: RetentionLimits, ahead_seconds: float) -> None:
         self._database = ReadOnly(deliver)
-        self._folder = data_path / "journal"
-        self._limits = limits
+        self._kept = _kept(data_path / "journal", limits)
         self._ahead_ms = ahead_seconds * 1000
         self._looked_ms = 0
         self._near: list[Finding] = []
@@ -88,42 +70,23 @@ class Retention:
         return [*self._lost(connection, moment), *(each for each in self._near if each.subject in moment.enabled)]
 
     def close(self) -> None:
-        """Close the database; idempotent."""
+        """Close the database, and let go of brokers; idempotent."""
         self._database.close()
+        self._kept.close()
 
     def _about_to_lose(self, connection: Connection, moment: Moment) -> Iterator[Finding]:
-        open_places = [place for place in _places(connection) if place.lane in moment.lanes]
-        journal = _journal(self._folder) if open_places else {}
-        all_bytes = sum(segments.total_bytes for segments in journal.values())
-        drops_ms: dict[tuple[int, int], int] = {}
+        open_places = sorted(place for place in set(_places(connection)) if place.lane in moment.lanes)
+        until_ms = moment.now_ms + int(self._ahead_ms * MARGIN)
+        kept = self._kept.look(moment.now_ms, until_ms) if open_places else None
         of_destination: dict[str, int] = {}
         for place in open_places:
-            segments = journal.get(place.partition)
-            index = segments.holding(place.offset) if segments else None
-            if segments is None or index is None:
-                continue
-            key = (place.partition, index)
-            if key not in drops_ms:
-                drops_ms[key] = self._drop_ms(segments, index, segments.total_bytes / all_bytes, moment.now_ms)
-            destination = moment.lanes[place.lane]
-            of_destination[destination] = min(drops_ms[key], of_destination.get(destination, drops_ms[key]))
+            drop_ms = kept(place.partition, place.offset) if kept is not None else None
+            if drop_ms is not None and drop_ms <= until_ms:
+                destination = moment.lanes[place.lane]
+                of_destination[destination] = min(drop_ms, of_destination.get(destination, drop_ms))
         for destination, drop_ms in sorted(of_destination.items()):
-            left_ms = drop_ms - moment.now_ms
-            if left_ms <= self._ahead_ms * MARGIN:
-                detail = f"the oldest that wait go at about {_to_the_hour(drop_ms)}"
-                yield Finding("retention_near", destination, detail, weak=left_ms > self._ahead_ms)
-
-    def _drop_ms(self, segments: Segments, index: int, share: float, now_ms: int) -> int:
-        """When the segment goes: by age, or earlier by bytes if the journal goes on growing as it did since.
-
-        Partitions share the bytes; each is taken to keep the ``share`` it has now.
-        """
-        newest_ms = last_received_at(segments.path(index))
-        by_age = newest_ms + self._limits.events * 1000
-        grown = segments.bytes_from(index + 1)
-        left = max(0.0, self._limits.bytes * share - segments.bytes_from(index))
-        by_bytes = now_ms + left / grown * max(GROWTH_MS_MIN, now_ms - newest_ms)
-        return int(min(by_age, by_bytes))
+            detail = f"the oldest that wait go at about {_to_the_hour(drop_ms)}"
+            yield Finding("retention_near", destination, detail, weak=drop_ms - moment.now_ms > self._ahead_ms)
 
     def _lost(self, connection: Connection, moment: Moment) -> Iterator[Finding]:
         since_ms = moment.now_ms - PASSED_KEPT_MS
@@ -141,9 +104,14 @@ class Retention:
             yield Finding("retention_passed", destination, detail, count)
 
 
-def _journal(folder: Path) -> dict[int, Segments]:
-    """The segments of every partition."""
-    return {int(each.name): Segments(each) for each in folder.iterdir() if each.name.isdigit()}
+def _kept(folder: Path, limits: RetentionLimits) -> Kept:
+    if kafka_url(folder) is None:
+        from hookline.control.conditions.kept_segments import KeptSegments
+
+        return KeptSegments(folder, limits)
+    from hookline.control.conditions.kept_topic import KeptTopic
+
+    return KeptTopic(folder, limits)
 
 
 def _places(connection: Connection) -> Iterator[Place]:
@@ -158,7 +126,7 @@ def _places(connection: Connection) -> Iterator[Place]:
         own = [side.next_offset for side in intake.sides] if intake.attached else [next_offset]
         oldest = [*own, *intake.undone[:1], *([] if retry is None else [retry])]
         if oldest:
-            yield Place(lane, partition, min(oldest))
+            yield Place(partition, min(oldest), lane)
 
 
 def _to_the_hour(ms: int) -> str:

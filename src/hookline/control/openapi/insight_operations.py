@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookline.control.attempt_search import ShownAttempt
 from hookline.control.attempts import AttemptDetail, RetryAsked, RetryNow
 from hookline.control.destination_metrics import DestinationMetrics
+from hookline.control.fleet import Fleet
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, Operation
 from hookline.control.series import FailingReport, SeriesReport
@@ -53,6 +54,13 @@ INSIGHT_OPERATIONS: tuple[Operation, ...] = (
         SourceSchema,
         query=(*PAGE, "type", "name"),
         problems=(404,),
+    ),
+    Operation(
+        "get",
+        "/api/v1/workers",
+        "getWorkers",
+        "Return which deliver processes there are, what each delivers, and how far behind each partition is.",
+        Fleet,
     ),
     Operation(
         "get",

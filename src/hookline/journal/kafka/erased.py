@@ -1,15 +1,17 @@
 """Which records were erased. Kafka cannot overwrite a message, so the offsets are kept beside the journal and readers
 blank what is there; the bytes go when retention takes them.
 
-One file per partition in ``erased/``, each offset eight bytes, little-endian, in no order. Written by the process that
-appends; readers look whether the file is another one or has grown.
+One file per partition in ``erased/``, each offset eight bytes, little-endian, in no order. Written by the processes of
+the data folder that erase, one at a time; readers look whether the file is another one or has grown.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FOLDER = "erased"
@@ -39,7 +41,7 @@ class ErasedPlaces:
 
 
 class ErasedLog:
-    """Writes them down; for the one process that appends."""
+    """Writes them down."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
@@ -47,21 +49,38 @@ class ErasedLog:
 
     def add(self, partition: int, offsets: Iterable[int]) -> None:
         """Keep these offsets too; durable on return."""
-        new = sorted(set(offsets) - self._places.of(partition))
-        if new:
-            self._write(self._folder / str(partition), "ab", new)
+        wanted = set(offsets)
+        if wanted <= self._places.of(partition):
+            return
+        with self._alone():
+            new = sorted(wanted - self._places.of(partition))
+            if new:
+                self._write(self._folder / str(partition), "ab", new)
 
     def forget_below(self, partition: int, start: int) -> None:
         """Let go of offsets that the journal no longer keeps, once they are half of all."""
-        kept = [offset for offset in self._places.of(partition) if offset >= start]
-        if 2 * len(kept) < len(self._places.of(partition)):
-            path = self._folder / str(partition)
-            self._write(path.with_suffix(".new"), "wb", sorted(kept))
-            os.replace(path.with_suffix(".new"), path)
+        if not self._places.of(partition):
+            return
+        with self._alone():
+            kept = [offset for offset in self._places.of(partition) if offset >= start]
+            if 2 * len(kept) < len(self._places.of(partition)):
+                path = self._folder / str(partition)
+                self._write(path.with_suffix(".new"), "wb", sorted(kept))
+                os.replace(path.with_suffix(".new"), path)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Collect and deliver of a data folder both write: not at the same time."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
 
     def _write(self, path: Path, mode: str, offsets: list[int]) -> None:
         is_new = not path.exists()
-        self._folder.mkdir(mode=0o700, exist_ok=True)
         with open(path, mode) as file:
             file.truncate(file.tell() // _OFFSET_BYTES * _OFFSET_BYTES)  # of one that was torn no one was told
             file.write(b"".join(offset.to_bytes(_OFFSET_BYTES, "little") for offset in offsets))

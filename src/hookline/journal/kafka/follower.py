@@ -27,6 +27,8 @@ AHEAD_BYTES_OF_ALL = 64 * 1024 * 1024
 """The same of all partitions together: with many each has less."""
 ENDS_SECONDS = 0.25
 """How often the ends of partitions that rest are asked for: their fetches do not tell."""
+CLOSE_SECONDS = 0.5
+"""The thread looks so often whether it is to end, but where it asks brokers that do not answer."""
 _POLL_SECONDS = 0.1
 
 
@@ -113,11 +115,13 @@ class Follower:
             yield group
 
     def close(self) -> None:
-        """End the thread and let go of the connections; idempotent."""
+        """End the thread and let go of the connections; idempotent. A thread that waits for brokers is left behind."""
         if not self._closing.is_set():
             self._closing.set()
             if self._thread.is_alive():
-                self._thread.join()
+                self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                return
             self._consumer.close()
             self._watermarks.close()
 

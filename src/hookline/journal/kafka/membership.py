@@ -25,6 +25,8 @@ HEARTBEATS_PER_SESSION = 5
 COMMIT_SECONDS_MAX = 1.0
 RELEASE_SECONDS_MAX = 20.0
 """How long giving partitions back may take before they are let go as they are."""
+LEAVE_SECONDS = 3.0
+"""How long brokers may take to hear that this member leaves; with that the process ends within its ten seconds."""
 _POLL_SECONDS = 0.05
 
 
@@ -79,10 +81,11 @@ class Membership:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the group; what is still assigned is revoked first, idempotent. Waits for the thread."""
+        """Leave the group; what is still assigned is revoked first, idempotent. Brokers that do not answer are not
+        waited for: the group leaves out who is silent."""
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(LEAVE_SECONDS)
 
     def _run(self) -> None:
         try:

@@ -96,6 +96,14 @@ class KafkaReader:
 
     def get(self, partition: int, offset: int) -> Record | None:
         """The record at ``offset``, or None when it is not (or no longer) kept."""
+        group = self.around(partition, offset)
+        if group is None:
+            return None
+        record = group.records[offset - group.first_offset]
+        return blanked(record) if offset in self._erased.of(partition) else record
+
+    def around(self, partition: int, offset: int) -> Group | None:
+        """Some records that were read together, that at ``offset`` among them; None when it is not kept."""
         group = self._recent
         if group is None or self._recent_partition != partition or not group.first_offset <= offset < group.next_offset:
             start, end = self._ask(partition)
@@ -107,8 +115,7 @@ class KafkaReader:
                 return None
             self._cursors.rest(partition, group.next_offset)
             self._recent, self._recent_partition = group, partition
-        record = group.records[offset - group.first_offset]
-        return blanked(record) if offset in self._erased.of(partition) else record
+        return group
 
     def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what

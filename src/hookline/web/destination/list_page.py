@@ -59,11 +59,12 @@ def destination_list(services: Services, search: str, state: str, after: str) ->
 
 
 def _failing(services: Services) -> set[str]:
+    failing = set(services.fleet.open_breakers)
     deliver = services.metrics.reports().get("deliver")
-    if deliver is None:
-        return set()
-    counts = (deliver.by_label(BREAKER_OPEN), deliver.by_label("hookline_deliver_retry_rows"))
-    return {id for each in counts for id, value in each.items() if value}
+    if deliver is not None:
+        for name in (BREAKER_OPEN, "hookline_deliver_retry_rows"):
+            failing.update(id for id, value in deliver.by_label(name).items() if value)
+    return failing
 
 
 def _state(stored: Stored[Destination], failing: set[str]) -> str:

@@ -29,6 +29,7 @@ def moment(
     notices: dict[tuple[str, str], OpenNotice] | None = None,
     sources: Sequence[str] = (),
     paused: Pause | None = None,
+    open_elsewhere: frozenset[str] = frozenset(),
 ) -> Moment:
     """A moment with these destinations enabled: the first has lane 1, and so on."""
     destinations = [
@@ -36,7 +37,7 @@ def moment(
         for number, id in enumerate(ids, 1)
     ]
     known = [Stored(Source(id=id, name=id), 1) for id in sources]
-    return Moment(now_ms, reports or {}, destinations, known, notices)
+    return Moment(now_ms, reports or {}, destinations, known, notices, open_elsewhere)
 
 
 def notice(count: int = 1, opened_at_ms: int = NOW_MS, last_seen_at_ms: int = NOW_MS) -> OpenNotice:

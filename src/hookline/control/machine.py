@@ -1,0 +1,38 @@
+"""Which of the machines that share a database this data folder is: a number, made up once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from hookline.database.claim import LOCAL
+from hookline.settings import Settings
+
+FILE = "machine"
+ALONE = 1
+"""Where nobody shares the database."""
+_NUMBERS = range(2, 1 << 31)
+
+
+def machine_of(settings: Settings) -> int:
+    """The number; kept in the data folder, so that it stays over restarts and other names of the machine."""
+    if settings.database.url == LOCAL:
+        return ALONE
+    path = settings.data_path / FILE
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        beside = path.with_name(f".{FILE}.{os.getpid()}")
+        beside.write_text(f"{secrets.choice(_NUMBERS)}\n")
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            pass  # made by another process of this folder meanwhile
+        finally:
+            beside.unlink()
+        return _read(path)
+
+
+def _read(path: Path) -> int:
+    return int(path.read_text())

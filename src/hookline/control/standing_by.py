@@ -1,0 +1,96 @@
+"""What a control that waits for its turn does: it serves the probes and the metrics of its own machine's roles, and
+adds what they count to the time series.
+
+Without it nobody could scrape, or ask how it is, a machine that collects and delivers while another one has the pages,
+and the charts would lack what it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+from types import TracebackType
+
+from hookline.control.host_names import OPEN_PATHS, HostNames
+from hookline.control.machine import machine_of
+from hookline.control.role_metrics import RoleMetrics
+from hookline.control.series_watch import LOOK_SECONDS, SeriesWatch
+from hookline.database.open import DatabaseError
+from hookline.database.place import place_of
+from hookline.database.sqlite import engine
+from hookline.insights.series_store import SeriesStore
+from hookline.settings import Settings, parse_listen
+from hookline.telemetry.log import logger
+
+HEAD_BYTES_MAX = 8 * 1024
+EXCHANGE_SECONDS = 5.0
+JSON = "application/json"
+STANDING_BY = b'{"status":"standing_by"}'
+
+
+class StandingBy:
+    """Listens on ``control.listen`` as long as it is entered; goes without where that address is taken."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._listen = settings.control.listen
+        self._names = HostNames(settings)
+        self._metrics = RoleMetrics(settings.data_path)
+        self._server: asyncio.Server | None = None
+        self._counting: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        host, port = parse_listen(self._listen)
+        try:
+            self._server = await asyncio.start_server(self._answer, host, port, limit=HEAD_BYTES_MAX)
+        except OSError as error:
+            logger().warning("not_listening", address=self._listen, reason=str(error))
+        self._counting = asyncio.create_task(self._count())
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.gather(self._counting, return_exceptions=True)
+
+    async def _count(self) -> None:
+        place, machine = place_of(self._settings, "insights"), machine_of(self._settings)
+        store: SeriesStore | None = None
+        while store is None:
+            try:
+                store = await asyncio.to_thread(SeriesStore, place, machine)
+            except (DatabaseError, engine.Error):
+                await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await SeriesWatch(self._settings.data_path, store, self._metrics).run_forever()
+        finally:
+            store.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(EXCHANGE_SECONDS):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                status, kind, body = self._answered(head)
+                lines = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
+                lines += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                writer.write(lines.encode() + body)
+                await writer.drain()
+        writer.close()
+
+    def _answered(self, head: str) -> tuple[HTTPStatus, str, bytes]:
+        request, *lines = head.split("\r\n")
+        path = (request.split(" ")[1:2] or [""])[0].partition("?")[0]
+        hosts = [line.partition(":")[2] for line in lines if line.lower().startswith("host:")]
+        if path not in OPEN_PATHS and not (len(hosts) == 1 and self._names.allows(hosts[0])):
+            return HTTPStatus.MISDIRECTED_REQUEST, JSON, b'{"code":"unknown_host"}'
+        if path == "/healthz":
+            return HTTPStatus.OK, JSON, b'{"status":"ok"}'
+        if path == "/metrics" and request.startswith("GET "):
+            from hookline.control.exposition import CONTENT_TYPE, exposition  # only a scraped machine pays for it
+
+            return HTTPStatus.OK, CONTENT_TYPE, exposition(self._metrics.reports())
+        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, STANDING_BY

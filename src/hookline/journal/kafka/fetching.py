@@ -1,0 +1,203 @@
+"""Looking records up from an event loop: a thread waits for brokers, the loop takes what has come.
+
+What is asked for and not there is fetched, and ``JournalFetching`` raised; asked again after ``on_arrival``, it is
+there.
+Where brokers did not answer the thread, the loop hears ``JournalAway`` for a while, at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.codec import blanked
+from hookline.journal.kafka.erased import ErasedPlaces
+from hookline.journal.kafka.reader import KafkaReader
+from hookline.journal.port import Group, JournalAway, JournalError, JournalFetching
+from hookline.journal.record import Record
+
+ASK_SECONDS = 1.0
+"""How long the thread gives brokers for one answer."""
+REST_SECONDS = 1.0
+"""For so long after an answer that did not come nothing is asked."""
+CLOSE_SECONDS = 0.5
+STARTS_SECONDS = 10.0
+"""How old what is known of a partition's start may be before it is asked for again."""
+WANTED_MAX = 1_024
+KEPT_MAX = 4_096
+KEPT_BYTES_MAX = 32 * 1024 * 1024
+"""Of what has come and was not asked for again: the oldest go first."""
+
+
+class Wish(NamedTuple):
+    """What the thread is to fetch: records around one, the group from an offset on, or where a partition begins."""
+
+    kind: Literal["record", "group", "start"]
+    partition: int
+    offset: int
+
+
+Found = Group | JournalError | None
+"""None: there is nothing at that place."""
+
+
+class FetchingReader:
+    """A journal's reader whose answers come later; used from one thread beside its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: KafkaAddress,
+        on_arrival: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = KafkaReader(folder, address)
+        self._reader.wait(ASK_SECONDS, 0.0)
+        self._erased = ErasedPlaces(folder)
+        self._on_arrival = on_arrival
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._wanted: OrderedDict[Wish, None] = OrderedDict()
+        self._found: OrderedDict[Wish, Found] = OrderedDict()
+        self._size_bytes = 0
+        self._starts: dict[int, tuple[int, float]] = {}
+        self._recent: dict[int, Group] = {}
+        """By partition: the group that the last record was in, for the next one is often its neighbour."""
+        self._away_until = 0.0
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="kafka-fetching", daemon=True)
+        self._thread.start()
+
+    def start(self, partition: int) -> int:
+        """The oldest offset still kept as it was a moment ago; 0 as long as that is not known: it only rises."""
+        start, at = self._starts.get(partition, (0, -STARTS_SECONDS))
+        if self._clock() - at >= STARTS_SECONDS:
+            self._want(Wish("start", partition, 0))
+        return start
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        """The record at ``offset``, or None when it is not (or no longer) kept."""
+        group = self._recent.get(partition)
+        if group is None or not group.first_offset <= offset < group.next_offset:
+            group = self._holding(partition, offset)
+            if group is None:
+                return None
+            self._recent[partition] = group
+        record = group.records[offset - group.first_offset]
+        return blanked(record) if offset in self._erased.of(partition) else record
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        """Yield the groups from ``offset`` on; the iterator raises JournalFetching where it must be waited, and the
+        errors of the port; what goes on from there is another one."""
+        while True:
+            wish = Wish("group", partition, offset)
+            found = self._take(wish)
+            if isinstance(found, JournalError):
+                raise found
+            if found is None:
+                return
+            self._want(Wish("group", partition, found.next_offset))
+            offset = found.next_offset
+            yield self._without_erased(partition, found)
+
+    def close(self) -> None:
+        """End the thread and let go of connections; idempotent. A thread that waits for brokers is left behind."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(CLOSE_SECONDS)
+        if not self._thread.is_alive():
+            self._reader.close()
+
+    # on the loop
+
+    def _holding(self, partition: int, offset: int) -> Group | None:
+        wish = Wish("record", partition, offset)
+        with self._changed:
+            if wish not in self._found:
+                raise self._wish(wish)
+            self._found.move_to_end(wish)
+            found = self._found[wish]
+        if isinstance(found, JournalError):
+            raise found
+        return found
+
+    def _take(self, wish: Wish) -> Found:
+        with self._changed:
+            if wish not in self._found:
+                raise self._wish(wish)
+            found = self._found.pop(wish)
+            self._size_bytes -= _size_of(found)
+        return found
+
+    def _want(self, wish: Wish) -> None:
+        with self._changed:
+            if wish not in self._found:
+                self._wish(wish)
+
+    def _wish(self, wish: Wish) -> JournalAway:
+        """Have the thread fetch it, if it may ask; the lock is held. What to tell whoever needs it now."""
+        if self._clock() < self._away_until:
+            return JournalAway("Kafka did not answer a moment ago")
+        if len(self._wanted) < WANTED_MAX:
+            self._wanted.setdefault(wish)
+            self._changed.notify()
+        return JournalFetching("brokers have been asked")
+
+    def _without_erased(self, partition: int, group: Group) -> Group:
+        erased = self._erased.of(partition).intersection(range(group.first_offset, group.next_offset))
+        for offset in erased:
+            group.records[offset - group.first_offset] = blanked(group.records[offset - group.first_offset])
+        return group
+
+    # on the thread
+
+    def _run(self) -> None:
+        while (wish := self._next()) is not None:
+            try:
+                found = self._fetch(wish)
+            except JournalAway:
+                with self._changed:
+                    self._wanted.clear()
+                    self._away_until = self._clock() + REST_SECONDS
+                continue
+            except JournalError as error:
+                found = error
+            except ValueError:  # past the end
+                found = None
+            except Exception as error:  # noqa: BLE001 - the thread's border: whoever asks must hear of it
+                found = JournalError(f"looking the journal on Kafka up failed unexpectedly ({error!r})")
+            with self._changed:
+                self._wanted.pop(wish, None)
+                if wish.kind != "start":
+                    self._keep(wish, found)
+            self._on_arrival()
+
+    def _next(self) -> Wish | None:
+        with self._changed:
+            while not self._wanted and not self._closing:
+                self._changed.wait()
+            return None if self._closing else next(iter(self._wanted))
+
+    def _fetch(self, wish: Wish) -> Found:
+        if wish.kind == "record":
+            return self._reader.around(wish.partition, wish.offset)
+        if wish.kind == "group":
+            return next(self._reader.read(wish.partition, wish.offset), None)
+        self._starts[wish.partition] = self._reader.start(wish.partition), self._clock()
+        return None
+
+    def _keep(self, wish: Wish, found: Found) -> None:
+        self._found[wish] = found
+        self._size_bytes += _size_of(found)
+        while (self._size_bytes > KEPT_BYTES_MAX and len(self._found) > 1) or len(self._found) > KEPT_MAX:
+            self._size_bytes -= _size_of(self._found.popitem(last=False)[1])
+
+
+def _size_of(found: Found) -> int:
+    return found.size_bytes if isinstance(found, Group) else 0

@@ -1,0 +1,51 @@
+"""What is erased of a journal that many machines share, for the folder of one that had no part in it.
+
+While an erasure is under way control's word is followed; what was done while this machine or the database was away is
+in the parts that the deliver processes noted. So its readers see an event as erased as soon as others do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hookline.database.place import place_of
+from hookline.database.read_only import ReadOnly
+from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.replays.places import Places, decode_places
+from hookline.settings import Settings
+
+
+class SharedErased:
+    """A view of all erasures; for one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._feed = ErasureFeed(place_of(settings, "privacy"))
+        self._deliver = ReadOnly(place_of(settings, "deliver"))
+        self._under_way: list[Erasure] = []
+        self._is_read = False
+        """Whether all of it was told since something changed."""
+
+    def poll(self) -> list[tuple[int, Places]]:
+        """What is erased, by partition, if something about that changed since the last answer; costs next to nothing if
+        it did not. Places that were told before may be told again. Raise DatabaseAway."""
+        under_way = self._feed.poll()
+        if under_way is not None:
+            self._under_way = under_way
+        elif self._is_read:
+            return []
+        self._is_read = False
+        done = list(self._done())
+        self._is_read = True
+        return [*(part for erasure in self._under_way for part in erasure.places.items()), *done]
+
+    def close(self) -> None:
+        """Let go of connections; idempotent."""
+        self._feed.close()
+        self._deliver.close()
+
+    def _done(self) -> Iterator[tuple[int, Places]]:
+        connection = self._deliver.open()
+        if connection is None:
+            return
+        for (blob,) in connection.execute("SELECT places FROM erased_parts"):
+            yield from decode_places(blob).items()

@@ -1,0 +1,135 @@
+"""An event loop's look-ups on Kafka: nobody waits, what was asked for comes, and that brokers are away is said."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from hookline.journal.conformance import a_record
+from hookline.journal.kafka.address import KafkaAddress
+from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.erased import ErasedLog
+from hookline.journal.kafka.fetching import FetchingReader
+from hookline.journal.port import Group, JournalAway, JournalFetching, OffsetExpired
+from tests.kafka.cluster import Cluster
+from tests.service.waiting import wait_until
+
+T = TypeVar("T")
+
+RECORDS = 1_200
+"""More than are read together."""
+SECONDS = 60.0
+
+
+class Loop:
+    """Asks again whenever something has come, as an event loop does."""
+
+    def __init__(self, folder: Path, address: KafkaAddress) -> None:
+        self._arrived = threading.Event()
+        self.reader = FetchingReader(folder, address, self._arrived.set)
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The answer, once it is there."""
+        while True:
+            self._arrived.clear()
+            try:
+                return question()
+            except JournalFetching:
+                assert self._arrived.wait(SECONDS)
+
+
+@pytest.fixture
+def loop(tmp_path: Path, cluster: Cluster, topic: str) -> Iterator[Loop]:
+    """A reader of a topic with records."""
+    address = KafkaAddress(cluster.addresses, topic)
+
+    async def fill() -> None:
+        appender = KafkaAppender(tmp_path, address, 1, retention_seconds=86_400, retention_bytes=1 << 40)
+        appender.open()
+        await appender.append([a_record(number) for number in range(RECORDS)])
+        await appender.close()
+
+    asyncio.run(fill())
+    made = Loop(tmp_path, address)
+    yield made
+    made.reader.close()
+
+
+def test_what_is_asked_for_comes(loop: Loop, tmp_path: Path) -> None:
+    """Single records, from anywhere, and what is not kept; one that is erased meanwhile is blank at once."""
+    with pytest.raises(JournalFetching):
+        loop.reader.get(0, 700)
+    for offset in (700, 701, 3):
+        record = loop.ask(lambda offset=offset: loop.reader.get(0, offset))  # type: ignore[misc]
+        assert record is not None
+        assert record.message_id == a_record(offset).message_id
+    assert loop.ask(lambda: loop.reader.get(0, RECORDS)) is None
+    ErasedLog(tmp_path).add(0, [701])
+    record = loop.ask(lambda: loop.reader.get(0, 701))
+    assert record is not None
+    assert record.erased
+
+
+def test_a_stretch_is_read_group_by_group(loop: Loop) -> None:
+    """From a place to the end, as a lane that catches up reads: each iterator goes on where the last one stood."""
+    ids: list[str] = []
+
+    def following() -> Group | None:
+        return next(loop.reader.read(0, 5 + len(ids)), None)
+
+    while (group := loop.ask(following)) is not None:
+        assert group.first_offset == 5 + len(ids)
+        ids += [record.message_id for record in group.records]
+    assert ids == [a_record(number).message_id for number in range(5, RECORDS)]
+
+
+def test_without_brokers_it_says_so_and_goes_on_by_itself(loop: Loop, cluster: Cluster) -> None:
+    """What is here stays here; for the rest brokers are away, and are asked again later."""
+    assert loop.ask(lambda: loop.reader.get(0, 0)) is not None
+    for broker in cluster.brokers:
+        broker.pause()
+    try:
+        wait_until(lambda: _is_away(loop), SECONDS, "the thread has waited in vain, and the loop has not")
+        assert loop.reader.get(0, 1) is not None
+    finally:
+        for broker in cluster.brokers:
+            broker.resume()
+    wait_until(lambda: not _is_away(loop), SECONDS, "brokers answer again")
+    assert loop.ask(lambda: loop.reader.get(0, RECORDS - 1)) is not None
+
+
+def test_what_retention_took_is_told(tmp_path: Path, cluster: Cluster, topic: str) -> None:
+    """A place below what is kept is an error of the port, and the start is told as soon as it is known."""
+    address = KafkaAddress(cluster.addresses, topic)
+
+    async def fill() -> None:
+        appender = KafkaAppender(tmp_path, address, 1, retention_seconds=1, retention_bytes=1 << 40)
+        appender.open()
+        await appender.append([a_record(number) for number in range(10)])
+        assert appender.retain(1 << 60) == 10
+        await appender.close()
+
+    asyncio.run(fill())
+    loop = Loop(tmp_path, address)
+    try:
+        with pytest.raises(OffsetExpired):
+            loop.ask(lambda: next(loop.reader.read(0, 3), None))
+        assert loop.reader.start(0) == 0
+        wait_until(lambda: loop.reader.start(0) == 10, SECONDS, "where the partition begins is known")
+    finally:
+        loop.reader.close()
+
+
+def _is_away(loop: Loop) -> bool:
+    try:
+        loop.reader.get(0, RECORDS - 1)
+    except JournalFetching:
+        return False
+    except JournalAway:
+        return True
+    return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from hookline.deliver.batch import Batch
 from hookline.deliver.clock import Clock
@@ -23,6 +24,9 @@ from hookline.deliver.results import Results
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.tallies import Tallies
 from hookline.outcomes.progress import ProgressRing
+
+if TYPE_CHECKING:
+    from hookline.deliver.kept_records import KeptRecords
 
 IN_FLIGHT_MAX = 2_048
 SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
@@ -66,6 +70,8 @@ class Engine:
         self.sick = 0
         self.stopping = False
         self.fence: Fence | None = None
+        self.kept: KeptRecords | None = None
+        """Where the journal is on brokers."""
         """Where deliver is many processes: until when this one may send."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""

@@ -20,6 +20,7 @@ from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import JournalAway, Reader
+from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.places import Places
 
@@ -30,6 +31,10 @@ PROBE_ROWS = 16
 """A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
 PROBE_SPACING_SECONDS_MIN = 0.25
 RECHECK_MS = 1_000
+AGAIN_MS = 50
+"""When to look at a lane's rows again that are due and in flight: those show their old time."""
+AGAIN_FROM_AFAR_MS = 500
+"""The same where rows and records are on other machines, and each look is waited for."""
 
 
 class Retries:
@@ -63,6 +68,8 @@ class Retries:
     def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
         """Close a lane's rows of events that were erased; return how many."""
         dropped = 0
+        if self._engine.kept is not None:
+            self._engine.kept.clear()
         for partition, wanted in places.items() if lane.retry_count > 0 else ():
             for offset in self._store.offsets(lane.number, partition, wanted.first, wanted.end):
                 place = partition << PLACE_SHIFT | offset
@@ -115,8 +122,8 @@ class Retries:
         if next_due_ms is None:
             lane.next_retry_ms = now_ms + RECHECK_MS
         else:
-            # Rows in flight still show their old time: look again a moment later, not in every turn.
-            lane.next_retry_ms = max(next_due_ms, now_ms + 50)
+            again_ms = AGAIN_MS if self._engine.kept is None else AGAIN_FROM_AFAR_MS
+            lane.next_retry_ms = max(next_due_ms, now_ms + again_ms)
 
     def _room(self, lane: Lane) -> int:
         """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
@@ -141,7 +148,7 @@ class Retries:
             return False
         if lane.order is not None and not lane.order.may_start(place):
             return False
-        record = self._journal.get(row.partition, row.offset)
+        record = self._record(row, place)
         if record is None or record.erased:
             self._close(lane, row, place)
             return False
@@ -153,6 +160,15 @@ class Retries:
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)
         return True
+
+    def _record(self, row: RetryRow, place: int) -> Record | None:
+        kept = self._engine.kept
+        record = kept.get(place) if kept is not None else None
+        if record is None:
+            record = self._journal.get(row.partition, row.offset)
+            if kept is not None and record is not None:
+                kept.keep(place, record)
+        return record
 
     def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
         lane.retry_count -= 1

@@ -90,6 +90,10 @@ class DeliverRole:
         self.pools = (network or _network)(self._sink(), settings)
         self.feeder = Feeder(self.engine, self.journal, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
+        if self.follower is not None:
+            from hookline.deliver.kept_records import KeptRecords
+
+            self.engine.kept = KeptRecords()
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
         self.retries = Retries(self.engine, self.feeder, self.store, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))

@@ -75,6 +75,19 @@ def test_what_is_asked_for_comes(loop: Loop, tmp_path: Path) -> None:
     assert record.erased
 
 
+def test_what_is_kept_at_hand_is_there_at_once(loop: Loop, tmp_path: Path) -> None:
+    """No broker is asked for it; once it is erased it is blank."""
+    loop.reader.keep(0, 900, a_record(900))
+    loop.reader.keep(0, 900, a_record(900))
+    assert loop.reader.get(0, 900) == a_record(900)
+    with pytest.raises(JournalFetching):
+        loop.reader.get(0, 901)
+    ErasedLog(tmp_path).add(0, [900])
+    record = loop.reader.get(0, 900)
+    assert record is not None
+    assert record.erased
+
+
 def test_a_stretch_is_read_group_by_group(loop: Loop) -> None:
     """From a place to the end, as a lane that catches up reads: each iterator goes on where the last one stood."""
     ids: list[str] = []

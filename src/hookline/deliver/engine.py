@@ -22,6 +22,7 @@ from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
 from hookline.deliver.results import Results
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.tallies import Tallies
+from hookline.journal.record import Record
 from hookline.outcomes.progress import ProgressRing
 
 IN_FLIGHT_MAX = 2_048
@@ -67,6 +68,8 @@ class Engine:
         self.stopping = False
         self.fence: Fence | None = None
         """Where deliver is many processes: until when this one may send."""
+        self.keep_record: Callable[[int, Record], None] | None = None
+        """Where the journal is on brokers: keeps the record at a place at hand, for it is tried again."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_open: Callable[[Lane], None] = lambda lane: None

@@ -30,6 +30,10 @@ PROBE_ROWS = 16
 """A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
 PROBE_SPACING_SECONDS_MIN = 0.25
 RECHECK_MS = 1_000
+AGAIN_MS = 50
+"""When to look at a lane's rows again that are due and in flight: those show their old time."""
+AGAIN_FROM_AFAR_MS = 500
+"""The same where rows and records are on other machines, and each look is waited for."""
 
 
 class Retries:
@@ -131,8 +135,8 @@ class Retries:
         if next_due_ms is None:
             lane.next_retry_ms = now_ms + RECHECK_MS
         else:
-            # Rows in flight still show their old time: look again a moment later, not in every turn.
-            lane.next_retry_ms = max(next_due_ms, now_ms + 50)
+            again_ms = AGAIN_MS if self._engine.keep_record is None else AGAIN_FROM_AFAR_MS
+            lane.next_retry_ms = max(next_due_ms, now_ms + again_ms)
 
     def _room(self, lane: Lane) -> int:
         """How many rows of a lane may be tried now, an eighth of its allowance beyond it.

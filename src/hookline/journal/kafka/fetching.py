@@ -29,9 +29,10 @@ CLOSE_SECONDS = 0.5
 STARTS_SECONDS = 10.0
 """How old what is known of a partition's start may be before it is asked for again."""
 WANTED_MAX = 1_024
-KEPT_MAX = 4_096
+KEPT_MAX = 16_384
 KEPT_BYTES_MAX = 32 * 1024 * 1024
-"""Of what has come and was not asked for again: the oldest go first."""
+"""Of what is at hand: what nobody asks for goes first."""
+_RECORD_OVERHEAD_BYTES = 1_000
 
 
 class Wish(NamedTuple):
@@ -90,6 +91,14 @@ class FetchingReader:
             self._recent[partition] = group
         record = group.records[offset - group.first_offset]
         return blanked(record) if offset in self._erased.of(partition) else record
+
+    def keep(self, partition: int, offset: int, record: Record) -> None:
+        """Have a record at hand that will be asked for again."""
+        wish = Wish("record", partition, offset)
+        with self._changed:
+            if wish not in self._found:
+                size_bytes = len(record.body) + len(record.envelope or b"") + _RECORD_OVERHEAD_BYTES
+                self._keep(wish, Group(offset, [record], size_bytes))
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` on; the iterator raises JournalFetching where it must be waited, and the

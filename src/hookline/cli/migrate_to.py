@@ -23,6 +23,7 @@ from hookline.moving.failure import MoveFailed
 from hookline.moving.move import Move, check, is_moved, release, undo, warnings_of
 from hookline.moving.progress import Tell
 from hookline.settings import Settings, SettingsError, load
+from hookline.telemetry import log
 
 STOP_SECONDS = 30.0
 """A supervisor ends its roles within 10."""
@@ -33,6 +34,7 @@ def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
     """Do the move, or take it up where it was interrupted."""
     with _failing():
         old, new = server.settings(), _load(file)
+        log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone
         report = MoveReport(old, new, as_json)
         if is_moved(old, new):
             release(old, new)
@@ -70,6 +72,7 @@ def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> in
     """Make the old data folder count again."""
     with _failing():
         old, new = server.settings(), _load(file)
+        log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone
         report = MoveReport(old, new, as_json)
         with _held(new.data_path):
             report.events_left = undo(old, new, leave_events)

@@ -71,7 +71,9 @@ class StandingBy:
             store.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        # Python 3.11 would log it as an error that a connection is cancelled when this process ends.
+        ended = OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError
+        with contextlib.suppress(*ended):
             async with asyncio.timeout(EXCHANGE_SECONDS):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 status, kind, body = self._answered(head)

@@ -96,6 +96,8 @@ async def serve_append(
                 await _serve_connection(reader, writer, appender, refresh)
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
             pass  # the caller went away or stalled: it knows no more than that the outcome is open
+        except asyncio.CancelledError:
+            pass  # this process ends; Python 3.11 would log a connection that was cancelled as an error
         finally:
             connections -= 1
             writer.close()

@@ -14,7 +14,8 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, Receiver, Reply, Request, new_id, wait_until, webhook
 
-RESTARTS = 20
+RESTARTS = 8
+"""``make faults`` has twenty."""
 BATCH = 50
 EVENTS_PER_SECOND = 500
 REPEATED_SHARE_MAX = 0.005

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.postgres import PostgresServer
 
-SHARE_ON_POSTGRES = 5
+SHARE_ON_POSTGRES = 10
 """Each example needs a database of its own, which takes longer to make there than most examples take."""
 
 

@@ -28,8 +28,8 @@ from hookline.profiles.store import ProfileStore
 from hookline.settings import Settings
 from tests.service.waiting import wait_until
 
-EVENTS = 30_000
-BATCH_RECORDS = 4_000
+EVENTS = 20_000
+BATCH_RECORDS = 2_000
 SOME = dict(list(crowd.FEATURES.items())[:3])
 
 

@@ -68,8 +68,8 @@ class Engine:
         self.stopping = False
         self.fence: Fence | None = None
         """Where deliver is many processes: until when this one may send."""
-        self.keep_record: Callable[[int, Record], None] | None = None
-        """Where the journal is on brokers: keeps the record at a place at hand, for it is tried again."""
+        self.keep_record: Callable[[int, int, Record], None] | None = None
+        """Where the journal is on brokers: keeps the record at a partition's offset at hand, for it is tried again."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
         self.on_open: Callable[[Lane], None] = lambda lane: None

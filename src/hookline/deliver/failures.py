@@ -135,7 +135,7 @@ class Failures:
             lane.retry_count += 1
             self._engine.retrying.add(lane)
         if self._engine.keep_record is not None:
-            self._engine.keep_record(place, delivery.event.record)
+            self._engine.keep_record(partition, offset, delivery.event.record)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
         if delivery.attempt >= lane.options.set_aside_after:

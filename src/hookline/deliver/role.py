@@ -38,8 +38,7 @@ from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
-from hookline.journal.record import Record
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, ProgressRing
+from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
@@ -94,7 +93,7 @@ class DeliverRole:
         self.lookups: Lookups = lookups or self._fetching or self.journal
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
-        self.engine.keep_record = self._keep_record if self._fetching is not None else None
+        self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
         self.retries = Retries(self.engine, self.feeder, self.store, self.lookups, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
@@ -246,10 +245,6 @@ class DeliverRole:
         if self._fetching is not None:
             self._fetching.close()
         self.journal.close()
-
-    def _keep_record(self, place: int, record: Record) -> None:
-        if self._fetching is not None:
-            self._fetching.keep(place >> PLACE_SHIFT, place & OFFSET_MASK, record)
 
     async def _drain(self) -> None:
         self.engine.stopping = True

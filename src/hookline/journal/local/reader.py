@@ -66,20 +66,16 @@ class LocalReader:
     def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
         cannot be read any more."""
-        left, at = sorted(offsets), 0
-        while at < len(left):
+        left = sorted(offsets)
+        while left:
             try:
-                found = self._partition(partition).get_group(left[at])
-            except JournalCorrupt:
-                found = None
-            if found is None:
-                at += 1
-                continue
-            raws = _raws(memoryview(found.data)[GROUP_HEADER_BYTES:])
-            behind = bisect_left(left, found.header.next_offset, at)
-            for offset in left[at:behind]:
-                yield offset, _record(raws[offset - found.header.first_offset])
-            at = behind
+                for found, inside in self.locate(partition, left):
+                    raws = _raws(memoryview(found.data)[GROUP_HEADER_BYTES:])
+                    for offset in inside:
+                        yield offset, _record(raws[offset - found.header.first_offset])
+                return
+            except JournalCorrupt as damaged:
+                left = left[bisect_left(left, damaged.next_offset) :]
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

@@ -29,6 +29,7 @@ def test_an_audience_is_told_across_a_restart_and_forgets_who_asks(
         hookline.track("Order", userId="u2")
         server.start()
         wait_until(lambda: told(receiver).get("u2") == [{"buyers": True}], what="the second member is told")
+        hookline.wait_ready()
         assert not (hookline.data / "profiles.db").exists()
         wait_done(hookline, ask(hookline, user="u1"))
         assert [message["userId"] for message in deletes(receiver, "/crm")] == ["u1"]

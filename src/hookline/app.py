@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
 EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+"""Of the garbage collector, in every role: it is to look seldom at the many small objects of a batch."""
 FREEZE_SECONDS = 1.0
 """After this a role has loaded what it needs: the garbage collector need not look at it again."""
 
@@ -209,4 +211,4 @@ def _prepare(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (ValueError, OSError):
         pass  # macOS refuses very high limits; the soft limit then stays as it is
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)

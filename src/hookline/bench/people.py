@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hookline.app import GARBAGE_THRESHOLDS
 from hookline.bench import crowd, machine
 from hookline.bench.rig import Figures
 from hookline.connections.definitions.model import Audience, Condition, Count
@@ -53,6 +55,7 @@ def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> 
         registry.keep(crowd.FEATURES, {})
         ingest = Ingest(journal, store)
         ingest.keep(registry.features())
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
         began, processor = time.perf_counter(), _processor_seconds()
         ingest.read_ahead(folder / "journal")
         while ingest.step():

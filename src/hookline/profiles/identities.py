@@ -64,9 +64,7 @@ class Identities:
         self._users, self._anonymous, self._moved = {}, {}, {}
         self._users_before, self._anonymous_before = {}, {}
 
-    def load(
-        self, user_ids: Iterable[str], anonymous_ids: Iterable[str], pairs: Iterable[tuple[str, str]] = ()
-    ) -> None:
+    def load(self, user_ids: set[str], anonymous_ids: set[str], pairs: Iterable[tuple[str, str]] = ()) -> None:
         """Make everything known of these ids; what is not known after it is new.
 
         ``pairs`` are the user ids and anonymous ids that records have together: of these alone it matters whether the
@@ -180,11 +178,11 @@ class Identities:
             self._batch.identities[ANONYMOUS, id] = abs(person)
 
 
-def _missing(ids: Iterable[str], known: dict[str, int], before: dict[str, int]) -> list[str]:
+def _missing(ids: set[str], known: dict[str, int], before: dict[str, int]) -> list[str]:
     """Those of the ids that are not known, sorted as they are stored; the ones that were known before are known
     again."""
-    missing = {id for id in ids if id not in known}
-    again = missing & before.keys()
-    for id in again:
+    unknown = ids.difference(known)
+    missing = unknown.difference(before)
+    for id in unknown - missing:
         known[id] = before[id]
-    return sorted(missing - again)
+    return sorted(missing)

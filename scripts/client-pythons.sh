@@ -23,7 +23,7 @@ while [ $minor -le 20 ]; do
             rm -rf "$folder"
             mkdir -p build/client-pythons
             "$uv" venv --quiet --python "$(command -v "$python")" "$folder"
-            "$uv" pip install --quiet --python "$folder/bin/python" --require-hashes -r "$lock"
+            "$uv" pip install --quiet --python "$folder/bin/python" --compile-bytecode --require-hashes -r "$lock"
             touch "$folder/.ready"
         fi
         break

@@ -35,7 +35,7 @@ fi
 if [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/sdk-venv/.ready ]; then
     rm -rf build/sdk-venv
     UV_PYTHON_DOWNLOADS=never "$uv" venv --quiet --python .venv/bin/python build/sdk-venv
-    "$uv" pip install --quiet --python build/sdk-venv/bin/python --require-hashes -r scripts/sdks/requirements.lock
+    "$uv" pip install --quiet --python build/sdk-venv/bin/python --compile-bytecode --require-hashes -r scripts/sdks/requirements.lock
     touch build/sdk-venv/.ready
 fi
 

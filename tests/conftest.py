@@ -16,19 +16,31 @@ settings.load_profile("ci")
 WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/service/", "tests/ui/")
 """Folders whose tests start services, browsers and SDKs: one at a time, or they take the machine from each other. Those
 with brokers mostly wait for them, so they are done beside."""
+WITH_BROKERS = "tests/kafka/"
+"""One piece, for it shares a cluster; the longest, so it must not come last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests with services at one end and those with brokers at the other."""
+    items.sort(key=lambda item: (not item.nodeid.startswith(WITH_SERVICES), item.nodeid.startswith(WITH_BROKERS)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of the two processes of ``make test``, one gets the tests with services, the other the files with none."""
+    """Of the two processes of ``make test``, one takes file after file from the beginning, where the services are, the
+    other from the end, until they meet."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneForServices(LoadScopeScheduling):
+    class FromBothEnds(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.partition("::")[0]
-            return "services" if path.startswith(WITH_SERVICES) else path
+            return WITH_BROKERS if nodeid.startswith(WITH_BROKERS) else nodeid.partition("::")[0]
 
-    return OneForServices(config, log)
+        def _assign_work_unit(self, node: Any) -> None:
+            if node is not self.nodes[0]:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    return FromBothEnds(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

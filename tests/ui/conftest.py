@@ -16,6 +16,9 @@ WAIT_MS = 30_000
 
 expect.set_options(timeout=WAIT_MS)
 
+_sessions: dict[int, list[Any]] = {}
+"""The cookies of who signed in last, by the port of control."""
+
 # Runs before the page's own scripts, outside its policy: tells what the policy had to stop.
 WATCH_POLICY = "addEventListener('securitypolicyviolation', e => (window.stopped ||= []).push(e.violatedDirective));"
 
@@ -146,11 +149,14 @@ def overview(page: Page, hookline: Hookline) -> Page:
 
 
 def sign_in(page: Page, hookline: Hookline) -> None:
-    """Give the token and wait until the page is live."""
+    """Give the token, unless an earlier test's session still holds, and wait until the page is live."""
+    page.context.add_cookies(_sessions.get(hookline.control_port, []))
     page.goto("/")
-    page.locator("#password").fill(hookline.admin_token)
-    page.get_by_role("button", name="Sign in").click()
+    if (password := page.locator("#password")).is_visible():
+        password.fill(hookline.admin_token)
+        page.get_by_role("button", name="Sign in").click()
     page.locator("#light[data-state=good]").wait_for()
+    _sessions[hookline.control_port] = page.context.cookies()
 
 
 def wait_for_key(hookline: Hookline, key: str) -> None:

@@ -19,7 +19,7 @@ PlaceOf = Callable[[Which], Place]
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running server, and the template that databases are made from."""
-    server = PostgresServer()
+    server = PostgresServer(in_memory=True)
     try:
         server.make_template()
         yield server

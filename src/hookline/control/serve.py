@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvloop
 from litestar.types import ASGIApp
@@ -26,6 +26,8 @@ BACKLOG = 128
 CONNECTIONS_MAX = 512
 GRACE_SECONDS = 1
 """For requests being answered when a stop begins; streams are ended at once."""
+DATE_SECONDS = 1.0
+"""From one writing of the date that answers carry to the next."""
 
 
 def run(
@@ -102,17 +104,33 @@ def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server)
 
 
 class Server(uvicorn_server.Server):
-    """uvicorn that ends the event streams when a stop begins, which it would otherwise wait for."""
+    """uvicorn that hears of a stop at once, and then ends the event streams, which it would otherwise wait for."""
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
         super().__init__(_config(build(services, pages)))
         self._services = services
+        self._stopping = asyncio.Event()
 
     def stop(self) -> None:
         """Begin to stop; called again, stop without waiting."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._stopping.set()
         self._services.stop_streams()
+
+    async def main_loop(self) -> None:
+        """Wait for the stop, where uvicorn looks for it ten times a second."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), DATE_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+        else:
+            for each in (*self.servers, *(sockets or ())):
+                each.close()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.service.harness import Hookline, Receiver, Request, new_id, wait_until, webhook
+from tests.service.client import basic
+from tests.service.collect.slow_clients import SlowClients
+from tests.service.harness import WRITE_KEY, Hookline, Receiver, Request, new_id, wait_until, webhook
 
 SECRET = "s3cret"
+HEAD = f"POST /v1/track HTTP/1.1\r\nHost: x\r\nAuthorization: {basic(WRITE_KEY)['Authorization']}\r\n".encode()
+IN_THE_HEADERS = HEAD + b"X-A: "
+IN_THE_BODY = HEAD + b'Content-Length: 5000\r\n\r\n{"a":"'
 STATIC_HEADERS = {"X-Tenant": "acme", "Authorization": "Bearer t0ken"}
 
 
@@ -19,6 +24,8 @@ class Site:
 
     hookline: Hookline
     receiver: Receiver
+    slow_clients: SlowClients
+    """They drip from the start on: one in its headers, one in its body."""
 
     def at(self, destination: str, message_id: str) -> Request:
         """Wait for the request of a message at ``plain`` or ``signed``."""
@@ -48,8 +55,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             webhook("plain", receiver.url("/plain")),
             webhook("signed", receiver.url("/signed"), secret=SECRET, headers=STATIC_HEADERS),
         ]
-        with Hookline(tmp_path_factory.mktemp("site"), destinations) as hookline:
-            yield Site(hookline, receiver)
+        with (
+            Hookline(tmp_path_factory.mktemp("site"), destinations) as hookline,
+            SlowClients(hookline.collect_port, (IN_THE_HEADERS, IN_THE_BODY)) as slow_clients,
+        ):
+            yield Site(hookline, receiver, slow_clients)
             assert hookline.process is not None
             assert hookline.process.poll() is None
         assert "Traceback (most recent call last)" not in hookline.log, hookline.log[-4000:]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -213,36 +211,6 @@ def test_pipelined_requests_are_answered_in_order(site: Site) -> None:
         raw.write(b"".join(head(b"Content-Length: %d\r\n" % len(b)) + b for b in bodies))
         answers = [raw.answer() for _ in ids]
     assert [a.json["messageId"] for a in answers if a is not None] == ids
-
-
-@pytest.mark.slow
-def test_slow_clients_are_closed(site: Site) -> None:
-    """Headers get 10 s and a body 30 s, whether the client is silent or drips; others are served all the while."""
-
-    def dripping(start: bytes) -> tuple[float, int | None]:
-        begun = time.monotonic()
-        with RawSocket(site.hookline.collect_port, seconds=1) as raw:
-            raw.write(start)
-            while True:
-                try:
-                    answer = raw.answer()
-                except TimeoutError:
-                    raw.write(b"a")
-                    assert time.monotonic() - begun < 120, "never closed"
-                    continue
-                return time.monotonic() - begun, answer.status if answer else None
-
-    partial = head(b"Content-Length: 5000\r\n")
-    with ThreadPoolExecutor(2) as threads:
-        headers, body = threads.submit(dripping, partial[:-2] + b"X-A: "), threads.submit(dripping, partial + b'{"a":"')
-        while not body.done():
-            assert site.hookline.track()
-            time.sleep(0.2)  # the load beside it, not a synchronisation
-    headers_seconds, status = headers.result()
-    assert status in (408, None)
-    body_seconds, status = body.result()
-    assert status == 408
-    assert 9 <= headers_seconds < 29 <= body_seconds
 
 
 def test_a_client_that_leaves_harms_nobody(site: Site) -> None:

@@ -11,6 +11,8 @@ from hookline.bench.crash.kills import kills_in_recovery, random_kills, role_kil
 from hookline.bench.crash.scene import Score
 
 EVENTS_PER_SECOND = 2_000
+UPTIME_SECONDS_MAX = 1.5
+"""Every kind of moment comes within it, for the slowest of what repeats does so each second; the bench gives twice."""
 
 
 def assert_sound(score: Score) -> None:
@@ -26,7 +28,7 @@ def assert_sound(score: Score) -> None:
 def test_random_kills_lose_nothing(request: pytest.FixtureRequest) -> None:
     """Everything killed a random time after it is ready, again and again: none lost, few sent twice."""
     cycles = int(request.config.getoption("--cycles", default=20))
-    assert_sound(random_kills(cycles, EVENTS_PER_SECOND))
+    assert_sound(random_kills(cycles, EVENTS_PER_SECOND, UPTIME_SECONDS_MAX))
 
 
 @pytest.mark.slow

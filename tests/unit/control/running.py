@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,8 @@ class Running:
         self.services, self._listening = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]
         self.server = Server(self.services, pages)
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self.server.serve(sockets=[self._listening])), daemon=True
-        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self) -> Running:
         self._thread.start()
@@ -84,12 +84,20 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.services.stop_streams()
+        self.stop()
         self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive(), "control did not stop"
         self.services.close()
         self.services.store.close()
+
+    def stop(self) -> None:
+        """Have it begin to stop, unless it has stopped already."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self.server.stop)
+
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self.server.serve(sockets=[self._listening]))
 
     def call(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None, token: bool = True

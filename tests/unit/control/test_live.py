@@ -85,7 +85,7 @@ def test_streams_are_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) 
 def test_a_stop_ends_every_stream(control: Running) -> None:
     """Once a stop begins, streams end by themselves and no new one starts."""
     stream = watching(control)
-    control.server.stop()
+    control.stop()
     assert list(stream.events()) == []
 
 

@@ -12,13 +12,13 @@ RECOVERY_SECONDS_MAX = 0.5
 KILLS_IN_RECOVERY = 3
 
 
-def random_kills(cycles: int, rate: float) -> Score:
-    """Everything is killed a random time after it is ready."""
+def random_kills(cycles: int, rate: float, uptime_seconds_max: float = UPTIME_SECONDS_MAX) -> Score:
+    """Everything is killed a random time, so long at the most, after it is ready."""
     with Scene(rate) as scene:
         scene.service.start()
         scene.start_load()
         for _ in range(cycles):
-            scene.wait_at_random(UPTIME_SECONDS_MAX)
+            scene.wait_at_random(uptime_seconds_max)
             scene.service.kill()
             scene.restart()
         scene.stop_load_and_settle()

@@ -14,7 +14,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
 from hookline.database.outages import OUTAGES
-from hookline.database.place import place_of
+from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
@@ -47,6 +47,7 @@ from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
+    from hookline.deliver.late_rows import LateRows
     from hookline.deliver.worker import Worker
 
 BEAT_SECONDS = 0.05
@@ -62,7 +63,8 @@ IDLE_BEATS = 100
 
 
 class DeliverRole:
-    """Everything of one deliver process. Clock, network, turns and journal are seams for simulation."""
+    """Everything of one deliver process. Clock, network, turns and journal are seams for simulation; ``lookups`` is one
+    for a journal that is elsewhere, and retry rows come late with it."""
 
     def __init__(
         self,
@@ -95,7 +97,9 @@ class DeliverRole:
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
-        self.retries = Retries(self.engine, self.feeder, self.store, self.lookups, self.journal)
+        late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
+        rows = late_rows or self.store.rows
+        self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(
             self.engine,
@@ -105,7 +109,7 @@ class DeliverRole:
             self.replay_feed,
             shared_partitions=settings.journal.partitions if self._fence is not None else None,
         )
-        self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
+        self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store, late_rows)
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
@@ -153,6 +157,11 @@ class DeliverRole:
         for lane in list(self.engine.lanes.values()):
             self.feeder.room(lane)
             self.engine.dispatch(lane)
+
+    def _late_rows(self) -> LateRows:
+        from hookline.deliver.late_rows import LateRows
+
+        return LateRows(self.engine)
 
     def _erasures(self) -> Erasures:
         parts = self.engine, self.feeder, self.retries, self.store, self.erasure_feed

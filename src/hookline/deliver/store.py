@@ -18,10 +18,11 @@ import msgspec
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
+from hookline.deliver.retry_rows import RetryRows, answers, counts
 from hookline.outcomes.outcome import FINAL
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
@@ -83,6 +84,8 @@ class DeliverStore:
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
         self._mark = commit_mark(self._write)
+        self.rows = RetryRows(self._read, fence)
+        """The retry rows, to be read on the event loop."""
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -101,45 +104,12 @@ class DeliverStore:
         rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
-    def retry_rows(self, lane: int) -> int:
-        """How many retry rows a lane has."""
-        query = f"SELECT count(*) FROM retries WHERE lane = ?{self._and_taken}"
-        return int(self._read.execute(query, (lane,)).fetchone()[0])
-
-    def due(self, lane: int, now_ms: int, limit: int) -> list[RetryRow]:
-        """Retry rows of a lane that are due, longest waiting first."""
-        return self._retries(f"lane = ? AND due <= ?{self._and_taken} ORDER BY due LIMIT ?", (lane, now_ms, limit))
-
-    def oldest(self, lane: int, limit: int) -> list[RetryRow]:
-        """The oldest events of a lane that were tried and failed."""
-        return self._retries(f'lane = ?{self._and_taken} ORDER BY partition, "offset" LIMIT ?', (lane, limit))
-
-    def row(self, lane: int, partition: int, offset: int) -> RetryRow | None:
-        """One retry row."""
-        found = self._retries('lane = ? AND partition = ? AND "offset" = ?', (lane, partition, offset))
-        return found[0] if found else None
-
-    def offsets(self, lane: int, partition: int, first: int, end: int) -> list[int]:
-        """The offsets of a lane's retry rows in ``[first, end)`` of a partition."""
-        query = 'SELECT "offset" FROM retries WHERE lane = ? AND partition = ? AND "offset" >= ? AND "offset" < ?'
-        return [offset for (offset,) in self._read.execute(query, (lane, partition, first, end))]
-
-    def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
-        """Retry rows whose first attempt lies before a time."""
-        return self._retries(f"lane = ? AND first_at < ?{self._and_taken} LIMIT ?", (lane, first_at_before_ms, limit))
-
-    def next_due_ms(self, lane: int) -> int | None:
-        """When the next retry row of a lane is due."""
-        row = self._read.execute(f"SELECT min(due) FROM retries WHERE lane = ?{self._and_taken}", (lane,)).fetchone()
-        return row[0] if row else None
-
-    @property
-    def _and_taken(self) -> str:
-        return "" if self._fence is None else f" AND partition IN {self._fence.taken}"
-
-    def _retries(self, where: str, values: tuple[int, ...]) -> list[RetryRow]:
-        query = f'SELECT lane, partition, "offset", attempt, first_at, due, urls FROM retries WHERE {where}'
-        return [RetryRow(*row) for row in self._read.execute(query, values)]
+    def look(self, batch: Batch) -> None:
+        """Answer what the batch asks of retry rows, once it is written; on its thread."""
+        taken = None if self._fence is None else listed(batch.epochs)
+        batch.found = answers(self._write, batch.looks, taken)
+        if batch.counts:
+            batch.counted = counts(self._write, batch.counts, taken)
 
     def commit(self, batch: Batch) -> None:
         """Write a batch in one transaction; on any error, such as Fenced, nothing of it is written, but after

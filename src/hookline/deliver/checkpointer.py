@@ -249,6 +249,9 @@ class Checkpointer:
         for (_, source, _), (events, filtered) in batch.usage.items():
             engine.counters.events[source] += events
             engine.counters.filtered[source] += filtered
+            of_slot = engine.counters.usage.setdefault(source, [0, 0])
+            of_slot[0] += events
+            of_slot[1] += filtered
         if self._late_rows is not None:
             self._late_rows.take(batch)
         for number, partition, offset in [*batch.retries, *batch.settled]:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
-from hookline.database.upsert import replacing
+from hookline.database.upsert import overwriting, replacing
 from hookline.deliver.batch import Batch, BlockRow, ErasureRow
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
@@ -34,7 +35,16 @@ SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
 
-_PUT_RETRY = replacing("retries", ("lane", "partition", '"offset"'), ("attempt", "first_at", "due", "urls"))
+_RETRY_KEY = ("lane", "partition", '"offset"')
+_RETRY_REST = ("attempt", "first_at", "due", "urls")
+_ATTEMPT = (
+    *("partition", '"offset"', "lane", "destination", "number", "url", "at"),
+    *("outcome", "status", "error", "milliseconds", "next_at", "head"),
+)
+_ADD_USAGE = (
+    "ON CONFLICT (day, source)"
+    " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered"
+)
 _PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
 _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
 _PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
@@ -136,12 +146,9 @@ class DeliverStore:
         many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
         many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}{mine}", batch.unordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
-        many(_PUT_RETRY, batch.retries.values())
-        many(
-            'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error,'
-            " milliseconds, next_at, head) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            batch.attempts,
-        )
+        retries = list(batch.retries.values())
+        insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
+        insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
             " attempts, at, outcome, status, error, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -180,11 +187,13 @@ class DeliverStore:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
     def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]]) -> None:
-        cursor.executemany(  # type: ignore[attr-defined]
-            "INSERT INTO usage (day, source, events, filtered) VALUES (?, ?, ?, ?) ON CONFLICT (day, source)"
-            " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered",
-            [(day, source, events, filtered) for (day, source, _), (events, filtered) in usage.items() if events],
-        )
+        totals: dict[tuple[int, str], list[int]] = {}
+        for (day, source, _), (events, filtered) in usage.items():
+            total = totals.setdefault((day, source), [0, 0])
+            total[0] += events
+            total[1] += filtered
+        rows = [(*key, *total) for key, total in totals.items() if total[0]]
+        insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
         oldest = min(day for day, _, _ in usage) - USAGE_DAYS_KEPT
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 

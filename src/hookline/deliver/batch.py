@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hookline.deliver.order import NEVER_MS
 from hookline.replays.letters import LetterAction
 from hookline.replays.places import Places
+
+if TYPE_CHECKING:
+    from hookline.deliver.retry_rows import Answers, Look
 
 
 class RetryRow(NamedTuple):
@@ -181,6 +184,14 @@ class Batch:
         """(at ms, request, asked ms, round, parts): erasures of which nothing is left, once so many parts are done."""
         self.epochs: dict[int, int] = {}
         """By partition, where deliver is many processes: the batch may be written only while it is owned by these."""
+        self.looks: dict[Look, tuple[int, ...]] = {}
+        """What is asked about retry rows: it is read when the batch is written."""
+        self.found: Answers = {}
+        """The answers: filled in then."""
+        self.counts: set[int] = set()
+        """Lanes whose rows are to be counted when the batch is written."""
+        self.counted: dict[int, int] = {}
+        """How many they have: filled in then."""
         self.log_emptied: bool | None = None
         """After an erasure was written: whether the write-ahead log holds nothing of it any more."""
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
@@ -27,6 +28,9 @@ from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, P
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
+if TYPE_CHECKING:
+    from hookline.deliver.late_rows import LateRows
+
 SYNC_SECONDS = 0.25
 """How far a power cut may set back what is known of deliveries: what was delivered since is sent again."""
 
@@ -34,13 +38,16 @@ SYNC_SECONDS = 0.25
 class Checkpointer:
     """Gathers and commits checkpoints."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, replays: Replays, store: DeliverStore) -> None:
+    def __init__(
+        self, engine: Engine, feeder: Feeder, replays: Replays, store: DeliverStore, late_rows: LateRows | None = None
+    ) -> None:
         self.version = 0
         """The connections version in force."""
         self._engine = engine
         self._feeder = feeder
         self._replays = replays
         self._store = store
+        self._late_rows = late_rows
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._saved: dict[int, int] = {}
         self.places: dict[int, int] = {}
@@ -150,6 +157,9 @@ class Checkpointer:
             batch.log_emptied = self._store.empty_log()
         self._unsynced = True
         crash_point("deliver.after_checkpoint")
+        if batch.looks or batch.counts:
+            with contextlib.suppress(sqlite.Error):  # the batch is written; whoever asked asks again
+                self._store.look(batch)
         if self._must_sync():
             self._sync()
 
@@ -169,6 +179,7 @@ class Checkpointer:
             engine.ring.uncheckpointed
             or engine.open_lanes
             or engine.recount
+            or (self._late_rows is not None and self._late_rows.wanted)
             or not engine.batch.empty
             or any(self._saved.get(s.partition) != s.next_offset for s in self._feeder.shared.values())
         )
@@ -181,6 +192,9 @@ class Checkpointer:
         engine.tallies.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
         self._replays.gather(batch, results)
+        if self._late_rows is not None:
+            self._late_rows.ask(batch)
+        batch.counts = {lane.number for lane in engine.recount}
         for shared in self._feeder.shared.values():
             self._add_places(batch, shared)
         if engine.fence is not None:
@@ -235,6 +249,11 @@ class Checkpointer:
         for (_, source, _), (events, filtered) in batch.usage.items():
             engine.counters.events[source] += events
             engine.counters.filtered[source] += filtered
+            of_slot = engine.counters.usage.setdefault(source, [0, 0])
+            of_slot[0] += events
+            of_slot[1] += filtered
+        if self._late_rows is not None:
+            self._late_rows.take(batch)
         for number, partition, offset in [*batch.retries, *batch.settled]:
             key = (number, partition, offset)
             lane = engine.lanes.get(number)
@@ -244,6 +263,10 @@ class Checkpointer:
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
                 lane.next_retry_ms = min(lane.next_retry_ms or row.due_ms, row.due_ms)
+        for due_ms, number in batch.unordered:
+            lane = engine.lanes.get(number)
+            if lane is not None:  # until it was saved, what waited for its turn was not due
+                lane.next_retry_ms = min(lane.next_retry_ms, due_ms)
         for action in batch.actions:
             lane = engine.lanes.get(action.retry.lane) if action.retry is not None else None
             if lane is not None:
@@ -259,20 +282,19 @@ class Checkpointer:
                 lane.rows_changed = True
                 lane.next_retry_ms = engine.clock.now_ms()
                 engine.retrying.add(lane)
-        self._recount()
+        self._recount(batch)
         engine.wake_starved()
 
-    def _recount(self) -> None:
-        """Ask how many rows lanes have left, as soon as no change to them is under way."""
+    def _recount(self, batch: Batch) -> None:
+        """Take how many rows lanes have left, as soon as no change to them is under way."""
         engine = self._engine
-        for lane in list(engine.recount):
-            changing = {number for number, _, _ in [*engine.batch.retries, *engine.batch.settled]}
+        if not batch.counted or (engine.fence is not None and engine.fence.epochs != batch.epochs):
+            return  # partitions came or went since: it is counted again
+        changing = {number for number, _, _ in [*engine.batch.retries, *engine.batch.settled]}
+        for lane in [each for each in engine.recount if each.number in batch.counted]:
             strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
             if not strange and lane.number not in changing and not lane.coming_back:
-                try:
-                    lane.retry_count = self._store.retry_rows(lane.number)
-                except DatabaseAway:
-                    return
+                lane.retry_count = batch.counted[lane.number]
                 engine.recount.discard(lane)
 
 

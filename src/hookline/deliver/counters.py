@@ -41,6 +41,8 @@ class Counters:
         """Events that count as usage, by source."""
         self.filtered: Counter[str] = Counter()
         """Those of them that filters kept from every destination."""
+        self.usage: dict[str, list[int]] = {}
+        """Both in the slot that is running, by source."""
         self.failures: dict[str, int] = {outcome.value: 0 for outcome in Outcome if outcome is not Outcome.SUCCESS}
         self.durations = Times()
         """Of successful requests."""

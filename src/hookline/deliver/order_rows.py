@@ -15,7 +15,7 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
     if order is None:
         return
     waiting: list[int] = []
-    for row in store.oldest(lane.number, lane.retry_count + len(lane.settling)):
+    for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.settling)):
         place = row.partition << PLACE_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
         if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:

@@ -135,7 +135,7 @@ class Recovery:
         lane.next_retry_ms = backlog.due_ms
         self._engine.retrying.add(lane)
         done = self._entries.get(lane.number, {})
-        for row in self._store.oldest(lane.number, backlog.rows) if done else ():
+        for row in self._store.rows.oldest(lane.number, backlog.rows) if done else ():
             place = row.partition << PLACE_SHIFT | row.offset
             if place in done:
                 lane.retry_count -= 1

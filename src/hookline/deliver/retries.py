@@ -1,12 +1,12 @@
 """Brings failed deliveries back when they are due, and sends the probes of lanes whose breaker is not closed.
 
-Works from the rows of deliver.db, a few at a time per lane; only lanes that have retry rows or are probing cost
-anything.
+Works from the rows of the deliver database, a few at a time per lane; only lanes that have retry rows or are probing
+cost anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.batch import RetryRow
@@ -18,9 +18,10 @@ from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
+from hookline.deliver.retry_rows import Rows, RowsComing
 from hookline.deliver.store import DeliverStore
 from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
-from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
+from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import Places
 
 ROWS_PER_TURN_MAX = 256
@@ -31,21 +32,26 @@ PROBE_ROWS = 16
 PROBE_SPACING_SECONDS_MIN = 0.25
 RECHECK_MS = 1_000
 AGAIN_MS = 50
-"""When to look at a lane's rows again that are due and in flight: those show their old time."""
-AGAIN_FROM_AFAR_MS = 500
-"""The same where rows and records are on other machines, and each look is waited for."""
+"""When to look at a lane's rows again if all that were found are on their way, and there may be more."""
 
 
 class Retries:
     """The retry rows of all lanes."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, store: DeliverStore, journal: Lookups, rows_journal: Reader
+        self,
+        engine: Engine,
+        feeder: Feeder,
+        store: DeliverStore,
+        rows: Rows,
+        journal: Lookups,
+        rows_journal: Reader,
     ) -> None:
-        """``rows_journal`` is for reading what holds up an ordered lane, all of it at once."""
+        """``rows_journal`` is for reading what holds up an ordered lane, all of it at once, from ``store``."""
         self._engine = engine
         self._feeder = feeder
         self._store = store
+        self._rows = rows
         self._journal = journal
         self._rows_journal = rows_journal
 
@@ -60,15 +66,15 @@ class Retries:
             elif not lane.halted:
                 try:
                     self._start_ready(lane, now_ms)
-                except JournalFetching:
-                    continue  # with the next turn
+                except (JournalFetching, RowsComing):
+                    continue  # with a later turn
                 except (JournalAway, DatabaseAway):
                     lane.next_retry_ms = now_ms + RECHECK_MS
         for lane in list(self._engine.probing):
             probes, probe_at = lane.probes, lane.probe_at_seconds
             try:
                 self._probe(lane, now_ms)
-            except JournalFetching:  # nothing was tried: with the next turn
+            except (JournalFetching, RowsComing):  # nothing was tried: with a later turn
                 lane.probes, lane.probe_at_seconds = probes, probe_at
             except (JournalAway, DatabaseAway):
                 continue
@@ -77,7 +83,7 @@ class Retries:
         """Close a lane's rows of events that were erased; return how many."""
         dropped = 0
         for partition, wanted in places.items() if lane.retry_count > 0 else ():
-            for offset in self._store.offsets(lane.number, partition, wanted.first, wanted.end):
+            for offset in self._store.rows.offsets(lane.number, partition, wanted.first, wanted.end):
                 place = partition << PLACE_SHIFT | offset
                 if offset in wanted and place not in lane.in_flight and place not in lane.settling:
                     self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), place)
@@ -97,17 +103,19 @@ class Retries:
             load_order(lane, self._store, self._rows_journal)
             lane.rows_changed = False
         called, order.called = order.called, []
+        coming = 0
         for index, place in enumerate(called):
-            if place in lane.settling or self._engine.room(lane) <= 0:
+            if place in lane.settling or self._engine.room(lane) <= coming:
                 order.called.append(place)
                 continue
             try:
-                row = self._store.row(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
+                row = self._rows.row(lane.number, place)
                 if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
                     # One that was tried before, and asked to wait, comes at its own time.
                     self._start(lane, row, now_ms)
-            except JournalFetching:
+            except (JournalFetching, RowsComing):
                 order.called.append(place)
+                coming += 1
             except (JournalAway, DatabaseAway):
                 order.called += called[index:]
                 raise
@@ -120,23 +128,24 @@ class Retries:
         if lane.order is not None:
             # Rows that wait for their user's turn may be due as well, and before the one whose turn it is.
             unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
-        rows = self._store.due(lane.number, now_ms, room + unsettled)
+        limit = room + unsettled
+        rows = self._rows.first_due(lane.number, limit)
         started, is_fetching = 0, False
+        # What is on its way shows its old time: what comes of it, saved, says when to look again.
+        again_ms = AGAIN_MS if len(rows) >= limit else RECHECK_MS
+        next_retry_ms = now_ms + again_ms
         for row in rows:
+            if row.due_ms > now_ms:
+                next_retry_ms = row.due_ms
+                break
             if started == room:
                 return
             try:
                 started += self._start(lane, row, now_ms)
             except JournalFetching:  # the others are asked for too, so that they come together
                 is_fetching = True
-        if is_fetching:
-            return
-        next_due_ms = self._store.next_due_ms(lane.number)
-        if next_due_ms is None:
-            lane.next_retry_ms = now_ms + RECHECK_MS
-        else:
-            again_ms = AGAIN_MS if self._engine.keep_record is None else AGAIN_FROM_AFAR_MS
-            lane.next_retry_ms = max(next_due_ms, now_ms + again_ms)
+        if not is_fetching:
+            lane.next_retry_ms = next_retry_ms
 
     def _room(self, lane: Lane) -> int:
         """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
@@ -194,7 +203,6 @@ class Retries:
             return
         is_open = lane.breaker.state == "open"
         if is_open:
-            self._expire_overdue(lane, now_ms)
             wait_ms = engine.schedule.backoff_ms(lane.probes)
             lane.probe_at_seconds = now + max(PROBE_SPACING_SECONDS_MIN, wait_ms / 1000)
         else:
@@ -203,7 +211,7 @@ class Retries:
         lane.nothing_to_try = False
         if not is_open and self._probe_with_queue(lane, now_ms):
             return
-        if self._probe_with_row(lane, now_ms) or self._probe_with_queue(lane, now_ms):
+        if self._probe_with_row(lane, now_ms, is_open) or self._probe_with_queue(lane, now_ms):
             return
         event = self._feeder.catch_up.take_one(lane)
         if event is None and self._feeder.catch_up.is_behind(lane):
@@ -234,9 +242,11 @@ class Retries:
         self._engine.failures.wait_for_turn(lane, event.place)
         return False
 
-    def _probe_with_row(self, lane: Lane, now_ms: int) -> bool:
-        rows = self._store.oldest(lane.number, PROBE_ROWS + len(lane.settling))
-        rows = [row for row in rows if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
+    def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
+        overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
+        oldest, overdue = self._rows.for_probe(lane.number, PROBE_ROWS + len(lane.settling), overdue_before_ms)
+        self._expire(lane, overdue, now_ms)
+        rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
         if lane.order is not None:
             rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
         if not rows:
@@ -244,9 +254,8 @@ class Retries:
         row = rows[(lane.probes - 1) // 2 % min(len(rows), PROBE_ROWS)]
         return self._start(lane, row, now_ms)
 
-    def _expire_overdue(self, lane: Lane, now_ms: int) -> None:
+    def _expire(self, lane: Lane, overdue: Sequence[RetryRow], now_ms: int) -> None:
         """Events tried once and parked since: their window ends although nothing is sent."""
-        schedule = self._engine.schedule
-        for row in self._store.overdue(lane.number, int(now_ms - schedule.window_ms), ROWS_PER_TURN_MAX):
-            if row.attempt and schedule.expired(now_ms, row.first_at_ms):
+        for row in overdue:
+            if row.attempt and self._engine.schedule.expired(now_ms, row.first_at_ms):
                 self._start(lane, row, now_ms)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
-from hookline.database.outages import OUTAGES
-from hookline.database.place import place_of
+from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
@@ -29,11 +28,11 @@ from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
+from hookline.deliver.reports import Reports
 from hookline.deliver.retries import Retries
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.shared_reader import SharedReader
 from hookline.deliver.sink import Sink
-from hookline.deliver.slot_reports import SlotReports
 from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
@@ -42,11 +41,11 @@ from hookline.outcomes.progress import ProgressRing
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
-from hookline.telemetry import metrics
 from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
+    from hookline.deliver.late_rows import LateRows
     from hookline.deliver.worker import Worker
 
 BEAT_SECONDS = 0.05
@@ -62,7 +61,8 @@ IDLE_BEATS = 100
 
 
 class DeliverRole:
-    """Everything of one deliver process. Clock, network, turns and journal are seams for simulation."""
+    """Everything of one deliver process. Clock, network, turns and journal are seams for simulation; ``lookups`` is one
+    for a journal that is elsewhere, and retry rows come late with it."""
 
     def __init__(
         self,
@@ -95,7 +95,9 @@ class DeliverRole:
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
         self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
-        self.retries = Retries(self.engine, self.feeder, self.store, self.lookups, self.journal)
+        late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
+        rows = late_rows or self.store.rows
+        self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
         self.replay_feed = ReplayFeed(place_of(settings, "control"))
         self.replays = Replays(
             self.engine,
@@ -105,12 +107,11 @@ class DeliverRole:
             self.replay_feed,
             shared_partitions=settings.journal.partitions if self._fence is not None else None,
         )
-        self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store)
+        self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store, late_rows)
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
-        self._run_folder = data / "run"
-        self.slots = SlotReports(self.engine, self.feeder, self._run_folder)
+        self.reports = Reports(self.engine, self.feeder, self.replays, self.pools, self.tracing, data / "run")
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
         self._idle_beats = 0
@@ -153,6 +154,11 @@ class DeliverRole:
         for lane in list(self.engine.lanes.values()):
             self.feeder.room(lane)
             self.engine.dispatch(lane)
+
+    def _late_rows(self) -> LateRows:
+        from hookline.deliver.late_rows import LateRows
+
+        return LateRows(self.engine)
 
     def _erasures(self) -> Erasures:
         parts = self.engine, self.feeder, self.retries, self.store, self.erasure_feed
@@ -208,7 +214,7 @@ class DeliverRole:
         beats = [
             loop.create_task(self._every(BEAT_SECONDS, self.beat)),
             loop.create_task(self._every(CONNECTIONS_SECONDS, self.follow_connections)),
-            loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
+            loop.create_task(self._every(PUBLISH_SECONDS, self.reports.publish)),
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._save()),
         ]
@@ -328,58 +334,6 @@ class DeliverRole:
                 await self.checkpointer.forget_below(shared.partition, start)
                 self._forgotten[shared.partition] = start
         await self.checkpointer.forget_replays()
-
-    def _publish(self) -> None:
-        engine, counters = self.engine, self.engine.counters
-        engine.count_times()
-        lanes = [lane for lane in engine.lanes.values() if not lane.is_replay]
-        shared = self.feeder.shared.values()
-        busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]
-        values: dict[str, Any] = {
-            "hookline_deliver_read_total": counters.read,
-            "hookline_deliver_read_again_total": counters.read_again,
-            "hookline_deliver_duplicates_total": counters.duplicates,
-            "hookline_deliver_delivered_total": counters.delivered,
-            "hookline_deliver_failures_total": {"outcome": counters.failures},
-            "hookline_deliver_retries_total": counters.retries_scheduled,
-            "hookline_deliver_dead_letters_total": counters.dead_lettered,
-            "hookline_deliver_breaker_opened_total": counters.breaker_opened,
-            "hookline_deliver_detached_total": counters.detached,
-            "hookline_deliver_attached_again_total": counters.attached_again,
-            "hookline_deliver_checkpoints_total": counters.checkpoints,
-            "hookline_deliver_replays": len(self.replays.lanes),
-            "hookline_deliver_replayed_total": self.replays.delivered,
-            "hookline_deliver_partitions": len(shared),
-            "hookline_deliver_in_flight": engine.flying,
-            "hookline_deliver_connections": sum(len(pool) for pool in self.pools),
-            "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
-            "hookline_deliver_request_seconds": metrics.histogram(
-                metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
-            ),
-            "hookline_deliver_latency_seconds": metrics.histogram(
-                metrics.DURATION_BUCKETS_MS, counters.latencies.buckets, counters.latencies.sum_ms
-            ),
-            "hookline_deliver_queued": {"destination": {lane.destination.id: len(lane.queue) for lane in busy}},
-            "hookline_deliver_retry_rows": {"destination": {lane.destination.id: lane.retry_count for lane in busy}},
-            "hookline_deliver_breaker_open": {
-                "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
-            },
-            "hookline_deliver_filtered_total": {
-                "destination": {lane.destination.id: lane.filtered for lane in lanes if lane.filters is not None}
-            },
-            "hookline_usage_events_total": {"source": counters.events},
-            "hookline_usage_filtered_total": {"source": counters.filtered},
-            "hookline_deliver_database_away": int(OUTAGES.is_away),
-            "hookline_dedup_window_seconds": min(
-                (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
-            ),
-            "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
-            "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
-        }
-        if self.tracing is not None:
-            values["hookline_deliver_spans_total"] = {"outcome": self.tracing.counts}
-        metrics.publish(self._run_folder, "deliver", values)
-        self.slots.tick()
 
 
 def _network(sink: Sink, settings: Settings) -> Pools:

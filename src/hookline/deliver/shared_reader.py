@@ -96,10 +96,10 @@ class SharedReader:
         intake.next_offset = self.next_offset
         self.attached.discard(lane)
         self.full.discard(lane)
-        for source in list(self.by_source):
-            lanes = self.by_source[source]
+        for source in lane.starts:
+            lanes = self.by_source.get(source, {})
             lanes.pop(lane, None)
             if not lanes:
-                del self.by_source[source]
+                self.by_source.pop(source, None)
         if self.by_destination.get(lane.destination.id) is lane:
             del self.by_destination[lane.destination.id]

@@ -1,9 +1,11 @@
-"""Closes a slot every ten seconds and reports the last few of them (``telemetry.slots``)."""
+"""Closes a slot every ten seconds, and has the last few of them for the report (``telemetry.slots``)."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from pathlib import Path
+from heapq import nsmallest
+from itertools import islice
+from typing import NamedTuple
 
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
@@ -17,31 +19,37 @@ from hookline.telemetry.slots import (
     Slot,
     SourceSlot,
     slot_of,
-    write_slots,
 )
+
+
+class Told(NamedTuple):
+    """A destination of which a slot tells."""
+
+    lane: Lane
+    tally: Tally
+    filtered: int
+    waiting: int
 
 
 class SlotReports:
     """Turns counters that run since the start into counts of one slot."""
 
-    def __init__(self, engine: Engine, feeder: Feeder, run_folder: Path) -> None:
+    def __init__(self, engine: Engine, feeder: Feeder) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._run_folder = run_folder
         self._slots: deque[Slot] = deque(maxlen=SLOTS_KEPT)
         self._at = slot_of(engine.clock.now_ms())
         self._before: Counter[str] = Counter()
-        self._events_before: Counter[str] = Counter()
-        self._filtered_before: Counter[str] = Counter()
         self._lane_filtered: dict[int, int] = {}
 
-    def tick(self) -> None:
-        """Close the slot if its time is over, and write the report; called about once a second."""
+    def ended(self) -> list[Slot] | None:
+        """The last slots, if one has ended since the last call; asked about once a second."""
         at = slot_of(self._engine.clock.now_ms())
-        if at != self._at:
-            self._slots.append(self._closed(self._at))
-            self._at = at
-            write_slots(self._run_folder, list(self._slots))
+        if at == self._at:
+            return None
+        self._slots.append(self._closed(self._at))
+        self._at = at
+        return list(self._slots)
 
     def _closed(self, at: int) -> Slot:
         engine, counters = self._engine, self._engine.counters
@@ -58,61 +66,78 @@ class SlotReports:
         )
         moved = Counter({name: count - self._before[name] for name, count in now.items()})
         self._before = now
-        waiting = {lane: self._waiting(lane) for lane in engine.lanes.values() if not lane.is_replay}
-        destinations = self._destinations(engine.tallies.take(), waiting)
+        waiting, destinations = self._destinations(engine.tallies.take())
         return Slot(
             at=at,
             delivered=moved["delivered"],
             failures=moved["failures"],
             retries=moved["retries"],
             given_up=moved["given_up"],
-            waiting=sum(waiting.values()),
+            waiting=waiting,
             lag=sum(max(shared.end - shared.next_offset, 0) for shared in self._feeder.shared.values()),
             response=[moved[f"response {index}"] for index in range(len(counters.durations.buckets))],
             latency=[moved[f"latency {index}"] for index in range(len(counters.latencies.buckets))],
-            destinations=dict(destinations[:DESTINATIONS_MAX]),
+            destinations={told.lane.destination.id: _slot(told) for told in _foremost(destinations)},
             sources=self._sources(),
             omitted=max(0, len(destinations) - DESTINATIONS_MAX),
         )
 
-    def _waiting(self, lane: Lane) -> int:
-        """Events held, rows, and what lies between the lane's place and the journal's end: the most that can wait."""
-        behind = sum(
-            (intake.end or self._feeder.shared[intake.partition].end) - intake.next_offset for intake in lane.detached
-        )
-        return lane.size + len(lane.in_flight) + lane.retry_count + behind
-
-    def _destinations(self, tallies: dict[int, Tally], waiting: dict[Lane, int]) -> list[tuple[str, DestinationSlot]]:
-        """Those with anything to tell, the failing ones first and then the busiest."""
-        found: list[tuple[str, DestinationSlot]] = []
+    def _destinations(self, tallies: dict[int, Tally]) -> tuple[int, list[Told]]:
+        """How much waits in all, and those with anything to tell."""
+        waiting, found = 0, []
         filtered: dict[int, int] = {}
-        for lane, waits in waiting.items():
-            tally = tallies.get(lane.number)
+        attached = self._attached()
+        nothing = Tally()
+        for lane in self._engine.lanes.values():
+            if lane.is_replay:
+                continue
+            tally = tallies.get(lane.number, nothing)
             if lane.filtered:
                 filtered[lane.number] = lane.filtered
             kept = lane.filtered - self._lane_filtered.get(lane.number, 0)
-            if tally is not None or waits or kept:
-                found.append((lane.destination.id, _slot(tally or Tally(), kept, waits)))
+            waits = lane.size + len(lane.in_flight) + lane.retry_count
+            if lane.sides or lane not in attached:
+                waits += self._behind(lane)
+            waiting += waits
+            if tally is not nothing or waits or kept:
+                found.append(Told(lane, tally, kept, waits))
         self._lane_filtered = filtered
-        found.sort(key=lambda pair: (-pair[1].failures, -pair[1].delivered, -pair[1].waiting))
-        return found
+        return waiting, found
+
+    def _attached(self) -> set[Lane]:
+        """The lanes that follow the shared reader in every partition, as nearly all do."""
+        return set.intersection(*[shared.attached for shared in self._feeder.shared.values()] or [set()])
+
+    def _behind(self, lane: Lane) -> int:
+        """What lies between the lane's place and the journal's end: the most that can wait there."""
+        return sum(
+            (intake.end or self._feeder.shared[intake.partition].end) - intake.next_offset for intake in lane.detached
+        )
 
     def _sources(self) -> dict[str, SourceSlot]:
-        events, filtered = Counter(self._engine.counters.events), Counter(self._engine.counters.filtered)
-        moved = (events - self._events_before).most_common(SOURCES_MAX)
-        found = {id: SourceSlot(count, filtered[id] - self._filtered_before[id]) for id, count in moved}
-        self._events_before, self._filtered_before = events, filtered
-        return found
+        """The busiest sources."""
+        counters = self._engine.counters
+        usage, counters.usage = counters.usage, {}
+        busiest = sorted(usage.items(), key=lambda pair: -pair[1][0])
+        return {id: SourceSlot(*counts) for id, counts in islice(busiest, SOURCES_MAX) if counts[0]}
 
 
-def _slot(tally: Tally, filtered: int, waiting: int) -> DestinationSlot:
+def _foremost(found: list[Told]) -> list[Told]:
+    """The failing ones first, and then the busiest."""
+    return nsmallest(
+        DESTINATIONS_MAX, found, key=lambda told: (-told.tally.failures, -told.tally.delivered, -told.waiting)
+    )
+
+
+def _slot(told: Told) -> DestinationSlot:
+    tally = told.tally
     return DestinationSlot(
         delivered=tally.delivered,
         attempted=tally.attempted,
         failures=tally.failures,
         retries=tally.retries,
         given_up=tally.given_up,
-        filtered=filtered,
-        waiting=waiting,
+        filtered=told.filtered,
+        waiting=told.waiting,
         response=tally.response if tally.delivered else [],
     )

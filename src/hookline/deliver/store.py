@@ -15,13 +15,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
-from hookline.database.upsert import replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow, RetryRow
+from hookline.database.upsert import overwriting, replacing
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
+from hookline.deliver.retry_rows import RetryRows, answers, counts
 from hookline.outcomes.outcome import FINAL
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
@@ -33,7 +35,16 @@ SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
 
-_PUT_RETRY = replacing("retries", ("lane", "partition", '"offset"'), ("attempt", "first_at", "due", "urls"))
+_RETRY_KEY = ("lane", "partition", '"offset"')
+_RETRY_REST = ("attempt", "first_at", "due", "urls")
+_ATTEMPT = (
+    *("partition", '"offset"', "lane", "destination", "number", "url", "at"),
+    *("outcome", "status", "error", "milliseconds", "next_at", "head"),
+)
+_ADD_USAGE = (
+    "ON CONFLICT (day, source)"
+    " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered"
+)
 _PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
 _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
 _PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
@@ -83,6 +94,8 @@ class DeliverStore:
         # What is deleted may be about a person: nothing of it stays in free pages.
         overwrite_deleted(self._write)
         self._mark = commit_mark(self._write)
+        self.rows = RetryRows(self._read, fence)
+        """The retry rows, to be read on the event loop."""
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
         """The saved place of a partition's reader."""
@@ -101,45 +114,12 @@ class DeliverStore:
         rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
-    def retry_rows(self, lane: int) -> int:
-        """How many retry rows a lane has."""
-        query = f"SELECT count(*) FROM retries WHERE lane = ?{self._and_taken}"
-        return int(self._read.execute(query, (lane,)).fetchone()[0])
-
-    def due(self, lane: int, now_ms: int, limit: int) -> list[RetryRow]:
-        """Retry rows of a lane that are due, longest waiting first."""
-        return self._retries(f"lane = ? AND due <= ?{self._and_taken} ORDER BY due LIMIT ?", (lane, now_ms, limit))
-
-    def oldest(self, lane: int, limit: int) -> list[RetryRow]:
-        """The oldest events of a lane that were tried and failed."""
-        return self._retries(f'lane = ?{self._and_taken} ORDER BY partition, "offset" LIMIT ?', (lane, limit))
-
-    def row(self, lane: int, partition: int, offset: int) -> RetryRow | None:
-        """One retry row."""
-        found = self._retries('lane = ? AND partition = ? AND "offset" = ?', (lane, partition, offset))
-        return found[0] if found else None
-
-    def offsets(self, lane: int, partition: int, first: int, end: int) -> list[int]:
-        """The offsets of a lane's retry rows in ``[first, end)`` of a partition."""
-        query = 'SELECT "offset" FROM retries WHERE lane = ? AND partition = ? AND "offset" >= ? AND "offset" < ?'
-        return [offset for (offset,) in self._read.execute(query, (lane, partition, first, end))]
-
-    def overdue(self, lane: int, first_at_before_ms: int, limit: int) -> list[RetryRow]:
-        """Retry rows whose first attempt lies before a time."""
-        return self._retries(f"lane = ? AND first_at < ?{self._and_taken} LIMIT ?", (lane, first_at_before_ms, limit))
-
-    def next_due_ms(self, lane: int) -> int | None:
-        """When the next retry row of a lane is due."""
-        row = self._read.execute(f"SELECT min(due) FROM retries WHERE lane = ?{self._and_taken}", (lane,)).fetchone()
-        return row[0] if row else None
-
-    @property
-    def _and_taken(self) -> str:
-        return "" if self._fence is None else f" AND partition IN {self._fence.taken}"
-
-    def _retries(self, where: str, values: tuple[int, ...]) -> list[RetryRow]:
-        query = f'SELECT lane, partition, "offset", attempt, first_at, due, urls FROM retries WHERE {where}'
-        return [RetryRow(*row) for row in self._read.execute(query, values)]
+    def look(self, batch: Batch) -> None:
+        """Answer what the batch asks of retry rows, once it is written; on its thread."""
+        taken = None if self._fence is None else listed(batch.epochs)
+        batch.found = answers(self._write, batch.looks, taken)
+        if batch.counts:
+            batch.counted = counts(self._write, batch.counts, taken)
 
     def commit(self, batch: Batch) -> None:
         """Write a batch in one transaction; on any error, such as Fenced, nothing of it is written, but after
@@ -166,12 +146,9 @@ class DeliverStore:
         many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
         many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}{mine}", batch.unordered)
         many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
-        many(_PUT_RETRY, batch.retries.values())
-        many(
-            'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error,'
-            " milliseconds, next_at, head) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            batch.attempts,
-        )
+        retries = list(batch.retries.values())
+        insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
+        insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
             " attempts, at, outcome, status, error, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -210,11 +187,13 @@ class DeliverStore:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
     def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]]) -> None:
-        cursor.executemany(  # type: ignore[attr-defined]
-            "INSERT INTO usage (day, source, events, filtered) VALUES (?, ?, ?, ?) ON CONFLICT (day, source)"
-            " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered",
-            [(day, source, events, filtered) for (day, source, _), (events, filtered) in usage.items() if events],
-        )
+        totals: dict[tuple[int, str], list[int]] = {}
+        for (day, source, _), (events, filtered) in usage.items():
+            total = totals.setdefault((day, source), [0, 0])
+            total[0] += events
+            total[1] += filtered
+        rows = [(*key, *total) for key, total in totals.items() if total[0]]
+        insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
         oldest = min(day for day, _, _ in usage) - USAGE_DAYS_KEPT
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -35,6 +36,9 @@ from hookline.telemetry.log import logger
 
 RELEASE_SECONDS = 6.0
 """How long what is in flight of a partition may take to end: a request does within the 5 s of its exchange."""
+SWITCH_SECONDS = 0.0005
+"""How long a thread that saves or fetches may go on while the event loop wants to: it has to ask after every file and
+socket, and with Python's 5 ms a moment's work took many times as long."""
 LOOK_SECONDS = 0.02
 AGAIN_SECONDS = 0.5
 """From one try to take a partition to the next."""
@@ -90,6 +94,7 @@ class Worker:
 
     def start(self) -> None:
         """Join the group."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._membership.start()
         self._heartbeat.start()
 

@@ -20,9 +20,11 @@ from hookline.replays.predicate import predicate_of
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
 
 SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "32"))
+LATE_SEEDS = SEEDS // 4
 STEPS = 140
 SOURCES = ("website", "app")
 DESTINATIONS = ("one", "two", "three")
@@ -307,15 +309,31 @@ def test_nothing_is_lost_or_sent_again(
     seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
 ) -> None:
     """Whatever happens, each event reaches each lane it belongs to or has a record; what was answered is not resent."""
+    run(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(LATE_SEEDS))
+def test_the_same_where_records_and_rows_come_late(
+    seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
+) -> None:
+    """As from Kafka and PostgreSQL: what was found is of the last checkpoint, and what happened since counts too."""
+    run(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed, monkeypatch, late=True)
+
+
+def run(rig: Rig, seed: int, monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+    """Let everything happen in an order of chance, and look at the end what came of it."""
     rng = random.Random(seed)
     monkeypatch.setattr(breaker, "OPEN_FAILURES", 6)
     monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
-    world = World(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), rng)
+    world = World(rig, rng)
     for module in (checkpointer, results, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
+    if late:
+        world.append()  # so that there is a journal
+        rig.lookups = LateJournal(rig.folder / "journal", room=1_000)
     world.rig.start()
     for _ in range(STEPS):
         try:
@@ -328,6 +346,8 @@ def test_nothing_is_lost_or_sent_again(
     finish(world)
     assert not world.wrong
     world.check_end()
+    if rig.lookups is not None:
+        rig.lookups.close()
 
 
 def finish(world: World) -> None:

@@ -165,9 +165,9 @@ def test_attempts_and_the_window_survive_a_restart(rig: Rig) -> None:
     assert retry(rig) == [0]
     rig.answer_all(500)
     rig.checkpoint()
-    before = rig.role.store.oldest(rig.lane("crm").number, 9)
+    before = rig.role.store.rows.oldest(rig.lane("crm").number, 9)
     rig.restart()
-    assert rig.role.store.oldest(rig.lane("crm").number, 9) == before
+    assert rig.role.store.rows.oldest(rig.lane("crm").number, 9) == before
     rig.pass_time(3.0)
     assert rig.network.waiting[0].delivery.attempt == 3
     assert rig.network.waiting[0].delivery.first_at_ms == before[0].first_at_ms
@@ -249,7 +249,7 @@ def test_a_recall_counts_what_failed_meanwhile(rig: Rig) -> None:
     rig.checkpoint_while(answer_late)
     rig.checkpoint()
     lane = rig.lane("crm")
-    assert lane.retry_count == len(rig.role.store.oldest(lane.number, 1_000))
+    assert lane.retry_count == len(rig.role.store.rows.oldest(lane.number, 1_000))
     rig.come_to_rest()
     assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
 

@@ -98,12 +98,14 @@ def test_rows_of_others_are_not_acted_on(workers: tuple[Worker, Worker]) -> None
     one.store.commit(batch)
     two.take(1)
     del one.fence.epochs[1]
-    assert [row.partition for row in one.store.due(1, 10, 10)] == [0]
-    assert [row.partition for row in two.store.oldest(1, 10)] == [1]
-    assert two.store.retry_rows(1) == 1
+    assert [row.partition for row in one.store.rows.first_due(1, 10)] == [0]
+    assert [row.partition for row in two.store.rows.oldest(1, 10)] == [1]
+    batch = two.batch()
+    batch.counts = {1, 2}
+    two.store.look(batch)
+    assert batch.counted == {1: 1, 2: 0}
     two.fence.leaving.add(1)
-    assert two.store.due(1, 10, 10) == []
-    assert two.store.next_due_ms(1) is None
+    assert two.store.rows.first_due(1, 10) == []
 
 
 def test_what_ends_a_lane_ends_it_in_ones_own_partitions(workers: tuple[Worker, Worker], rows: Connection) -> None:

@@ -1,61 +1,19 @@
-"""Records that are looked up come late, as from Kafka: nothing waits for them, nothing is left out or sent twice."""
+"""Records and rows that are looked up come late, as from Kafka and PostgreSQL: nothing waits for them, nothing is left
+out or sent twice."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from hookline.journal.local.reader import LocalReader
-from hookline.journal.port import Group, JournalAway, JournalFetching
-from hookline.journal.record import Record
 from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Rig, destination, source
 
 EVENTS = 700
 """Several groups of the journal."""
-T = TypeVar("T")
-
-
-class LateJournal:
-    """A journal that answers when it is asked again, and has room for few answers; while it is ``away`` for none."""
-
-    def __init__(self, folder: Path, room: int) -> None:
-        self.away = False
-        self._reader = LocalReader(folder)
-        self._room = room
-        self._come: OrderedDict[tuple[str, int, int], object] = OrderedDict()
-
-    def start(self, partition: int) -> int:
-        return 0
-
-    def get(self, partition: int, offset: int) -> Record | None:
-        return self._answer(("record", partition, offset), lambda: self._reader.get(partition, offset))
-
-    def read(self, partition: int, offset: int) -> Iterator[Group]:
-        while True:
-            at = offset
-            group = self._answer(("group", partition, at), lambda: next(self._reader.read(partition, at), None))  # noqa: B023 - asked at once
-            if group is None:
-                return
-            offset = group.next_offset
-            yield group
-
-    def close(self) -> None:
-        self._reader.close()
-
-    def _answer(self, key: tuple[str, int, int], question: Callable[[], T]) -> T:
-        if key not in self._come:
-            if self.away:
-                raise JournalAway("nobody answers")
-            self._come[key] = question()
-            while len(self._come) > self._room:
-                self._come.popitem(last=False)
-            raise JournalFetching("asked")
-        return self._come.pop(key)  # type: ignore[return-value]
 
 
 @pytest.fixture
@@ -110,7 +68,9 @@ def test_rows_that_are_due_are_asked_for_together(late: Callable[..., Rig]) -> N
     rig.turn()
     rig.answer_all(500)
     rig.checkpoint()
-    rig.pass_time(5.0)
+    rig.pass_time(5.0)  # the rows are asked for
+    rig.checkpoint()
+    rig.pass_time(0.05)
     assert rig.network.waiting == []
     rig.pass_time(0.05)
     assert len(rig.network.waiting) == 3
@@ -134,7 +94,9 @@ def test_a_probe_waits_for_its_event_and_is_not_lost(late: Callable[..., Rig]) -
     assert rig.lane("crm").breaker.state == "open"
     rig.answer_all(500)
     rig.checkpoint()
-    rig.pass_time(700.0)
+    rig.pass_time(700.0)  # the rows are asked for
+    rig.checkpoint()
+    rig.pass_time(0.05)
     rig.pass_time(0.05)
     assert len(rig.network.waiting) == 1
 

@@ -25,7 +25,7 @@ def test_nothing_is_tried_before_it_is_due(rig: Rig) -> None:
     begin(rig, 1)
     rig.answer_all(500)
     rig.checkpoint()
-    (row,) = rig.role.store.oldest(rig.lane("crm").number, 9)
+    (row,) = rig.role.store.rows.oldest(rig.lane("crm").number, 9)
     rig.pass_time((row.due_ms - rig.clock.now_ms()) / 1000 - 0.002)
     assert rig.network.waiting == []
     rig.pass_time(0.1)
@@ -61,7 +61,7 @@ def test_a_row_in_flight_is_not_sent_again(rig: Rig) -> None:
         assert len(rig.network.waiting) == 1
     rig.answer_all(200)
     rig.checkpoint()
-    assert rig.role.store.oldest(rig.lane("crm").number, 9) == []
+    assert rig.role.store.rows.oldest(rig.lane("crm").number, 9) == []
     assert rig.lane("crm").settling == set()
 
 

@@ -62,6 +62,6 @@ def test_a_failing_index_is_told_once_and_its_end_too(
 def test_the_role_publishes_it(rig: Rig) -> None:
     """0 while all is well."""
     rig.start()
-    rig.role._publish()
+    rig.role.reports.gather()()
     published = (rig.folder / "run" / "metrics-deliver.json").read_text()
     assert '"hookline_dedup_index_failing":0' in published

@@ -18,7 +18,7 @@ def end_slot(rig: Rig) -> Slot:
     """Let the slot end and return what was reported of it."""
     rig.checkpoint()
     rig.clock.seconds += SLOT_SECONDS
-    rig.role.slots.tick()
+    rig.role.reports.gather()()
     return read_slots(rig.folder / "run")[-1]
 
 

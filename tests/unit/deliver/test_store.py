@@ -22,6 +22,7 @@ from hookline.deliver.batch import (
     ReplayRow,
     RetryRow,
 )
+from hookline.deliver.retry_rows import Look, values_of_place
 from hookline.deliver.store import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
 from tests.unit.conftest import PlaceOf
@@ -76,12 +77,32 @@ def test_retry_rows_by_time_and_by_age(store: DeliverStore) -> None:
     commit(
         store, retries=[retry(1, 300, first_at_ms=10), retry(2, 100), retry(3, 200), retry(4, 900), retry(9, lane=2)]
     )
-    assert [row.offset for row in store.due(1, 300, 9)] == [2, 3, 1]
-    assert [row.offset for row in store.due(1, 300, 2)] == [2, 3]
-    assert [row.offset for row in store.oldest(1, 2)] == [1, 2]
-    assert [row.offset for row in store.overdue(1, 50, 9)] == [1]
-    assert (store.next_due_ms(1), store.next_due_ms(7)) == (100, None)
+    assert [row.offset for row in store.rows.first_due(1, 9)] == [2, 3, 1, 4]
+    assert [row.offset for row in store.rows.first_due(1, 2)] == [2, 3]
+    oldest, overdue = store.rows.for_probe(1, 2, 50)
+    assert [row.offset for row in oldest] == [1, 2]
+    assert [row.offset for row in overdue] == [1]
+    assert store.rows.for_probe(1, 2, None).overdue == []
+    assert (store.rows.row(1, 4), store.rows.row(2, 4)) == (retry(4, 900), None)
     assert store.backlogs() == {1: RetryBacklog(4, 100), 2: RetryBacklog(1, 100)}
+
+
+def test_many_questions_are_answered_as_each_by_itself(store: DeliverStore) -> None:
+    """More of them than one statement takes, of every kind; a question without an answer has an empty one."""
+    rows = [
+        retry(offset, 10 * offset, lane=lane, first_at_ms=offset) for lane in range(40) for offset in range(lane % 5)
+    ]
+    batch = commit(store, retries=rows)
+    for lane in range(40):
+        batch.looks |= {Look("first_due", lane): (3,), Look("oldest", lane): (2,), Look("overdue", lane): (2, 9)}
+        batch.looks[Look("row", lane, 3)] = values_of_place(3)
+    store.look(batch)
+    for lane in range(40):
+        assert batch.found[Look("first_due", lane)] == store.rows.first_due(lane, 3)
+        oldest, overdue = store.rows.for_probe(lane, 2, 2)
+        assert (batch.found[Look("oldest", lane)], batch.found[Look("overdue", lane)]) == (oldest, overdue)
+        row = store.rows.row(lane, 3)
+        assert batch.found[Look("row", lane, 3)] == ([] if row is None else [row])
 
 
 def test_the_last_word_of_a_batch_counts(store: DeliverStore) -> None:
@@ -92,9 +113,9 @@ def test_the_last_word_of_a_batch_counts(store: DeliverStore) -> None:
     batch.settle(1, 0, 2)
     batch.retry(retry(2, 500))
     store.commit(batch)
-    assert [(row.offset, row.due_ms) for row in store.oldest(1, 9)] == [(2, 500)]
+    assert [(row.offset, row.due_ms) for row in store.rows.oldest(1, 9)] == [(2, 500)]
     commit(store, settled={(1, 0, 2)})
-    assert store.oldest(1, 9) == []
+    assert store.rows.oldest(1, 9) == []
 
 
 def test_places_are_replaced(store: DeliverStore) -> None:
@@ -123,7 +144,7 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     """Dead letters of the run become retry rows that are due at once; expired and earlier ones stay."""
     commit(store, dead_letters=[dead_letter(1, 99), dead_letter(2, 100), dead_letter(3, 150, "expired")])
     batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[(1, 100)])
-    assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.oldest(1, 9)] == [
+    assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.rows.oldest(1, 9)] == [
         (2, 1, 100, 31),
         (4, 1, 160, 31),
     ]
@@ -136,7 +157,7 @@ def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Conne
     replay = ReplayRow(9, "running", 1, 0)
     commit(store, dead_letters=[dead_letter(2)])
     commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], recalls=[(9, 100)], replays={9: replay})
-    assert [row.offset for row in store.oldest(9, 9)] == [2]
+    assert [row.offset for row in store.rows.oldest(9, 9)] == [2]
     assert reader.execute('SELECT lane, "offset" FROM dead_letters').fetchall() == [(9, 2)]
     commit(store, dead_letters=[dead_letter(2, 200)._replace(lane=9)], settled=[(9, 0, 2)], replays={9: replay})
     assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
@@ -164,14 +185,14 @@ def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int,
     letter = dead_letter(2)._replace(attempts=3)
     attempts = [first, first._replace(url="b"), second]
     commit(store, attempts=attempts, dead_letters=[letter], recalls=[(1, 100)], recall_urls={1: '["a", "b"]'})
-    assert [row.urls for row in store.oldest(1, 9)] == [urls]
+    assert [row.urls for row in store.rows.oldest(1, 9)] == [urls]
 
 
 def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:
     """The window of what comes back counts from its first attempt."""
     attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "rejected", 401, "", 1, None)
     commit(store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[(1, 100)])
-    assert [row.first_at_ms for row in store.oldest(1, 9)] == [70]
+    assert [row.first_at_ms for row in store.rows.oldest(1, 9)] == [70]
 
 
 def test_dead_letters_are_bounded_per_destination(

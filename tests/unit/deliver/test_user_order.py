@@ -10,6 +10,7 @@ from hookline.connections.model import DeliveryOptions, Pause
 from hookline.deliver import order
 from hookline.deliver.order import NEVER_MS, UserOrder
 from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 ORDERED = DeliveryOptions(order="user", set_aside_after=3)
@@ -177,6 +178,19 @@ def test_giving_up_the_order_frees_what_waited(crm: Rig) -> None:
     assert sorted(crm.offsets("crm")) == [0, 1, 2]
 
 
+def test_giving_up_the_order_frees_what_waited_as_saved_rows(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are due when that is saved, although they were looked at before, when they were not."""
+    monkeypatch.setattr(order, "HELD_MAX", 0)
+    send(crm, "ann-1", "ann-2", "ann-3")
+    crm.checkpoint()
+    crm.change(destination("crm"))
+    crm.follow()
+    crm.pass_time(0.1)
+    crm.checkpoint()
+    crm.pass_time(0.1)
+    assert sorted(asked(crm)) == ["ann-1", "ann-2", "ann-3"]
+
+
 def test_probes_do_not_read_ahead_of_what_is_queued(crm: Rig) -> None:
     """While a lane is suspect, events that wait for their turn become rows, and none of them is taken twice."""
     send(crm, *(f"{user}-{n}" for n in range(6) for user in ("ann", "bob", "cleo", "dan")))
@@ -208,14 +222,20 @@ def test_a_queue_that_a_probe_emptied_fills_again(crm: Rig, small_queues: tuple[
     assert set(crm.offsets("crm")) == set(range(80))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_each_users_successes_are_in_order(make_rig: MakeRig, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "late"), [*((seed, False) for seed in range(12)), *((seed, True) for seed in range(4))]
+)
+def test_whatever_happens_each_users_successes_are_in_order(make_rig: MakeRig, seed: int, late: bool) -> None:
     """Failures, crashes, pauses and checkpoints at random: only what was set aside may come late, nothing is lost."""
     rig = make_rig()
     chance = random.Random(seed)
     rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user", set_aside_after=100)))
-    rig.start()
     count = 0
+    if late:
+        send(rig, f"a-{seed}-0")
+        count = 1
+        rig.lookups = LateJournal(rig.folder / "journal", room=1_000)
+    rig.start()
     accepted: list[int] = []
     for _ in range(150):
         step = chance.random()

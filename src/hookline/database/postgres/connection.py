@@ -25,6 +25,8 @@ LOCK_SPACE = 0x686F6F6B
 COPY_ROWS_MIN = 50
 """For fewer rows, COPY and the table that it may need are not worth it."""
 
+ROWS_PER_STATEMENT = (16, 4, 1)
+
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -86,11 +88,13 @@ class PostgresConnection:
         return self._run(True, work)
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str) -> None:
-        """Write rows by COPY, as ``database.bulk.insert_many`` asks for; few of them by a statement each."""
+        """Write rows by COPY, as ``database.bulk.insert_many`` asks for; few of them by statements of several."""
         names, conflict = ", ".join(columns), translated(conflict).text
         if len(rows) < COPY_ROWS_MIN:
-            values = ", ".join("?" * len(columns))
-            self.executemany(f"INSERT INTO {table} ({names}) VALUES ({values}) {conflict}", rows)
+            for some in _in_steps(rows):
+                marks = ", ".join([f"({', '.join('?' * len(columns))})"] * len(some))
+                values = [value for row in some for value in row]
+                self.execute(f"INSERT INTO {table} ({names}) VALUES {marks} {conflict}", values)
             return
 
         def work(real: Real) -> psycopg.Cursor[Any]:
@@ -194,6 +198,15 @@ class PostgresConnection:
         if self._pool is None:
             raise engine.ProgrammingError("Cannot operate on a closed database.")
         return self._pool
+
+
+def _in_steps(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
+    """The rows in pieces of few different sizes, so that few different statements have to be prepared."""
+    at = 0
+    for size in ROWS_PER_STATEMENT:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size
 
 
 def _copied(cursor: psycopg.Cursor[Any], table: str, names: str, rows: Iterable[Sequence[Any]]) -> psycopg.Cursor[Any]:

@@ -1,0 +1,110 @@
+"""What deliver tells of itself: metrics about once a second, and a report of the last slots whenever one has ended.
+
+Gathered on the event loop, so that it is of one moment, and written in a thread: a disk that is busy holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hookline.database.outages import OUTAGES
+from hookline.deliver.engine import Engine
+from hookline.deliver.feeder import Feeder
+from hookline.deliver.pool import Pools
+from hookline.deliver.replays import Replays
+from hookline.deliver.slot_reports import SlotReports
+from hookline.telemetry import metrics
+from hookline.telemetry.slots import write_slots
+
+if TYPE_CHECKING:
+    from hookline.telemetry.tracing import Tracing
+
+
+class Reports:
+    """Writes them into the run folder."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        feeder: Feeder,
+        replays: Replays,
+        pools: Pools,
+        tracing: Tracing | None,
+        run_folder: Path,
+    ) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._replays = replays
+        self._pools = pools
+        self._tracing = tracing
+        self._run_folder = run_folder
+        self._slots = SlotReports(engine, feeder)
+
+    async def publish(self) -> None:
+        """Tell how things are now; return when it is written."""
+        await asyncio.get_running_loop().run_in_executor(None, self.gather())
+
+    def gather(self) -> Callable[[], None]:
+        """What is to be told now: call the answer to have it written."""
+        values, slots = self._values(), self._slots.ended()
+
+        def write() -> None:
+            metrics.publish(self._run_folder, "deliver", values)
+            if slots is not None:
+                write_slots(self._run_folder, slots)
+
+        return write
+
+    def _values(self) -> dict[str, Any]:
+        engine, counters = self._engine, self._engine.counters
+        engine.count_times()
+        lanes = [lane for lane in engine.lanes.values() if not lane.is_replay]
+        shared = self._feeder.shared.values()
+        busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]
+        values: dict[str, Any] = {
+            "hookline_deliver_read_total": counters.read,
+            "hookline_deliver_read_again_total": counters.read_again,
+            "hookline_deliver_duplicates_total": counters.duplicates,
+            "hookline_deliver_delivered_total": counters.delivered,
+            "hookline_deliver_failures_total": {"outcome": counters.failures},
+            "hookline_deliver_retries_total": counters.retries_scheduled,
+            "hookline_deliver_dead_letters_total": counters.dead_lettered,
+            "hookline_deliver_breaker_opened_total": counters.breaker_opened,
+            "hookline_deliver_detached_total": counters.detached,
+            "hookline_deliver_attached_again_total": counters.attached_again,
+            "hookline_deliver_checkpoints_total": counters.checkpoints,
+            "hookline_deliver_replays": len(self._replays.lanes),
+            "hookline_deliver_replayed_total": self._replays.delivered,
+            "hookline_deliver_partitions": len(shared),
+            "hookline_deliver_in_flight": engine.flying,
+            "hookline_deliver_connections": sum(len(pool) for pool in self._pools),
+            "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
+            "hookline_deliver_request_seconds": metrics.histogram(
+                metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
+            ),
+            "hookline_deliver_latency_seconds": metrics.histogram(
+                metrics.DURATION_BUCKETS_MS, counters.latencies.buckets, counters.latencies.sum_ms
+            ),
+            "hookline_deliver_queued": {"destination": {lane.destination.id: len(lane.queue) for lane in busy}},
+            "hookline_deliver_retry_rows": {"destination": {lane.destination.id: lane.retry_count for lane in busy}},
+            "hookline_deliver_breaker_open": {
+                "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
+            },
+            "hookline_deliver_filtered_total": {
+                "destination": {lane.destination.id: lane.filtered for lane in lanes if lane.filters is not None}
+            },
+            "hookline_usage_events_total": {"source": counters.events},
+            "hookline_usage_filtered_total": {"source": counters.filtered},
+            "hookline_deliver_database_away": int(OUTAGES.is_away),
+            "hookline_dedup_window_seconds": min(
+                (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
+            ),
+            "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
+            "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),
+        }
+        if self._tracing is not None:
+            values["hookline_deliver_spans_total"] = {"outcome": self._tracing.counts}
+        return values

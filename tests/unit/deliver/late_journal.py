@@ -1,0 +1,52 @@
+"""A journal whose look-ups are late, as those of one on Kafka; with it a rig's retry rows are late, too."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.port import Group, JournalAway, JournalFetching
+from hookline.journal.record import Record
+
+T = TypeVar("T")
+
+
+class LateJournal:
+    """A journal that answers when it is asked again, and has room for few answers; while it is ``away`` for none."""
+
+    def __init__(self, folder: Path, room: int) -> None:
+        self.away = False
+        self._reader = LocalReader(folder)
+        self._room = room
+        self._come: OrderedDict[tuple[str, int, int], object] = OrderedDict()
+
+    def start(self, partition: int) -> int:
+        return 0
+
+    def get(self, partition: int, offset: int) -> Record | None:
+        return self._answer(("record", partition, offset), lambda: self._reader.get(partition, offset))
+
+    def read(self, partition: int, offset: int) -> Iterator[Group]:
+        while True:
+            at = offset
+            group = self._answer(("group", partition, at), lambda: next(self._reader.read(partition, at), None))  # noqa: B023 - asked at once
+            if group is None:
+                return
+            offset = group.next_offset
+            yield group
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _answer(self, key: tuple[str, int, int], question: Callable[[], T]) -> T:
+        if key not in self._come:
+            if self.away:
+                raise JournalAway("nobody answers")
+            self._come[key] = question()
+            while len(self._come) > self._room:
+                self._come.popitem(last=False)
+            raise JournalFetching("asked")
+        return self._come.pop(key)  # type: ignore[return-value]

@@ -71,9 +71,12 @@ class SimulatedLoop:
         return asyncio.Task(coro, loop=self.for_asyncio, name=name, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Have the work done as the simulated machine does it."""
+        """Have the work done as the simulated machine does it; what is nobody's thread in particular at once."""
         future = self.create_future()
-        self._work(lambda: func(*args), future)
+        if executor is None:
+            future.set_result(func(*args))
+        else:
+            self._work(lambda: func(*args), future)
         return future
 
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:

@@ -256,10 +256,15 @@ class Rig:
             self._turns.popleft()()
 
     def pass_time(self, seconds: float) -> None:
-        """Move the clock, then let the role do what is due."""
+        """Move the clock, then let the role do what is due; rows that come with a checkpoint are waited for."""
         self.clock.seconds += seconds
         self.role.beat()
         self.turn()
+        late_rows = self.role.checkpointer._late_rows
+        if late_rows is not None and late_rows.wanted:
+            self.checkpoint()
+            self.role.beat()
+            self.turn()
 
     def checkpoint(self) -> None:
         self.loop.run_until_complete(self.role.checkpointer.tick())

@@ -12,7 +12,7 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.service.client import bearer, send
-from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, Reply, wait_until, webhook
 
 
 def ready(hookline: Hookline) -> tuple[int, bytes]:
@@ -75,10 +75,10 @@ def test_retries_and_dead_letters_wait_for_the_server(
         during = [hookline.track() for _ in range(5)]
         for message in during:
             receiver.wait_for(message)
-        receiver.reply_with(400)
-        refused = hookline.track()
+        refused = "refused"
+        receiver.respond = lambda request: Reply(400 if request.message_id == refused else 200)
+        hookline.track(message_id=refused)
         receiver.wait_for(refused)
-        receiver.reply_with(200)
         server.start()
         hookline.wait_ready()
         for message in before + during:

@@ -26,7 +26,7 @@ from hookline.profiles.trait_chunks import TraitChunks
 from hookline.profiles.write_back import LOG_PAGES, WriteBack
 from hookline.telemetry.crashpoints import crash_point
 
-CACHE_KIB = 64 * 1024
+CACHE_KIB = 32 * 1024
 LOG_PAGES_MAX = 4 * LOG_PAGES
 """Of the write-ahead log before a commit writes it back itself, which is otherwise done between batches."""
 IDS_PER_QUERY = 500

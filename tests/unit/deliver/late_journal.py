@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import Group, JournalAway, JournalFetching
@@ -30,16 +30,15 @@ class LateJournal:
         return self._answer(("record", partition, offset), lambda: self._reader.get(partition, offset))
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
-        while True:
-            at = offset
-            group = self._answer(("group", partition, at), lambda: next(self._reader.read(partition, at), None))  # noqa: B023 - asked at once
-            if group is None:
-                return
+        while (group := self._group(partition, offset)) is not None:
             offset = group.next_offset
             yield group
 
     def close(self) -> None:
         self._reader.close()
+
+    def _group(self, partition: int, offset: int) -> Group | None:
+        return self._answer(("group", partition, offset), lambda: next(self._reader.read(partition, offset), None))
 
     def _answer(self, key: tuple[str, int, int], question: Callable[[], T]) -> T:
         if key not in self._come:
@@ -49,4 +48,4 @@ class LateJournal:
             while len(self._come) > self._room:
                 self._come.popitem(last=False)
             raise JournalFetching("asked")
-        return self._come.pop(key)  # type: ignore[return-value]
+        return cast(T, self._come.pop(key))

@@ -73,6 +73,7 @@ class Recovery:
                 row = rows.get((replay.number, partition))
                 self.restore_lane(replay, partition, row, places.decode_intake(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
+        self._replays.recover_last_answers(self._entries)
         self._registry.delivered = self._entries
         self.note_recovered()
 

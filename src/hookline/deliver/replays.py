@@ -98,6 +98,22 @@ class Replays:
                     replay, destination, {p: at for (lane, p), at in places.items() if lane == replay.lane}
                 )
 
+    def recover_last_answers(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
+        """After a restart: save the answers that replays had when their end was saved and these were not yet.
+
+        ``delivered`` is what the ring knows, by lane and place.
+        """
+        for replay in self._known.values():
+            if replay.lane not in self._ended or replay.lane not in delivered:
+                continue
+            done: dict[int, bytes] = {}
+            for partition in self._feeder.shared:
+                here = {at: each for at, each in delivered[replay.lane].items() if at >> PLACE_SHIFT == partition}
+                saved = self._store.results(partition, here)
+                done |= {place: entry for place, entry in here.items() if entry not in saved}
+            if done:
+                self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", self._engine.clock.now_ms()))
+
     def follow(self, snapshot: Snapshot | None) -> None:
         """Do what changed: ``snapshot`` is the connections when those did. After DatabaseAway the next call does it."""
         self._changed |= self._look() or snapshot is not None
@@ -301,15 +317,18 @@ class Replays:
 
     def _never_begins(self, replay: Replay, reason: str) -> None:
         """End a replay that has no lane; what it delivered before a crash, unknown to any checkpoint, counts."""
-        engine, now_ms = self._engine, self._engine.clock.now_ms()
+        now_ms = self._engine.clock.now_ms()
         done = self._registry.delivered.get(replay.lane, {})
+        self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", now_ms, ended_ms=now_ms, reason=reason))
+        self._ended.add(replay.lane)
+
+    def _note_delivered(self, replay: Replay, done: Mapping[int, bytes], row: ReplayRow) -> None:
+        """Save what a replay without a lane delivered, by place, with the next checkpoint."""
+        engine = self._engine
         for place, entry in done.items():
             engine.ring.add(*ENTRY.unpack(entry))
             engine.batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, replay.request.destination))
-        engine.batch.replays[replay.lane] = ReplayRow(
-            replay.lane, "cancelled", now_ms, len(done), ended_ms=now_ms, reason=reason
-        )
-        self._ended.add(replay.lane)
+        engine.batch.replays[replay.lane] = row._replace(delivered=len(done))
 
     def _look(self) -> bool:
         """Read what control wants, and carry its discards out; return whether anything changed."""

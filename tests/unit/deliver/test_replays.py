@@ -233,6 +233,24 @@ def test_cancelled(rig: Rig) -> None:
     assert rig.at_rest()
 
 
+def test_answered_when_cancelled_and_killed_then(rig: Rig) -> None:
+    """An answer that came after the end was saved, and was not saved itself, counts after the restart, once."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.turn()
+    rig.want(replay, "cancelled")
+    rig.checkpoint()
+    late = rig.network.waiting[0].offset
+    rig.answer(rig.network.waiting[0])
+    for _ in range(2):
+        rig.restart()
+        rig.checkpoint()
+        assert rig.replay_row(replay) == ("cancelled", 2, 0)
+    assert rig.fate_at(f"m{late}", "crm") == "delivered"
+
+
 def test_a_replay_cancelled_before_it_began(rig: Rig) -> None:
     """It ends without a lane."""
     begin(rig, 3)

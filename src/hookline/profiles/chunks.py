@@ -145,9 +145,9 @@ class Chunks:
     def _end(self, move: _Move) -> int | None:
         """The first of the target's buckets that does not move in this step, None when there is none left."""
         query = (
-            "SELECT min(bucket) FROM (SELECT bucket, sum(length(entries)) OVER (ORDER BY bucket) AS bytes FROM ("
-            "SELECT bucket, entries FROM history WHERE feature = ? AND chunk = ? AND bucket >= ? ORDER BY bucket LIMIT ?"
-            ") AS rows_left) AS summed WHERE bytes > ?"
+            "SELECT min(bucket) FROM (SELECT bucket, sum(length(entries)) OVER (ORDER BY bucket) AS bytes"
+            " FROM (SELECT bucket, entries FROM history WHERE feature = ? AND chunk = ? AND bucket >= ?"
+            " ORDER BY bucket LIMIT ?) AS next_rows) AS summed WHERE bytes > ?"
         )
         ends = []
         bytes_max = BYTES_PER_STEP // len(move.sources)

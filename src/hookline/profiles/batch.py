@@ -6,9 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from hookline.profiles import traits
-from hookline.profiles.traits import Traits
-
 USER: Literal[0] = 0
 ANONYMOUS: Literal[1] = 1
 Kind = Literal[0, 1]
@@ -48,8 +45,9 @@ class Batch:
         self.identities: dict[tuple[Kind, str], int] = {}
         self.repointed: list[tuple[str, int, int]] = []
         """Anonymous id, place of the record that gave it to somebody else, and whose it was until then."""
-        self.traits: dict[int, Traits] = {}
-        self.groups: dict[str, Traits] = {}
+        self.traits: dict[int, list[bytes]] = {}
+        self.groups: dict[str, list[bytes]] = {}
+        """What each event gives to a person or a group, as it is stored."""
         self.memberships: dict[tuple[str, int], tuple[int, int]] = {}
         """Group and person, with time and place of the earliest record that says so."""
         self.places: dict[int, Place] = {}
@@ -77,12 +75,15 @@ class Batch:
                 lines = self.values[key]
                 lines += value
 
-    def add_traits(self, person: int, given: Traits) -> None:
+    def add_traits(self, person: int, given: bytes) -> None:
         """Take in traits of a person."""
-        traits.add(self.traits.setdefault(person, {}), given)
+        if given:
+            self.traits.setdefault(person, []).append(given)
 
-    def add_group(self, group: str, person: int, given: Traits, at_ms: int, place: int) -> None:
+    def add_group(self, group: str, person: int, given: bytes, at_ms: int, place: int) -> None:
         """Take in that a person belongs to a group, and the group's traits."""
-        traits.add(self.groups.setdefault(group, {}), given)
+        parts = self.groups.setdefault(group, [])
+        if given:
+            parts.append(given)
         key = group, person
         self.memberships[key] = min(self.memberships.get(key, (at_ms, place)), (at_ms, place))

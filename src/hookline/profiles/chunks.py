@@ -145,19 +145,18 @@ class Chunks:
     def _end(self, move: _Move) -> int | None:
         """The first of the target's buckets that does not move in this step, None when there is none left."""
         query = (
-            "SELECT bucket, length(entries) FROM history WHERE feature = ? AND chunk = ? AND bucket >= ?"
-            " ORDER BY bucket LIMIT ?"
+            "SELECT min(bucket) FROM (SELECT bucket, sum(length(entries)) OVER (ORDER BY bucket) AS bytes"
+            " FROM (SELECT bucket, entries FROM history WHERE feature = ? AND chunk = ? AND bucket >= ?"
+            " ORDER BY bucket LIMIT ?) AS next_rows) AS summed WHERE bytes > ?"
         )
         ends = []
-        rows_max = rows_for(BYTES_PER_STEP // len(move.sources))
+        bytes_max = BYTES_PER_STEP // len(move.sources)
         for chunk in move.sources:
-            more, left = move.target.shift - chunk.shift, BYTES_PER_STEP // len(move.sources)
-            key = (move.features[-1], chunk.number, move.bucket << more, rows_max)
-            for bucket, length in self._connection.execute(query, key):
-                if left <= 0:
-                    ends.append(max(bucket >> more, move.bucket + 1))
-                    break
-                left -= length
+            more = move.target.shift - chunk.shift
+            key = (move.features[-1], chunk.number, move.bucket << more, rows_for(bytes_max), bytes_max)
+            ((bucket,),) = self._connection.execute(query, key).fetchall()
+            if bucket is not None:
+                ends.append(max(bucket >> more, move.bucket + 1))
         return min(ends, default=None)
 
     def _move_rows(self, move: _Move, end: int | None) -> None:

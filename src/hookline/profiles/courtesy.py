@@ -21,6 +21,8 @@ RESTS = 10.0
 where the machine is busy for good."""
 BUSY_WAITS = 0.25
 """Seconds waited per second worked from which on the machine is busy."""
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Linux: what a container may use in bytes, or ``max``."""
 TIMES = Path("/proc/self/schedstat")
 """Linux: nanoseconds on a processor, nanoseconds of waiting for one, and how often."""
 
@@ -39,6 +41,14 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """How much memory this process may use: the machine's, or a container's where that is less."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError, ValueError):  # no such file, or no limit
+        limits.append(int(MEMORY_LIMIT.read_text()))
+    return min(limits)
 
 
 class OrdinaryThread:

@@ -11,23 +11,28 @@ those of some records are loaded before the first of them is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from hookline.profiles.batch import ANONYMOUS, USER, Batch
+from hookline.profiles.courtesy import memory_bytes
 
-KNOWN_LATELY = 120_000
+KNOWN_LATELY_MIN, KNOWN_LATELY_MAX = 120_000, 500_000
 """Ids of each kind that are held in memory from one batch to the next; once there are more, they stay as those of
 before until there are so many again, and of these the ones that are met meanwhile stay on."""
+ID_BYTES = 150
+"""Of an ordinary id in memory."""
+MEMORY_SHARE = 64
+"""Of the memory there is, a part this small is for ids: to look one up takes ten times as long as to remember it."""
 
 
 class LoadsIdentities(Protocol):
     """What is needed of the store."""
 
-    def users(self, ids: Iterable[str]) -> dict[str, int]:
+    def users(self, ids: Collection[str]) -> dict[str, int]:
         """The persons of user ids, as far as there are any."""
 
-    def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
+    def anonymous(self, ids: Collection[str]) -> dict[str, int]:
         """The persons of anonymous ids, as far as there are any."""
 
     def without_user_id(self, people: Iterable[int]) -> set[int]:
@@ -47,6 +52,7 @@ class Identities:
         self._anonymous_before: dict[str, int] = {}
         self._moved: dict[int, int] = {}
         """Known users that were merged in this batch: ids held in memory may still lead to them."""
+        self._held = min(max(memory_bytes() // MEMORY_SHARE // (4 * ID_BYTES), KNOWN_LATELY_MIN), KNOWN_LATELY_MAX)
         self._batch = Batch()
 
     def begin(self, batch: Batch) -> None:
@@ -54,9 +60,9 @@ class Identities:
         self._batch = batch
         if self._moved:
             self.forget()
-        if len(self._users) > KNOWN_LATELY:
+        if len(self._users) > self._held:
             self._users_before, self._users = self._users, {}
-        if len(self._anonymous) > KNOWN_LATELY:
+        if len(self._anonymous) > self._held:
             self._anonymous_before, self._anonymous = self._anonymous, {}
 
     def forget(self) -> None:
@@ -64,19 +70,35 @@ class Identities:
         self._users, self._anonymous, self._moved = {}, {}, {}
         self._users_before, self._anonymous_before = {}, {}
 
-    def load(self, user_ids: set[str], anonymous_ids: set[str], pairs: Iterable[tuple[str, str]] = ()) -> None:
-        """Make everything known of these ids; what is not known after it is new.
+    def load(self, who: Iterable[tuple[str, str]]) -> None:
+        """Make everything known of the user ids and anonymous ids that records have, empty where they have none; what
+        is not known after it is new.
 
-        ``pairs`` are the user ids and anonymous ids that records have together: of these alone it matters whether the
-        anonymous id's person has a user id already, and only where it is not the user.
+        Whether an anonymous id's person has a user id already matters only where there is one beside it, and only where
+        it is not that user's.
         """
-        missing = _missing(user_ids, self._users, self._users_before)
+        users, anonymous = self._users, self._anonymous
+        new_users, new_anonymous, doubtful = set(), set(), []
+        for pair in who:
+            user_id, anonymous_id = pair
+            if user_id and anonymous_id:
+                person = users.get(user_id)
+                if person is None or person != anonymous.get(anonymous_id):
+                    doubtful.append(pair)
+                    new_users.add(user_id)
+                    new_anonymous.add(anonymous_id)
+            elif user_id:
+                if user_id not in users:
+                    new_users.add(user_id)
+            elif anonymous_id and anonymous_id not in anonymous:
+                new_anonymous.add(anonymous_id)
+        missing = _missing(new_users, users, self._users_before)
         if missing:
-            self._users |= self._store.users(missing)
-        missing = _missing(anonymous_ids, self._anonymous, self._anonymous_before)
+            users |= self._store.users(missing)
+        missing = _missing(new_anonymous, anonymous, self._anonymous_before)
         if missing:
-            self._anonymous |= self._store.anonymous(missing)
-        self._look_for_user_ids(pairs)
+            anonymous |= self._store.anonymous(missing)
+        self._look_for_user_ids(doubtful)
 
     def _look_for_user_ids(self, pairs: Iterable[tuple[str, str]]) -> None:
         users, anonymous, given = self._users, self._anonymous, self._batch.user_ids

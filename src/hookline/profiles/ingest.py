@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from hookline.journal.port import Reader
-from hookline.profiles import traits
 from hookline.profiles.ahead import Ahead
 from hookline.profiles.batch import Batch, Place
 from hookline.profiles.entries import pack_person
@@ -125,7 +124,7 @@ class Ingest:
         yield from turn(self._journal, self.places, self._matcher, self._batch_records)
 
     def _apply(self, page: Page, batch: Batch) -> None:
-        self._identities.load(*_ids_of(page.said))
+        self._identities.load(_who(page.said))
         person_of, add_entry = self._identities.person_of, batch.add_entry
         for said in page.said:
             person = person_of(said.user_id, said.anonymous_id, said.received_at, said.place)
@@ -141,24 +140,15 @@ class Ingest:
         if said.type == "alias":
             self._identities.alias(said.user_id, given.id, said.received_at, said.place)
         elif said.type == "identify":
-            if found := traits.given(given.traits, given.at_ms, given.mark, said.place, given.source):
-                batch.add_traits(person, found)
+            batch.add_traits(person, given.traits)
         elif said.type == "group":
-            found = traits.given(given.traits, given.at_ms, given.mark, said.place, given.source)
-            batch.add_group(given.id, person, found, given.at_ms, said.place)
+            batch.add_group(given.id, person, given.traits, given.at_ms, said.place)
 
 
-def _ids_of(all_said: Collection[Said]) -> tuple[set[str], set[str], set[tuple[str, str]]]:
-    """The user ids, the anonymous ids, and those that records have together."""
-    user_ids, anonymous_ids, pairs = set(), set(), set()
+def _who(all_said: Collection[Said]) -> list[tuple[str, str]]:
+    """The user ids and anonymous ids that records have together; the previous id of an alias may be either."""
+    who = [(said.user_id, said.anonymous_id) for said in all_said]
     for said in all_said:
-        user_id, anonymous_id = said.user_id, said.anonymous_id
-        user_ids.add(user_id)
-        anonymous_ids.add(anonymous_id)
-        if user_id and anonymous_id:
-            pairs.add((user_id, anonymous_id))
         if said.type == "alias" and said.given is not None:
-            user_ids.add(said.given.id)
-            anonymous_ids.add(said.given.id)
-            pairs.add((user_id, said.given.id))
-    return user_ids - {""}, anonymous_ids - {""}, pairs
+            who += ((said.user_id, said.given.id), (said.given.id, ""))
+    return who

@@ -29,6 +29,11 @@ def is_long(id: str) -> bool:
     return len(id) > KEY_CHARACTERS_MAX
 
 
+def any_long(ids: Iterable[str]) -> bool:
+    """Whether one of the ids is not its own key."""
+    return max(map(len, ids), default=0) > KEY_CHARACTERS_MAX
+
+
 def id_of(connection: Connection, key: str) -> str:
     """The id that a key stands for."""
     if not is_long(key):

@@ -17,6 +17,7 @@ from hookline.profiles.batch import Place
 from hookline.profiles.doing import Doing, DoingFields, at_ms_of, doing_of, is_of_a_person, text
 from hookline.profiles.entries import pack_undecided, pack_value
 from hookline.profiles.matching import NAMED_TYPES, Matcher, Rule
+from hookline.profiles.traits import packed_given
 
 RECORDS_PER_PAGE = 4_000
 """Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
@@ -29,14 +30,12 @@ Matched = tuple[int, bytes | None]
 
 
 class Given(msgspec.Struct, array_like=True, gc=False):
-    """What an identify, group or alias call says beside the ids: the previous id or the group's, the traits' JSON,
-    and the time, mark and source that traits go by."""
+    """What an identify, group or alias call says beside the ids: the previous id or the group's, the traits as they
+    are stored, and the event's own time."""
 
     id: str
     traits: bytes
     at_ms: int
-    mark: int
-    source: str
 
 
 class Said(msgspec.Struct, array_like=True, gc=False):
@@ -123,8 +122,8 @@ def _said(place: int, record: Record, doing: Doing, matcher: Matcher) -> Said:
             return Said(type, place, record.received_at, user_id, anonymous_id, entry, matched)
         return Said(type, place, record.received_at, user_id, anonymous_id)
     id = text(doing.previousId if type == "alias" else doing.groupId if type == "group" else None)
-    mark = int.from_bytes(record.fingerprint[:MARK_BYTES], "little")
-    given = Given(id, bytes(doing.traits), at_ms_of(record), mark, record.source)
+    mark, at_ms = int.from_bytes(record.fingerprint[:MARK_BYTES], "little"), at_ms_of(record)
+    given = Given(id, packed_given(doing.traits, at_ms, mark, place, record.source), at_ms)
     return Said(type, place, record.received_at, user_id, anonymous_id, given=given)
 
 

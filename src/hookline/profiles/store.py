@@ -7,7 +7,7 @@ journal still has the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -21,7 +21,7 @@ from hookline.profiles import long_ids, traits
 from hookline.profiles.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, Place
 from hookline.profiles.chunks import Chunks
 from hookline.profiles.entries import ENTRY_BYTES, people_of
-from hookline.profiles.long_ids import key_of
+from hookline.profiles.long_ids import any_long, key_of
 from hookline.profiles.trait_chunks import TraitChunks
 from hookline.profiles.write_back import LOG_PAGES, WriteBack
 from hookline.telemetry.crashpoints import crash_point
@@ -71,11 +71,11 @@ class ProfileStore:
         ((count,),) = self.connection.execute(query).fetchall()
         return int(count)
 
-    def users(self, ids: Iterable[str]) -> dict[str, int]:
+    def users(self, ids: Collection[str]) -> dict[str, int]:
         """The persons of user ids, as far as there are any."""
         return self._persons_of(USER, ids)
 
-    def anonymous(self, ids: Iterable[str]) -> dict[str, int]:
+    def anonymous(self, ids: Collection[str]) -> dict[str, int]:
         """The persons of anonymous ids, as far as there are any."""
         return self._persons_of(ANONYMOUS, ids)
 
@@ -140,11 +140,13 @@ class ProfileStore:
             self.batch += 1
             insert_many(self.connection, "touched", ("batch", "person"), [(self.batch, each) for each in numbers])
 
-    def _persons_of(self, kind: Kind, ids: Iterable[str]) -> dict[str, int]:
+    def _persons_of(self, kind: Kind, ids: Collection[str]) -> dict[str, int]:
         query = (
             "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
             f" WHERE i.kind = {kind:d} AND i.id IN "
         )
+        if not any_long(ids):  # as nearly always
+            return dict(self.many(query, ids))
         by_key = {key_of(id): id for id in ids}
         return {by_key[key]: person for key, person in self.many(query, by_key)}
 
@@ -208,7 +210,7 @@ class ProfileStore:
             self.connection,
             "groups",
             ("id", "traits"),
-            [(group, traits.added(known.get(group), more)) for group, more in groups.items()],
+            [(group, traits.merged(more, known.get(group))) for group, more in groups.items()],
             overwriting(("id",), ("traits",)),
         )
         if self.tracks:

@@ -16,7 +16,6 @@ from hookline.database.bulk import insert_many
 from hookline.database.connection import Connection
 from hookline.database.upsert import overwriting, replacing
 from hookline.profiles import traits
-from hookline.profiles.traits import Traits
 from hookline.telemetry.crashpoints import crash_point
 
 CHUNK_ROWS = 25_000
@@ -53,8 +52,8 @@ class TraitChunks:
         self._connection = store.connection
         self._fold: _Fold | None = None
 
-    def add(self, given: Mapping[int, Traits]) -> None:
-        """Take in traits of people; within the transaction of a batch."""
+    def add(self, given: Mapping[int, list[bytes]]) -> None:
+        """Take in traits of people, what each event gave as it is stored; within the transaction of a batch."""
         if not given:
             return
         chunk, rows = self._open()
@@ -64,7 +63,7 @@ class TraitChunks:
             self._connection,
             "new_traits",
             ("chunk", "person", "traits"),
-            [(chunk, person, traits.added(known.get(person), given[person])) for person in sorted(given)],
+            [(chunk, person, traits.merged(given[person], known.get(person))) for person in sorted(given)],
             overwriting(("chunk", "person"), ("traits",)),
         )
         query = replacing("trait_chunks", ("chunk",), ("people",))

@@ -77,6 +77,15 @@ def add(known: Traits, more: Mapping[str, Trait]) -> None:
             del known[name]
 
 
+def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> bytes:
+    """The bytes to store of the traits that one event gives; none where it gives none."""
+    found = given(raw, at_ms, mark, place, source)
+    if len(found) > TRAITS_MAX:
+        every, found = found, {}
+        add(found, every)
+    return _encode(found) if found else b""
+
+
 def plain(traits: Mapping[str, Trait]) -> dict[str, object]:
     """The values alone, without the ones that were taken back."""
     return {name: trait.value for name, trait in traits.items() if trait.value is not None}
@@ -87,20 +96,11 @@ def packed(traits: Traits) -> bytes:
     return _encode(traits)
 
 
-def added(stored: bytes | None, more: Traits) -> bytes:
-    """The bytes to store once more traits are taken in."""
-    if stored is None and len(more) <= TRAITS_MAX:
-        return _encode(more)
-    known = unpacked(stored)
-    add(known, more)
-    return _encode(known)
-
-
-def merged(parts: Sequence[bytes]) -> bytes:
-    """The bytes to store of what stands in several, in any order."""
-    if len(parts) == 1:
+def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
+    """The bytes to store of what stands in several, in any order, and of what is stored already."""
+    if len(parts) == 1 and not stored:
         return parts[0]
-    known: Traits = {}
+    known = unpacked(stored)
     for part in parts:
         add(known, unpacked(part))
     return _encode(known)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from hookline.profiles.courtesy import RESTS, Courtesy
+import pytest
+
+from hookline.profiles import courtesy
+from hookline.profiles.courtesy import RESTS, Courtesy, memory_bytes
 
 
 def test_it_rests_for_what_it_waited_and_no_longer_than_for_what_it_worked(tmp_path: Path) -> None:
@@ -29,3 +33,13 @@ def test_this_system_tells_of_work() -> None:
     courtesy = Courtesy()
     sum(number * number for number in range(1_000_000))
     assert courtesy._times().worked > courtesy._last.worked
+
+
+def test_a_container_may_have_less_memory_than_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``max`` is no limit, and where the system tells none the machine's memory is meant."""
+    limit, machine = tmp_path / "memory.max", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(courtesy, "MEMORY_LIMIT", limit)
+    assert memory_bytes() == machine
+    for text, expected in (("max\n", machine), (f"{machine * 2}\n", machine), ("1048576\n", 1048576)):
+        limit.write_text(text)
+        assert memory_bytes() == expected

@@ -61,7 +61,7 @@ def _run(backend: PostgresServer | None, moves: list[list[tuple[int, str, int]] 
                 batch = Batch()
                 for person, name, at_ms in move:  # type: ignore[misc]  # a list
                     given = {name: Trait(f"{name}{at_ms}", at_ms, number, number, "app")}
-                    batch.add_traits(person, given)
+                    batch.add_traits(person, traits.packed(given))
                     traits.add(known[person], given)
                 write(store, batch)
             assert {person: read(store, person) for person in PEOPLE} == {person: known[person] for person in PEOPLE}

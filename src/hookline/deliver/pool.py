@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
@@ -166,8 +166,10 @@ class Pools:
             self._pools[url.origin] = pool
         return pool
 
-    def __iter__(self) -> Iterator[Pool]:
-        return iter(self._pools.values())
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return sum(len(pool) for pool in self._active)
 
     def keep_only(self, used: set[Pool]) -> None:
         """Forget origins that no destination leads to any more, once their last answers are in."""

@@ -61,9 +61,11 @@ class Reports:
     def _values(self) -> dict[str, Any]:
         engine, counters = self._engine, self._engine.counters
         engine.count_times()
-        lanes = [lane for lane in engine.lanes.values() if not lane.is_replay]
         shared = self._feeder.shared.values()
-        busy = [lane for lane in lanes if lane.queue or lane.retry_count or lane.breaker.failures]
+        lanes = [lane for lane in engine.lanes.values() if lane.filters is not None and not lane.is_replay]
+        told = engine.open_lanes | engine.retrying | engine.probing
+        told |= {lane for lane in engine.lanes.values() if not lane.targets}
+        busy = [lane for lane in told if not lane.is_replay]
         values: dict[str, Any] = {
             "hookline_deliver_read_total": counters.read,
             "hookline_deliver_read_again_total": counters.read_again,
@@ -80,7 +82,7 @@ class Reports:
             "hookline_deliver_replayed_total": self._replays.delivered,
             "hookline_deliver_partitions": len(shared),
             "hookline_deliver_in_flight": engine.flying,
-            "hookline_deliver_connections": sum(len(pool) for pool in self._pools),
+            "hookline_deliver_connections": self._pools.connections,
             "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(
                 metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms
@@ -94,7 +96,7 @@ class Reports:
                 "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
             },
             "hookline_deliver_filtered_total": {
-                "destination": {lane.destination.id: lane.filtered for lane in lanes if lane.filters is not None}
+                "destination": {lane.destination.id: lane.filtered for lane in lanes}
             },
             "hookline_usage_events_total": {"source": counters.events},
             "hookline_usage_filtered_total": {"source": counters.filtered},

@@ -86,9 +86,13 @@ class SlotReports:
         """How much waits in all, and those with anything to tell."""
         waiting, found = 0, []
         filtered: dict[int, int] = {}
-        attached = self._attached()
-        nothing = Tally()
-        for lane in self._engine.lanes.values():
+        engine, nothing = self._engine, Tally()
+        lanes = set(engine.lanes.values())
+        behind = (lanes - self._attached()) | {lane for lane in lanes if lane.sides}
+        # Of ten thousand lanes most have nothing to tell, and to ask each would hold up deliveries.
+        told = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in tallies}
+        told |= behind | (lanes & (engine.open_lanes | engine.retrying))
+        for lane in sorted(told, key=_number):
             if lane.is_replay:
                 continue
             tally = tallies.get(lane.number, nothing)
@@ -96,7 +100,7 @@ class SlotReports:
                 filtered[lane.number] = lane.filtered
             kept = lane.filtered - self._lane_filtered.get(lane.number, 0)
             waits = lane.size + len(lane.in_flight) + lane.retry_count
-            if lane.sides or lane not in attached:
+            if lane in behind:
                 waits += self._behind(lane)
             waiting += waits
             if tally is not nothing or waits or kept:
@@ -120,6 +124,10 @@ class SlotReports:
         usage, counters.usage = counters.usage, {}
         busiest = sorted(usage.items(), key=lambda pair: -pair[1][0])
         return {id: SourceSlot(*counts) for id, counts in islice(busiest, SOURCES_MAX) if counts[0]}
+
+
+def _number(lane: Lane) -> int:
+    return lane.number
 
 
 def _foremost(found: list[Told]) -> list[Told]:

@@ -6,7 +6,7 @@ It stands where the pools stand; what a request is about it reads from the bytes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -69,8 +69,10 @@ class SimulatedPools(Pools):
         """One pool serves every origin: what a receiver does depends on the request."""
         return self._pool
 
-    def __iter__(self) -> Iterator[Pool]:
-        return iter((self._pool,))
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._pool)
 
     def keep_only(self, used: set[Pool]) -> None:
         """Nothing is kept per origin."""

@@ -95,9 +95,7 @@ class Reports:
             "hookline_deliver_breaker_open": {
                 "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
             },
-            "hookline_deliver_filtered_total": {
-                "destination": {lane.destination.id: lane.filtered for lane in lanes}
-            },
+            "hookline_deliver_filtered_total": {"destination": {lane.destination.id: lane.filtered for lane in lanes}},
             "hookline_usage_events_total": {"source": counters.events},
             "hookline_usage_filtered_total": {"source": counters.filtered},
             "hookline_deliver_database_away": int(OUTAGES.is_away),

@@ -99,20 +99,20 @@ class Replays:
                 )
 
     def recover_last_answers(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
-        """After a restart: save the answers that replays had when their end was saved and these were not yet.
+        """After a restart: save the answers that cancelled replays had when their end was saved and these were not yet.
 
         ``delivered`` is what the ring knows, by lane and place.
         """
-        for replay in self._known.values():
-            if replay.lane not in self._ended or replay.lane not in delivered:
-                continue
+        cancelled = {lane for lane, state in self._store.replays().items() if state == "cancelled"}
+        for lane in cancelled & delivered.keys() & self._known.keys():
+            replay = self._known[lane]
             done: dict[int, bytes] = {}
             for partition in self._feeder.shared:
-                here = {at: each for at, each in delivered[replay.lane].items() if at >> PLACE_SHIFT == partition}
+                here = {at: each for at, each in delivered[lane].items() if at >> PLACE_SHIFT == partition}
                 saved = self._store.results(partition, here)
                 done |= {place: entry for place, entry in here.items() if entry not in saved}
             if done:
-                self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", self._engine.clock.now_ms()))
+                self._note_delivered(replay, done, ReplayRow(lane, "cancelled", self._engine.clock.now_ms()))
 
     def follow(self, snapshot: Snapshot | None) -> None:
         """Do what changed: ``snapshot`` is the connections when those did. After DatabaseAway the next call does it."""

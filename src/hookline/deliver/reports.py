@@ -63,9 +63,11 @@ class Reports:
         engine.count_times()
         shared = self._feeder.shared.values()
         lanes = [lane for lane in engine.lanes.values() if lane.filters is not None and not lane.is_replay]
-        told = engine.open_lanes | engine.retrying | engine.probing
-        told |= {lane for lane in engine.lanes.values() if not lane.targets}
-        busy = [lane for lane in told if not lane.is_replay]
+        found = engine.open_lanes | engine.retrying | engine.probing
+        found |= {lane for lane in engine.lanes.values() if lane.paused or not lane.targets}  # these are not probed
+        busy = [
+            lane for lane in found if (lane.queue or lane.retry_count or lane.breaker.failures) and not lane.is_replay
+        ]
         values: dict[str, Any] = {
             "hookline_deliver_read_total": counters.read,
             "hookline_deliver_read_again_total": counters.read_again,

@@ -179,3 +179,14 @@ def test_the_users_concurrency_holds(rig: Rig) -> None:
         rig.answer(rig.network.waiting[0], 200)
         rig.turn()
     assert rig.offsets("crm") == list(range(20))
+
+
+def test_a_paused_destination_with_an_open_breaker_is_told_of(crm: Rig) -> None:
+    """Also once nothing of it waits any more and nobody probes it."""
+    pause(crm)
+    crm.lane("crm").breaker.open("a test")
+    crm.pass_time(1.0)
+    crm.checkpoint()
+    crm.role.reports.gather()()
+    published = (crm.folder / "run" / "metrics-deliver.json").read_text()
+    assert '"hookline_deliver_breaker_open":{"destination":{"crm":1}}' in published

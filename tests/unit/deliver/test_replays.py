@@ -6,6 +6,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions, Filter
 from hookline.deliver import replays as replays_module
+from hookline.replays.model import Replay
 from hookline.settings import Deliver
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
@@ -20,6 +21,18 @@ def begin(rig: Rig, events: int = 0) -> None:
         rig.turn()
         rig.come_to_rest()
         rig.network.sent.clear()
+
+
+def cancel(rig: Rig) -> Replay:
+    """A replay that was cancelled with one event delivered and others in flight; its end is saved."""
+    begin(rig, 100)
+    replay = rig.replay()
+    rig.follow()
+    rig.answer(rig.network.waiting[0])
+    rig.turn()
+    rig.want(replay, "cancelled")
+    rig.checkpoint()
+    return replay
 
 
 def test_a_range_is_sent_once_more_and_marked(rig: Rig) -> None:
@@ -218,14 +231,8 @@ def test_paused_and_resumed(rig: Rig) -> None:
 
 def test_cancelled(rig: Rig) -> None:
     """What was not sent is on the record as discarded, what is in flight still counts."""
-    begin(rig, 100)
-    replay = rig.replay()
-    rig.follow()
-    rig.answer(rig.network.waiting[0])
-    rig.turn()
-    rig.want(replay, "cancelled")
+    replay = cancel(rig)
     in_flight = len(rig.network.waiting)
-    rig.checkpoint()
     rig.answer_all()
     rig.checkpoint()
     assert rig.replay_row(replay) == ("cancelled", 1 + in_flight, 0)
@@ -235,13 +242,7 @@ def test_cancelled(rig: Rig) -> None:
 
 def test_answered_when_cancelled_and_killed_then(rig: Rig) -> None:
     """An answer that came after the end was saved, and was not saved itself, counts after the restart, once."""
-    begin(rig, 100)
-    replay = rig.replay()
-    rig.follow()
-    rig.answer(rig.network.waiting[0])
-    rig.turn()
-    rig.want(replay, "cancelled")
-    rig.checkpoint()
+    replay = cancel(rig)
     late = rig.network.waiting[0].offset
     rig.answer(rig.network.waiting[0])
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 The file is an array of 32-bit rows in the machine's byte order; bit r of a row belongs to run r. A key sets its run's
 bit in three rows; a run is possible when its bit is set in all three. Which bits count is the manifest's to say. Rows
-this wide make a filter that is full after some hours at usual rates and takes 8 MB of memory till then.
+this wide make a filter that is full after some hours at usual rates and takes 16 MB of memory till then.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ class Filter:
         cells = self.cells
         # A number more in each, as a single one would not come in a tuple.
         firsts, seconds = itemgetter(*rows.first, 0)(cells), itemgetter(*rows.second, 0)(cells)
-        both = list(map(and_, firsts, seconds))
         found: list[tuple[int, int]] = []
-        for index in compress(range(len(rows.third)), both):
-            bits = both[index] & live
-            if bits and (bits := bits & cells[rows.third[index]]):
-                found.append((index, bits))
+        if live:
+            both = list(map(and_, firsts, seconds))
+            for index in compress(range(len(rows.third)), both):
+                bits = both[index] & live
+                if bits and (bits := bits & cells[rows.third[index]]):
+                    found.append((index, bits))
         if flag:
             # A row that comes twice gets the same value twice: nothing but the flag changes meanwhile.
             for row, bits in zip(rows.first, firsts, strict=False):

@@ -14,7 +14,7 @@ import msgspec
 from hookline.index.seal import TEMPORARY_SUFFIX, sync_folder
 
 NAME = "manifest.json"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

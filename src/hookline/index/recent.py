@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from hookline.index.chains import Chains, Entry, buckets_of
 from hookline.index.keys import KEY_BYTES, NO_KEY
@@ -107,7 +108,13 @@ class Recent(Chains):
 
     def _put(self, number: int, buckets: Sequence[int]) -> None:
         """Start the chains of these buckets, one after the other, with new numbers."""
-        heads, follow = self._heads, self._links.append
+        heads = self._heads
+        if len(buckets) > 1 and len(set(buckets)) == len(buckets):
+            self._links.extend(itemgetter(*buckets)(heads))
+            for new, bucket in enumerate(buckets, number):
+                heads[bucket] = new
+            return
+        follow = self._links.append
         for new, bucket in enumerate(buckets, number):
             follow(heads[bucket])
             heads[bucket] = new

@@ -1,4 +1,8 @@
-"""In which rows of a Bloom filter a key has its bits: three, named by its first words."""
+"""In which rows of a Bloom filter a key has its bits: three of one line, named by its first words.
+
+A line is what memory gives at once (64 bytes, sixteen rows). What a look-up costs is waiting for memory, and so it
+waits once instead of three times.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ from typing import NamedTuple
 
 from hookline.index.keys import KEY_BYTES, in_every_lane, lanes, words
 
-ROWS_PER_EVENT = 16
-"""Rows per event of a run: with three rows set per event, 0.5 % of foreign keys pass for one run."""
+ROWS_PER_EVENT = 32
+"""Rows per event of a run: with three rows set per event, all of one line, 0.6 % of foreign keys pass for one run."""
 
-_ROW_WORDS = (1 << 32) + (1 << 64) + 1
-"""One in each of the three words of a key that its rows are numbered by."""
+LINE_ROWS = 16
+_HALF = LINE_ROWS // 2
+_WORD_BITS = 32
 
 
 class Rows(NamedTuple):
-    """The row numbers of some keys, a list for each of the three."""
+    """The row numbers of some keys: in the first half of a line, in the second half of it, and anywhere in it."""
 
     first: list[int]
     second: list[int]
@@ -39,7 +44,15 @@ def rows_for(run_events: int) -> int:
 
 
 def rows_of(keys: bytes, rows: int) -> Rows:
-    """Return in which rows, of so many, each of the keys has its bits: its first words, modulo the number of rows."""
+    """Return in which rows, of so many, each of the keys has its bits.
+
+    The first word, modulo the number of rows, names the line and a row of its first half; the second word a row of the
+    second half, the third word any row of the line.
+    """
     count = len(keys) // KEY_BYTES
-    numbers = words(lanes(keys) & in_every_lane((rows - 1) * _ROW_WORDS, count), count)
+    given = lanes(keys)
+    line = given & in_every_lane(rows - LINE_ROWS, count)
+    within = in_every_lane(_HALF - 1 | (_HALF - 1) << _WORD_BITS | (LINE_ROWS - 1) << 2 * _WORD_BITS, count)
+    upper = in_every_lane(_HALF << _WORD_BITS, count)
+    numbers = words(given & within | upper | line | line << _WORD_BITS | line << 2 * _WORD_BITS, count)
     return Rows(numbers[0::4].tolist(), numbers[1::4].tolist(), numbers[2::4].tolist())

@@ -21,4 +21,7 @@ def user_hash(user_key: str) -> bytes:
 def user_hashes(records: Sequence[Record]) -> array[int]:
     """Return the hashes of the records' users, one after the other, 0 without a user."""
     keys = [record.user_key for record in records]
-    return array("I", map(crc32, map(str.encode, keys, repeat("utf-8"), repeat("surrogatepass"))))
+    try:
+        return array("I", map(crc32, map(str.encode, keys)))
+    except UnicodeEncodeError:  # half a character, as JavaScript may send it
+        return array("I", map(crc32, map(str.encode, keys, repeat("utf-8"), repeat("surrogatepass"))))

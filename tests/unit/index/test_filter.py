@@ -45,9 +45,9 @@ def _reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest, "BOOT_ID", other_boot)
 
 
-@pytest.mark.parametrize(("events", "rows"), [(1, 1 << 10), (64, 1 << 10), (65, 1 << 11), (131_072, 1 << 21)])
+@pytest.mark.parametrize(("events", "rows"), [(1, 1 << 10), (32, 1 << 10), (33, 1 << 11), (131_072, 1 << 22)])
 def test_rows(events: int, rows: int) -> None:
-    """Rows are a power of two, sixteen per event or more."""
+    """Rows are a power of two, thirty-two per event or more."""
     assert rows_for(events) == rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from sys import byteorder
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hookline.events.fingerprint import fingerprint
 from hookline.index.lookup import find, find_users
 from hookline.index.times import SPAN_RECORDS, Times
-from hookline.index.user_hash import user_hash
+from hookline.index.user_hash import user_hash, user_hashes
 from tests.unit.index.conftest import RUN_EVENTS, Open, finish
 from tests.unit.index.journal_in_memory import JournalInMemory, record
 
@@ -77,6 +78,13 @@ def test_users_are_found_until_they_are_forgotten(open_index: Open, journal: Jou
     assert find_users(journal, tmp_path, 0, wanted, end) == [3]
     assert [run.offsets_of_user(user_hash("u0")) for run in index._sealed.runs] == [[3], []]
     index.close()
+
+
+@pytest.mark.parametrize("users", [["u1", "ü2", ""], ["u1", "\ud800", "u2"]])
+def test_the_hashes_of_users_together_are_those_of_each(users: list[str]) -> None:
+    """Also with half a character among them, as JavaScript may send it."""
+    hashes = user_hashes([record("a", user=user) for user in users])
+    assert [value.to_bytes(4, byteorder) for value in hashes] == [user_hash(user) for user in users]
 
 
 @given(st.lists(st.tuples(st.integers(2, 900), st.integers(0, 10_000), st.integers(0, 500)), min_size=1, max_size=12))

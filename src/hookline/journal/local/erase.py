@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from hookline.journal.local.disk import Disk, write_all
 from hookline.journal.local.msgpack_blank import blank

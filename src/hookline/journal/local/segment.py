@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX

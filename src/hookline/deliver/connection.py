@@ -63,7 +63,6 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
         self.token: object | None = None
-        self.target: Target | None = None
         self.request = b""
         self.started = 0.0
         self.idle_since = 0.0
@@ -100,24 +99,24 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""
-        pool, started, parser = self.pool, self.started, self._parser
-        if started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
+        pool, token = self.pool, self.token
+        if token is not None and self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
+            answers, started = pool.answers, self.started
+            if started != answers.began:
+                answers.begin(started)
+            answers.waiting.append((token, self.target, pool.plain_answer_status, answers.milliseconds))
+            answers.resting.append(self)
+            self.token = None
+            self.started = 0.0
+        elif self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
-            return
+        else:
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Read a piece of an answer that is not ordinary, or not whole."""
+        parser = self._parser
         if parser is None:
-            if data == pool.plain_answer or pool.is_plain(data):
-                answers, target = pool.answers, self.target
-                assert target is not None
-                waiting = answers.waiting
-                if not waiting:
-                    answers.begin()
-                now = answers.at_seconds
-                waiting.append((self.token, target, pool.plain_answer_status, int((now - started) * 1000.0)))
-                answers.resting.append(self)
-                self.token = None
-                self.started = 0.0
-                self.idle_since = now
-                return
             parser = self._begin_parsing(data)
         elif not self._head_done:
             self._head += data
@@ -226,7 +225,7 @@ class Connection(asyncio.Protocol):
         self.pool.idle.append(self)
 
     def _answered(self, *, reusable: bool) -> None:
-        token, target, status = self.token, self.target, self._status
+        token, status = self.token, self._status
         now = monotonic()
         milliseconds = int((now - self.started) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
@@ -239,8 +238,8 @@ class Connection(asyncio.Protocol):
             self._keep(now)
         else:
             self.close()
-        if token is not None and target is not None:
-            self.pool.sink.answered(token, target, status, milliseconds, failure)
+        if token is not None:
+            self.pool.sink.answered(token, self.target, status, milliseconds, failure)
 
     def _report(self) -> None:
         token, target, _ = self._release()
@@ -275,7 +274,6 @@ class Connection(asyncio.Protocol):
     def _release(self) -> tuple[object, Target, bytes]:
         token, target, request = self.token, self.target, self.request
         assert token is not None
-        assert target is not None
         self.token = None
         self.request = b""
         return token, target, request

@@ -16,11 +16,10 @@ class Times:
         self.buckets = [0] * (len(DURATION_BUCKETS_MS) + 1)
         self.sum_ms = 0
 
-    def add(self, times_ms: list[int]) -> None:
-        """Count many times at once: most of them are the same few numbers."""
-        for milliseconds, count in Counter(times_ms).items():
-            self.buckets[bisect_left(DURATION_BUCKETS_MS, milliseconds)] += count
-            self.sum_ms += milliseconds * count
+    def add(self, milliseconds: int, count: int = 1) -> None:
+        """Count one time, or so many that are the same."""
+        self.buckets[bisect_left(DURATION_BUCKETS_MS, milliseconds)] += count
+        self.sum_ms += milliseconds * count
 
 
 class Counters:

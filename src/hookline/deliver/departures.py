@@ -44,7 +44,9 @@ class Departures:
             for delivery in leaving:
                 delivery.sick = True
         events = [delivery.event for delivery in leaving]
-        lane.in_flight.update(zip([event.place for event in events], leaving, strict=True))
+        in_flight = lane.in_flight
+        for event, delivery in zip(events, leaving, strict=True):
+            in_flight[event.place] = delivery
         targets = lane.targets
         if len(targets) != 1:
             self._depart_to_several(leaving, targets)
@@ -69,6 +71,7 @@ class Departures:
 
     def _ask_several(self, delivery: Delivery, targets: Sequence[Target], bursts: list[Burst]) -> None:
         chosen = delivery.choose(targets)
+        delivery.event.shared = True
         fan_out = delivery.lane.options.fan_out
         if fan_out == "any":
             chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen

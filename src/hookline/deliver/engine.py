@@ -76,9 +76,6 @@ class Engine:
         """Called when a lane's breaker has opened."""
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
-        self.durations_ms: list[int] = []
-        self.latencies_ms: list[int] = []
-        """Of the successes that are not counted yet."""
         self._call_soon = call_soon
         self._now_ms = clock.now_ms
         self._ready: list[Lane] = []
@@ -182,14 +179,6 @@ class Engine:
         self.flying -= 1
         if delivery.sick:
             self.sick -= 1
-
-    def count_times(self) -> None:
-        """Add the successes since the last call to the counters; often enough that they stay few."""
-        self.counters.delivered += len(self.durations_ms)
-        self.counters.durations.add(self.durations_ms)
-        self.counters.latencies.add(self.latencies_ms)
-        self.durations_ms.clear()
-        self.latencies_ms.clear()
 
     # whose turn it is
 

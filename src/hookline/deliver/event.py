@@ -1,4 +1,4 @@
-"""One journal record on its way: rendered at most once per form, shared by all lanes that take it."""
+"""One journal record on its way. Where several lanes take it, they share it, and what is rendered is kept."""
 
 from __future__ import annotations
 
@@ -18,26 +18,31 @@ class Event(msgspec.Struct, gc=False, eq=False):
 
     place: int
     record: Record
+    shared: bool = False
+    """Whether it is rendered for more than one request: then what was made is kept for the next."""
     _canonical: Rendered | None = None
     _plain: Rendered | None = None
 
     def canonical(self) -> Rendered:
         """The value of ``X-Message-Id`` and the body whose bytes are signed (DESIGN 6.2)."""
-        return self._canonical or Event.all_canonical((self,))[0]
+        if self._canonical is not None:
+            return self._canonical
+        headers, bodies = Event.all_canonical((self,))
+        return headers[0], bodies[0]
 
     @staticmethod
-    def all_canonical(events: Sequence[Event]) -> list[Rendered]:
+    def all_canonical(events: Sequence[Event]) -> tuple[list[bytes], list[bytes]]:
         """What ``canonical`` returns for each of several events, rendered together: that costs about half."""
+        records = [event.record for event in events if event._canonical is None]
+        headers = message_id_headers([record.message_id for record in records])
+        bodies = render_all_canonical(records)
+        if len(records) == len(events) and not [event for event in events if event.shared]:
+            return headers, bodies
         missing = [event for event in events if event._canonical is None]
-        if missing:
-            records = [event.record for event in missing]
-            headers = message_id_headers([record.message_id for record in records])
-            rendered = list(zip(headers, render_all_canonical(records), strict=True))
-            for event, made in zip(missing, rendered, strict=True):
-                event._canonical = made
-            if len(missing) == len(events):
-                return rendered
-        return [event._canonical or event.canonical() for event in events]  # another lane has had some of them
+        for event, made in zip(missing, zip(headers, bodies, strict=True), strict=True):
+            event._canonical = made
+        both = [event.canonical() for event in events]
+        return [header for header, _ in both], [body for _, body in both]
 
     def plain(self) -> Rendered:
         """The same with the unsigned body: numbers stay as the caller wrote them."""

@@ -8,6 +8,7 @@ When every attached lane has enough, it waits: the journal is the buffer. Detach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import repeat
 
 from hookline.deliver.catch_up import CatchUp
 from hookline.deliver.engine import Engine
@@ -152,13 +153,13 @@ class Feeder:
             offset = first + index
             if record.to is not None:
                 usage[0] -= 1
-                self._take_aimed(shared, record.to, Event(base | offset, record), touched)
+                self._take_aimed(shared, record.to, Event(base | offset, record, len(record.to) > 1), touched)
                 continue
             if filtering and _is_filtered(filtering, record, shared.partition, offset):
                 usage[1] += 1
             if not lanes:
                 continue
-            event = Event(base | offset, record)
+            event = Event(base | offset, record, len(lanes) > 1)
             everyone = record.selection is None and not filtering
             for lane, start in lanes.items():
                 if offset >= start and (everyone or lane.takes(record, shared.partition, offset)):
@@ -192,7 +193,7 @@ class Feeder:
         usage[0] += len(records)
         if lanes:
             place = shared.partition << PLACE_SHIFT | first
-            events = list(map(Event, range(place, place + len(records)), records))
+            events = list(map(Event, range(place, place + len(records)), records, repeat(len(lanes) > 1)))
             for lane in lanes:
                 lane.queue.extend(events)
         self._taken(shared, group, lanes)

@@ -21,20 +21,28 @@ if TYPE_CHECKING:
 class PlainAnswers:
     """The plain answers of one turn of the event loop."""
 
-    __slots__ = ("_sink", "at_seconds", "resting", "waiting")
+    __slots__ = ("_at_seconds", "_sink", "began", "milliseconds", "resting", "waiting")
 
     def __init__(self, sink: Sink) -> None:
         self.waiting: list[Success] = []
         self.resting: list[Connection] = []
         """The connections that they came on, all open: idle once the answers are noted."""
-        self.at_seconds = 0.0
-        """When the first of them came; the others are a fraction of a millisecond younger."""
+        self.began = 0.0
+        """When the requests began whose answers are coming; those of one burst began at one moment."""
+        self.milliseconds = 0
+        """How long these took."""
+        self._at_seconds = 0.0
+        """When the first answer of the turn came; the others are a fraction of a millisecond younger."""
         self._sink = sink
 
-    def begin(self) -> None:
-        """The first one of a turn is about to be put into ``waiting``."""
-        self.at_seconds = monotonic()
-        asyncio.get_running_loop().call_soon(self.tell)
+    def begin(self, began: float) -> None:
+        """The answers about to be put into ``waiting`` are of requests that began at another moment, or the first ones
+        of a turn."""
+        if not self.waiting:
+            self._at_seconds = monotonic()
+            asyncio.get_running_loop().call_soon(self.tell)
+        self.began = began
+        self.milliseconds = int((self._at_seconds - began) * 1000.0)
 
     def tell(self) -> None:
         """Tell the sink, which notes them, and let it go on."""
@@ -42,8 +50,10 @@ class PlainAnswers:
             return
         waiting, self.waiting = self.waiting, []
         resting, self.resting = self.resting, []
+        now, self.began = self._at_seconds, 0.0
         self._sink.succeeded(waiting)
         for connection in resting:
+            connection.idle_since = now
             connection.pool.idle.append(connection)
         self._sink.go_on()
 

@@ -60,7 +60,6 @@ class Reports:
 
     def _values(self) -> dict[str, Any]:
         engine, counters = self._engine, self._engine.counters
-        engine.count_times()
         shared = self._feeder.shared.values()
         lanes = [lane for lane in engine.lanes.values() if lane.filters is not None and not lane.is_replay]
         found = engine.open_lanes | engine.retrying | engine.probing

@@ -15,7 +15,7 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.sink import Sink, Success
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import PARTIAL
-from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entry
+from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
 
@@ -37,39 +37,56 @@ class Results(Sink):
         """Note the successes of one turn; ``go_on`` begins what they made room for."""
         engine = self._engine
         now_ms = engine.clock.now_ms()
-        durations_ms, latencies_ms = engine.durations_ms, engine.latencies_ms
-        entries: list[bytes] = []
+        counters = engine.counters
+        runs: list[tuple[list[int], int, int, int]] = []
         lanes: dict[Lane, None] = {}
         others: list[Success] = []
-        last: Lane | None = None
-        steady = False
-        for token, target, status, milliseconds in successes:
+        last: tuple[Target | None, int, int] = None, 0, 0
+        accepted_ms, accepted = 0, 0
+        for success in successes:
+            token, target, status, milliseconds = success
             delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
             lane = delivery.lane
             if not delivery.usual or lane.order is not None:
-                others.append((token, target, status, milliseconds))
+                others.append(success)
                 continue
             if CRASH_POINTS_ARMED:
                 crash_point("deliver.answered_before_mark")
-            if lane is not last:
+            if target is not last[0] or milliseconds != last[2] or status != last[1]:
+                last = target, status, milliseconds
                 lanes[lane] = None
-                last, steady, in_flight = lane, lane.breaker.steady, lane.in_flight
-            if not (steady and 0 <= milliseconds <= SLOW_MS):
-                milliseconds = min(max(0, milliseconds), MILLISECONDS_MAX)
-                self._note_success(lane, milliseconds)
+                in_flight = lane.in_flight
+                kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
+                is_routine = lane.breaker.steady and kept_ms <= SLOW_MS
+                places: list[int] = []
+                runs.append((places, target.tag, status, kept_ms))
+            if not is_routine:
+                self._note_success(lane, kept_ms)
             event = delivery.event
             place = event.place
-            entries.append(pack_entry(place, now_ms - milliseconds, target.tag, status, milliseconds))
-            durations_ms.append(milliseconds)
-            latencies_ms.append(now_ms - event.record.received_at)
+            places.append(place)
             del in_flight[place]
-        engine.ring.add_packed(b"".join(entries))
-        engine.flying -= len(entries)
+            received_at = event.record.received_at
+            if received_at == accepted_ms:
+                accepted += 1
+            else:  # those of a batch came at one moment
+                counters.latencies.add(now_ms - accepted_ms, accepted)
+                accepted_ms, accepted = received_at, 1
+        counters.latencies.add(now_ms - accepted_ms, accepted)
+        count = 0
+        packed: list[bytes | bytearray] = []
+        for places, tag, status, kept_ms in runs:
+            count += len(places)
+            packed.append(pack_entries(places, now_ms - kept_ms, tag, status, kept_ms))
+            counters.durations.add(kept_ms, len(places))
+        engine.ring.add_packed(b"".join(packed))
+        engine.flying -= count
+        counters.delivered += count
         super().succeeded(others)
         for lane in lanes:
             if lane.queue and not lane.ready:
                 engine.go_on(lane)
-        engine.feed_starved(len(entries))
+        engine.feed_starved(count)
 
     def go_on(self) -> None:
         """Send what has room now."""
@@ -93,8 +110,9 @@ class Results(Sink):
         if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
             return
         engine.ring.add(place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
-        engine.durations_ms.append(milliseconds)
-        engine.latencies_ms.append(now_ms - delivery.event.record.received_at)
+        engine.counters.delivered += 1
+        engine.counters.durations.add(milliseconds)
+        engine.counters.latencies.add(now_ms - delivery.event.record.received_at)
         if outstanding or delivery.failures or delivery.from_row:
             delivery.done = True
             self._finish_uncommon_success(delivery, target)

@@ -296,7 +296,6 @@ class DeliverRole:
         self.replays.tick(self.checkpointer.committing)
         self.engine.wake_paced()
         self.registry.look_at_draining()
-        self.engine.count_times()
         if not self.engine.flying:
             self.engine.wake_starved()
         self._idle_beats = 0 if self.engine.flying else self._idle_beats + 1

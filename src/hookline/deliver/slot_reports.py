@@ -53,7 +53,6 @@ class SlotReports:
 
     def _closed(self, at: int) -> Slot:
         engine, counters = self._engine, self._engine.counters
-        engine.count_times()
         now = Counter(
             {
                 "delivered": counters.delivered,

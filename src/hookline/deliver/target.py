@@ -78,10 +78,10 @@ class Target:
         signer, prefix, filters = self._signer, self._prefix, self._filters
         if signer is None:
             return [self.request(event) for event in events]
-        message_ids, bodies = zip(*Event.all_canonical(events), strict=True)
+        message_ids, bodies = Event.all_canonical(events)
         if filters is not None:
             edited = zip(events, bodies, strict=True)
-            bodies = tuple([filters.body(event.record, body, canonical=True) for event, body in edited])
+            bodies = [filters.body(event.record, body, canonical=True) for event, body in edited]
         signed = zip(message_ids, signer.hex_of_all(bodies), bodies, strict=True)
         return [
             _join((prefix, message_id, _SIGNATURE, line, _end_of_head[len(body)], body))

@@ -44,6 +44,8 @@ def render_canonical(record: Accepted) -> bytes:
 def render_all_canonical(records: Sequence[Accepted]) -> list[bytes]:
     """Return what ``render_canonical`` does for each of several events."""
     rendered = render_ordinary(records)
+    if all(rendered):
+        return rendered  # type: ignore[return-value]  # none is None
     return [_render_unusual(each) if made is None else made for each, made in zip(records, rendered, strict=True)]
 
 
@@ -71,9 +73,12 @@ def message_id_header(message_id: str) -> bytes:
 
 def message_id_headers(message_ids: Sequence[str]) -> list[bytes]:
     """Return what ``message_id_header`` does for each of several messageIds."""
-    all_together = "".join(message_ids)
-    if all_together.isascii() and all_together.replace("-", "").isalnum():
-        return list(map(str.encode, message_ids))
+    try:
+        encoded = list(map(str.encode, message_ids))
+    except UnicodeEncodeError:  # half a character, as JavaScript may send it
+        return list(map(_percent_encoded, message_ids))
+    if not b"".join(encoded).translate(None, _UNRESERVED):
+        return encoded
     return list(map(_percent_encoded, message_ids))
 
 

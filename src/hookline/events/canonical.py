@@ -22,7 +22,8 @@ FLOATS_KEPT = 4_096
 
 _INFINITY = float("inf")
 _SAFE_INTEGER_DIGITS = 16
-_DIGITS_TO_0 = bytes.maketrans(b"123456789", b"0" * 9)
+_DIGITS_TO_0 = bytes(ord("0") if byte in b"0123456789" else byte if byte in b'":' else ord("A") for byte in range(256))
+"""What is neither searched for nor a digit becomes one letter, over which a search goes in longer steps."""
 _MAYBE_INTEGER_KEY = b'0":'
 _MAYBE_LARGE_INTEGER = b"0" * _SAFE_INTEGER_DIGITS
 # Quotes inside strings are escaped, so these cannot miss a key or a number; a hit inside a string only costs time.

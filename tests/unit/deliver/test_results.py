@@ -47,6 +47,30 @@ def test_all_of_one_turn_are_marked_and_followed(rig: Rig) -> None:
     assert rig.offsets("crm") == rig.offsets("mail") == list(range(40))
 
 
+def test_answers_of_one_turn_that_differ(rig: Rig) -> None:
+    """Each entry has its own place, time, status and duration, in the order of the answers; all are counted."""
+    begin(rig, "crm", "mail", events=4)
+    told = list(rig.network.waiting)
+    answers = [(204, 1), (204, 1), (200, 1), (200, SLOW_MS + 5), (200, 1), (200, 0), (204, 0), (204, 10**6)]
+    successes: list[Success] = []
+    for request, (status, milliseconds) in zip(told, answers, strict=True):
+        rig.network.waiting.remove(request)
+        successes.append((request.delivery, request.target, status, milliseconds))
+    engine = rig.role.engine
+    engine.results.succeeded(successes)
+    now_ms = rig.clock.now_ms()
+    kept = [min(milliseconds, MILLISECONDS_MAX) for _, milliseconds in answers]
+    lanes = [request.lane for request in told]
+    places = [request.delivery.event.place for request in told]
+    statuses = [status for status, _ in answers]
+    expected = zip(places, [now_ms - each for each in kept], lanes, statuses, kept, strict=True)
+    assert [entry[:3] + entry[4:] for entry in written(rig)] == list(expected)
+    counters = engine.counters
+    assert counters.delivered == sum(counters.durations.buckets) == sum(counters.latencies.buckets) == 8
+    assert counters.durations.sum_ms == sum(kept)
+    assert counters.latencies.sum_ms == sum(now_ms - request.delivery.event.record.received_at for request in told)
+
+
 def test_what_is_not_usual_is_looked_at_by_itself(rig: Rig) -> None:
     """A retry, a lane of several URLs and one that keeps an order are among the successes of a turn."""
     begin(rig, "crm", events=1)

@@ -17,7 +17,7 @@ from hookline.outcomes.progress import (
     entries,
     entries_of,
     newest_position,
-    pack_entry,
+    pack_entries,
 )
 
 SECTOR_BYTES = 512
@@ -141,7 +141,7 @@ def test_packed_entries_are_as_added_ones(tmp_path: Path, before: int) -> None:
         ring.resume_after(before)
     for place in range(3):
         one_by_one.add(place, 1_000, TAG, 200, 7)
-    packed.add_packed(b"".join([pack_entry(place, 1_000, TAG, 200, 7) for place in range(3)]))
+    packed.add_packed(pack_entries([0], 1_000, TAG, 200, 7) + pack_entries([1, 2], 1_000, TAG, 200, 7))
     packed.add_packed(b"")
     assert packed.everything() == one_by_one.everything()
     assert packed.since_checkpoint() == one_by_one.since_checkpoint()

@@ -230,14 +230,15 @@ class Checkpointer:
         found = memoryview(entries).cast("Q")[:: ENTRY_BYTES // 8].tolist()
         first, last = min(found), max(found)
         if first >> BUCKET_SHIFT == last >> BUCKET_SHIFT:
-            batch.blocks.append(_block(found, now_ms, entries))
+            batch.blocks.append(_block(first, last, now_ms, entries))
             return
         buckets: dict[int, list[int]] = {}
         for index, place in enumerate(found):
             buckets.setdefault(place >> BUCKET_SHIFT, []).append(index)
         for indexes in buckets.values():
             block = b"".join([entries[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES] for at in indexes])
-            batch.blocks.append(_block([found[at] for at in indexes], now_ms, block))
+            places_in = [found[at] for at in indexes]
+            batch.blocks.append(_block(min(places_in), max(places_in), now_ms, block))
 
     def _committed(self, batch: Batch) -> None:
         engine = self._engine
@@ -298,8 +299,7 @@ class Checkpointer:
                 engine.recount.discard(lane)
 
 
-def _block(found: list[int], now_ms: int, entries: bytes) -> BlockRow:
-    first, last = min(found), max(found)
+def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
     return BlockRow(first >> PLACE_SHIFT, first & OFFSET_MASK, last & OFFSET_MASK, now_ms, entries)
 
 

@@ -33,14 +33,12 @@ class Event(msgspec.Struct, gc=False, eq=False):
     @staticmethod
     def all_canonical(events: Sequence[Event]) -> tuple[list[bytes], list[bytes]]:
         """What ``canonical`` returns for each of several events, rendered together: that costs about half."""
-        records = [event.record for event in events if event._canonical is None]
-        headers = message_id_headers([record.message_id for record in records])
-        bodies = render_all_canonical(records)
-        if len(records) == len(events) and not [event for event in events if event.shared]:
-            return headers, bodies
+        if not [event for event in events if event.shared]:
+            return _render([event.record for event in events])
         missing = [event for event in events if event._canonical is None]
-        for event, made in zip(missing, zip(headers, bodies, strict=True), strict=True):
-            event._canonical = made
+        made = _render([event.record for event in missing])
+        for event, header, body in zip(missing, *made, strict=True):
+            event._canonical = header, body
         both = [event.canonical() for event in events]
         return [header for header, _ in both], [body for _, body in both]
 
@@ -51,3 +49,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
             record = self.record
             made = self._plain = message_id_header(record.message_id), render_plain(record)
         return made
+
+
+def _render(records: Sequence[Record]) -> tuple[list[bytes], list[bytes]]:
+    return message_id_headers([record.message_id for record in records]), render_all_canonical(records)

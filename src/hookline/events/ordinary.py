@@ -41,7 +41,8 @@ class _Call(msgspec.Struct, gc=False, omit_defaults=True):
     name: Name = None
     category: Name = None
     groupId: Name = None
-    previousId: Name = None
+    previousId: None = None
+    """One that is given has another name in the body, and comes later."""
     properties: dict[str, Any] | None = None
     traits: dict[str, Any] | None = None
     context: Raw | UnsetType = UNSET
@@ -51,24 +52,27 @@ def render_ordinary(records: Sequence[Accepted]) -> list[bytes | None]:
     """Return the canonical body of each call, None for one that is not ordinary."""
     if not records:
         return []
-    calls = _decode_together(records)
+    kinds = [record.type for record in records]
+    calls = _decode_together(records, kinds)
     if calls is None:
         # One of them is for ``body``, which does not take the others along.
         return [None] if len(records) == 1 else [render_ordinary((record,))[0] for record in records]
-    ends = _ends(records, calls)
+    ends = _ends(records, kinds, calls)
     lines = _encode_lines(calls)
     if canonical.is_canonical(lines):
         # Without its braces a line is what lies between a body's beginning and its context. Strings have no line ends.
-        rendered = zip(records, lines[1:-2].split(b"}\n{"), ends, strict=True)
-        return [end and _join((_BEGINNINGS[record.type], content, end)) for record, content, end in rendered]
+        rendered = zip(map(_beginning_of, kinds), lines[1:-2].split(b"}\n{"), ends, strict=True)
+        if all(ends):
+            return list(map(_join, rendered))  # type: ignore[arg-type]  # none is None
+        return [end and _join((beginning, content, end)) for beginning, content, end in rendered]
     if len(records) == 1:
         return [None]
     return [render_ordinary((record,))[0] for record in records]
 
 
-def _decode_together(records: Sequence[Accepted]) -> list[_Call] | None:
+def _decode_together(records: Sequence[Accepted], kinds: Sequence[str]) -> list[_Call] | None:
     """The calls' fields; None when one of the calls is not ordinary, or they are too long for one go."""
-    if [record for record in records if record.envelope is not None or record.type not in _BEGINNINGS]:
+    if not _KINDS.issuperset(kinds) or [record for record in records if record.envelope is not None]:
         return None
     written = [record.body for record in records]
     if len(written) > 1 and sum(map(len, written)) > TOGETHER_BYTES_MAX:
@@ -82,14 +86,14 @@ def _decode_together(records: Sequence[Accepted]) -> list[_Call] | None:
     return calls if len(calls) == len(written) else None
 
 
-def _ends(records: Sequence[Accepted], calls: Sequence[_Call]) -> list[bytes | None]:
+def _ends(records: Sequence[Accepted], kinds: Sequence[str], calls: Sequence[_Call]) -> list[bytes | None]:
     """Make the calls' fields those of the bodies, but for the context; return the bodies' ends, from the context on.
 
     None when something has to be looked for, or stands elsewhere in the body.
     """
     ends: list[bytes | None] = []
     end, last = b"}", None
-    for record, call in zip(records, calls, strict=True):
+    for record, kind, call in zip(records, kinds, calls, strict=True):
         context = call.context
         if context is UNSET:
             end, last = b"}", None
@@ -98,13 +102,12 @@ def _ends(records: Sequence[Accepted], calls: Sequence[_Call]) -> list[bytes | N
             if context != last:  # as within a batch it often is
                 end, last = _context_ends.get(bytes(context)) or _context_end(context), context
         call.timestamp = record.timestamp
-        kind = record.type
         if kind == "track":
             if call.properties is None:
                 call.properties = _EMPTY
-            ends.append(end if call.previousId is None else None)
+            ends.append(end)
         else:
-            ends.append(end if call.previousId is None and _has_its_fields(call, kind) else None)
+            ends.append(end if _has_its_fields(call, kind) else None)
     return ends
 
 
@@ -140,3 +143,5 @@ _BEGINNINGS = {
     kind: b'{"version":%d,"type":"%b",' % (BODY_VERSION, kind.encode())
     for kind in ("track", "page", "screen", "identify", "group")
 }
+_beginning_of = _BEGINNINGS.__getitem__
+_KINDS = frozenset(_BEGINNINGS)

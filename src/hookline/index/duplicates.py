@@ -117,10 +117,13 @@ class Duplicates:
         The earlier offset is the smallest within the window, as far as that is known. Raise JournalFetching where that
         takes a record that is being fetched: ask again, nothing is indexed twice.
         """
+        if not records:
+            return []
         known = max(self.next_offset - first_offset, 0)
         if known >= len(records):
             rows = rows_of(keys_of(records), self._rows)
-            return self._decide(records, first_offset, self._ask(records, rows, first_offset))
+            since = min([record.received_at for record in records]) - self._window_ms
+            return self._decide(records, first_offset, self._ask(rows, first_offset, since))
         if known > 0:
             rest = self.check(records[known:], first_offset + known)
             return self.check(records[:known], first_offset) + [(known + index, earlier) for index, earlier in rest]
@@ -185,21 +188,17 @@ class Duplicates:
         """Index records that are new; return which parts may hold them already."""
         keys, recent = keys_of(records), self._recent
         rows = rows_of(keys, self._rows)
-        parts = self._ask(records, rows, first_offset, recent)
+        received = [record.received_at for record in records]
+        parts = self._ask(rows, first_offset, min(received) - self._window_ms, recent)
         perhaps = {index for index, named in parts.items() if recent in named}
-        repeated = recent.add(records, keys, perhaps.union(rows.again()))
+        repeated = recent.add(records, keys, received, perhaps.union(rows.again()))
         for index in perhaps.difference(repeated):
             parts[index].remove(recent)
         for index in set(repeated).difference(perhaps):
             parts.setdefault(index, []).append(recent)
         return parts
 
-    def _ask(
-        self, records: Sequence[Record], rows: Rows, first_offset: int, mark: Recent | None = None
-    ) -> dict[int, list[Part]]:
-        if not records:
-            return {}
-        since = min([record.received_at for record in records]) - self._window_ms
+    def _ask(self, rows: Rows, first_offset: int, since: int, mark: Recent | None = None) -> dict[int, list[Part]]:
         try:
             return self._sealed.columns.candidates(rows, first_offset, since, mark)
         except OSError as error:  # only of records that are read again, by a run

@@ -23,9 +23,8 @@ _LANES_CACHED = 64
 
 def keys_of(records: Sequence[Record]) -> bytes:
     """Return the keys of the records, one after the other."""
-    if [record for record in records if record.erased or record.rejection is not None]:
-        return b"".join([_key(record) for record in records])
-    return b"".join([record.fingerprint for record in records])
+    usual = [record.fingerprint for record in records if record.rejection is None and not record.erased]
+    return b"".join(usual if len(usual) == len(records) else map(_key, records))
 
 
 def rejected(fingerprint: bytes) -> bytes:

@@ -48,8 +48,9 @@ class Recent(Chains):
         self._keys = bytearray(NO_KEY)
         self._users = array("I")
 
-    def add(self, records: Sequence[Record], keys: bytes, perhaps: set[int]) -> list[int]:
-        """Take in the records that follow, with their keys; return the indexes of those whose key is here already.
+    def add(self, records: Sequence[Record], keys: bytes, received: Sequence[int], perhaps: set[int]) -> list[int]:
+        """Take in the records that follow, with their keys and when they were received (ms); return the indexes of
+        those whose key is here already.
 
         Only indexes in ``perhaps`` are looked at for that.
         """
@@ -69,7 +70,6 @@ class Recent(Chains):
                 done += 1
         self._put(first_number + done, buckets[done:])
         self._users += user_hashes(records)
-        received = [record.received_at for record in records]
         self.times.cover(self.next_offset, self.next_offset + len(records), min(received), max(received))
         self.next_offset += len(records)
         return repeated

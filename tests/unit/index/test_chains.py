@@ -55,7 +55,7 @@ def _crowded(records_of: list[tuple[str, int]]) -> Recent:
     records = [record(message_id, rejected=chance == 0) for message_id, chance in records_of]
     for start in range(0, len(records), 7):
         group = records[start : start + 7]
-        recent.add(group, keys_of(group), set(range(len(group))))
+        recent.add(group, keys_of(group), [record.received_at for record in group], set(range(len(group))))
     return recent
 
 

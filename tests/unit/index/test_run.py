@@ -21,7 +21,7 @@ SALT = 0x9E3779B1
 
 def _recent(records: list[Record], first_offset: int = 0) -> Recent:
     recent = Recent(first_offset, len(records), salt=SALT)
-    recent.add(records, keys_of(records), set(range(len(records))))
+    recent.add(records, keys_of(records), [record.received_at for record in records], set(range(len(records))))
     return recent
 
 

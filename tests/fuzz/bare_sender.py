@@ -53,7 +53,7 @@ class Socket(asyncio.Transport):
 class Answers(PlainAnswers):
     """Plain answers that the test fetches."""
 
-    def begin(self, began: float) -> None:
+    def tell_soon(self) -> None:
         """There is no turn to wait for the end of."""
 
 

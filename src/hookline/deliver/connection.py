@@ -102,12 +102,13 @@ class Connection(asyncio.Protocol):
         pool, token = self.pool, self.token
         if token is not None and self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
             answers, started = pool.answers, self.started
-            if started != answers.began:
-                answers.begin(started)
-            answers.waiting.append((token, self.target, pool.plain_answer_status, answers.milliseconds))
+            if started != answers.began or self.target is not answers.target:
+                answers.begin(started, self.target, pool.plain_answer_status)
+            answers.tokens.append(token)
             answers.resting.append(self)
             self.token = None
             self.started = 0.0
+            self.idle_since = answers.at_seconds
         elif self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
         else:

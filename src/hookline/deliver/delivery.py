@@ -32,13 +32,14 @@ class FailedTry(msgspec.Struct, gc=False, eq=False):
 
 
 class Delivery(msgspec.Struct, gc=False, eq=False):
-    """One attempt for one event: at most one request per URL at a time. A struct, because one is made per event."""
+    """One attempt for one event: at most one request per URL at a time.
+
+    A first attempt at a lane's only URL, as most are, has none as long as nothing fails: the event stands for it.
+    """
 
     lane: Lane
     event: Event
     first_at_ms: int
-    usual: bool = False
-    """Whether it is a first attempt at a lane's only URL and nothing has to be looked at once that has accepted."""
     attempt: int = 1
     urls: int = ALL_URLS
     """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookline.deliver.delivery import Delivery
+from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Lane
 from hookline.deliver.target import Target
@@ -35,28 +36,40 @@ class Departures:
         """
         if not leaving:  # where one user's events go one after the other, perhaps nobody's turn has come
             return
-        engine = self._engine
-        engine.flying += len(leaving)
-        if lane.rate is not None:
-            lane.rate.take(len(leaving))
+        self._count(lane, len(leaving))
         if lane.is_sick:
-            engine.sick += len(leaving)
+            self._engine.sick += len(leaving)
             for delivery in leaving:
                 delivery.sick = True
-        events = [delivery.event for delivery in leaving]
-        in_flight = lane.in_flight
-        for event, delivery in zip(events, leaving, strict=True):
-            in_flight[event.place] = delivery
+        for delivery in leaving:
+            lane.in_flight[delivery.event.place] = 0 if delivery.from_row else delivery.first_at_ms
         targets = lane.targets
         if len(targets) != 1:
             self._depart_to_several(leaving, targets)
             return
         try:
-            requests = targets[0].requests(events)
+            requests = targets[0].requests([delivery.event for delivery in leaving])
         except Exception:  # noqa: BLE001 - an event that cannot be rendered must not stop the others: which is it?
             self._depart_to_several(leaving, targets)
         else:
             targets[0].pool.send(targets[0], zip(leaving, requests, strict=True))
+
+    def depart_plainly(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
+        """Begin first attempts of a plain lane: nothing but a failure needs to know more than event and target."""
+        self._count(lane, len(events))
+        lane.in_flight.update(dict.fromkeys([event.place for event in events], now_ms))
+        target = lane.targets[0]
+        try:
+            requests = target.requests(events)
+        except Exception:  # noqa: BLE001 - as above
+            self._depart_to_several([Delivery(lane, event, now_ms) for event in events], lane.targets)
+        else:
+            target.pool.send(target, zip(events, requests, strict=True))
+
+    def _count(self, lane: Lane, leaving: int) -> None:
+        self._engine.flying += leaving
+        if lane.rate is not None:
+            lane.rate.take(leaving)
 
     def _depart_to_several(self, leaving: Sequence[Delivery], targets: Sequence[Target]) -> None:
         bursts: list[Burst] = [[] for _ in targets]

@@ -96,7 +96,7 @@ class Engine:
         if count > 0:
             now_ms = self._now_ms()
             take = queue.popleft
-            usual = lane.is_plain
+            is_plain = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
                 burst = min(count, BURST_MAX)
@@ -104,7 +104,10 @@ class Engine:
                 count -= burst
                 if lane.loose:
                     lane.loose.difference_update([event.place for event in events])
-                self.departures.depart(lane, [Delivery(lane, event, now_ms, usual) for event in events])
+                if is_plain:
+                    self.departures.depart_plainly(lane, events, now_ms)
+                else:
+                    self.departures.depart(lane, [Delivery(lane, event, now_ms) for event in events])
         if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
             self._starve(lane)
         if lane.catch_up_rate is not None and not queue and not lane.detached:
@@ -171,7 +174,7 @@ class Engine:
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
         """Begin one attempt by itself."""
         self.open_lanes.add(lane)
-        self.departures.depart(lane, [Delivery(lane, event, first_at_ms, False, attempt, urls, from_row)])
+        self.departures.depart(lane, [Delivery(lane, event, first_at_ms, attempt, urls, from_row)])
 
     def release(self, delivery: Delivery) -> None:
         """Give back the place in flight of a delivery that has ended."""

@@ -14,7 +14,6 @@ from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.breaker import ALLOWANCE_MAX, Breaker
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
 from hookline.deliver.order import UserOrder
 from hookline.deliver.rate import Rate
@@ -119,7 +118,8 @@ class Lane:
         self.gone = False
         """Whether every URL has answered 410: control will pause it."""
         self.queue: deque[Event] = deque()
-        self.in_flight: dict[int, Delivery] = {}
+        self.in_flight: dict[int, int] = {}
+        """Places of the events being sent, and when the first attempt began, in ms; 0 for one that has a retry row."""
         self.intakes: dict[int, Intake] = {}
         self.sides: list[Intake] = []
         self.retry_count = 0
@@ -171,6 +171,8 @@ class Lane:
         self.catch_up_rate = start.catch_up_rate
         self.drains = start.until is not None
         self.targets = targets
+        for target in targets:
+            target.lane = self
         self.filters = filters if filters is not None and filters.stops else None
         """None when no filter keeps events from being sent, so that such a lane pays one look."""
         self.options = options = destination.delivery
@@ -281,7 +283,7 @@ class Lane:
         places = [event.place for event in self.queue]
         if self.order is not None:
             places += [event.place for event in self.order.held.values()]
-        places += [place for place, delivery in self.in_flight.items() if not delivery.from_row]
+        places += [place for place, first_at_ms in self.in_flight.items() if first_at_ms]
         places.sort()
         base = partition << PLACE_SHIFT
         found = places[bisect_left(places, base) : bisect_left(places, base + (1 << PLACE_SHIFT))]

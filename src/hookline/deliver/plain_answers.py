@@ -12,49 +12,61 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hookline.deliver.answer_head import HEAD_BYTES_MAX
-from hookline.deliver.sink import Sink, Success
+from hookline.deliver.sink import Sink, Successes
 
 if TYPE_CHECKING:
     from hookline.deliver.connection import Connection
+    from hookline.deliver.target import Target
 
 
 class PlainAnswers:
-    """The plain answers of one turn of the event loop."""
+    """The plain answers of one turn of the event loop, in runs of those that are alike."""
 
-    __slots__ = ("_at_seconds", "_sink", "began", "milliseconds", "resting", "waiting")
+    __slots__ = ("_runs", "_sink", "at_seconds", "began", "resting", "target", "tokens")
 
     def __init__(self, sink: Sink) -> None:
-        self.waiting: list[Success] = []
-        self.resting: list[Connection] = []
-        """The connections that they came on, all open: idle once the answers are noted."""
         self.began = 0.0
-        """When the requests began whose answers are coming; those of one burst began at one moment."""
-        self.milliseconds = 0
-        """How long these took."""
-        self._at_seconds = 0.0
+        """When the requests of the current run began; those of one burst began at one moment. 0: there is no run."""
+        self.target: Target | None = None
+        """Whose they are."""
+        self.tokens: list[object] = []
+        """Those of the current run."""
+        self.resting: list[Connection] = []
+        """The connections that its answers came on, all open: idle once the answers are noted."""
+        self.at_seconds = 0.0
         """When the first answer of the turn came; the others are a fraction of a millisecond younger."""
+        self._runs: list[tuple[Successes, list[Connection]]] = []
         self._sink = sink
 
-    def begin(self, began: float) -> None:
-        """The answers about to be put into ``waiting`` are of requests that began at another moment, or the first ones
-        of a turn."""
-        if not self.waiting:
-            self._at_seconds = monotonic()
-            asyncio.get_running_loop().call_soon(self.tell)
-        self.began = began
-        self.milliseconds = int((self._at_seconds - began) * 1000.0)
+    def begin(self, began: float, target: Target, status: int) -> None:
+        """Begin a run: the answers about to be noted are of other requests, or another status, than those before."""
+        if not self._runs:
+            self.at_seconds = monotonic()
+            self.tell_soon()
+        self.began, self.target, self.tokens, self.resting = began, target, [], []
+        milliseconds = int((self.at_seconds - began) * 1000.0)
+        self._runs.append(((self.tokens, target, status, milliseconds), self.resting))
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is no longer open; what it answered stands."""
+        for _, resting in self._runs:
+            if connection in resting:
+                resting.remove(connection)
+
+    def tell_soon(self) -> None:
+        """Tell the sink when this turn is over."""
+        asyncio.get_running_loop().call_soon(self.tell)
 
     def tell(self) -> None:
         """Tell the sink, which notes them, and let it go on."""
-        if not self.waiting:
+        runs, self._runs = self._runs, []
+        if not runs:
             return
-        waiting, self.waiting = self.waiting, []
-        resting, self.resting = self.resting, []
-        now, self.began = self._at_seconds, 0.0
-        self._sink.succeeded(waiting)
-        for connection in resting:
-            connection.idle_since = now
-            connection.pool.idle.append(connection)
+        self.began = 0.0
+        self._sink.succeeded([successes for successes, _ in runs])
+        for _, resting in runs:
+            if resting:
+                resting[0].pool.idle.extend(resting)
         self._sink.go_on()
 
 

@@ -63,9 +63,7 @@ class Pool:
                     connection.target = target
                     connection.request = request
                     connection.started = now
-                    transport = connection.transport
-                    assert transport is not None, "a connection is kept only while it is open"
-                    transport.write(request)
+                    connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
                     break
                 connection.close()
             else:
@@ -83,6 +81,8 @@ class Pool:
         """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
         status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
         if status:
+            if status != self.plain_answer_status:
+                self.answers.began = 0.0  # a run is of one status
             self.plain_answer, self.plain_answer_status = data, status
         return bool(status)
 
@@ -90,9 +90,9 @@ class Pool:
         """A connection was closed."""
         self._connections.discard(connection)
         if connection.started == 0.0:
-            for waiting in (self.idle, self.answers.resting):
-                if connection in waiting:
-                    waiting.remove(connection)
+            if connection in self.idle:
+                self.idle.remove(connection)
+            self.answers.forget(connection)
 
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long and close connections that were idle too long."""

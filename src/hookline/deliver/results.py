@@ -6,13 +6,16 @@ the same for all of them is done once; any other is looked at by itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hookline.deliver.counters import Times
 from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Lane
-from hookline.deliver.sink import Sink, Success
+from hookline.deliver.sink import Sink, Successes
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import PARTIAL
 from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entries
@@ -25,60 +28,46 @@ if TYPE_CHECKING:
 SLOW_MS = 25
 """A receiver that answers within this is not helped by more requests at once."""
 
+_EVENTS = {Event}
+
 
 class Results(Sink):
-    """Takes the results of an engine's requests; the tokens are deliveries."""
+    """Takes the results of an engine's requests; the tokens are deliveries, or events that left plainly."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._log = logger()
 
-    def succeeded(self, successes: Iterable[Success]) -> None:
+    def succeeded(self, successes: Iterable[Successes]) -> None:
         """Note the successes of one turn; ``go_on`` begins what they made room for."""
         engine = self._engine
         now_ms = engine.clock.now_ms()
         counters = engine.counters
-        runs: list[tuple[list[int], int, int, int]] = []
         lanes: dict[Lane, None] = {}
-        others: list[Success] = []
-        last: tuple[Target | None, int, int] = None, 0, 0
-        accepted_ms, accepted = 0, 0
-        for success in successes:
-            token, target, status, milliseconds = success
-            delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
-            lane = delivery.lane
-            if not delivery.usual or lane.order is not None:
-                others.append(success)
+        others: list[Successes] = []
+        packed: list[bytes | bytearray] = []
+        count = 0
+        for run in successes:
+            tokens, target, status, milliseconds = run
+            lane = target.lane
+            if lane.order is not None or set(map(type, tokens)) != _EVENTS:
+                others.append(run)
                 continue
             if CRASH_POINTS_ARMED:
                 crash_point("deliver.answered_before_mark")
-            if target is not last[0] or milliseconds != last[2] or status != last[1]:
-                last = target, status, milliseconds
-                lanes[lane] = None
-                in_flight = lane.in_flight
-                kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
-                is_routine = lane.breaker.steady and kept_ms <= SLOW_MS
-                places: list[int] = []
-                runs.append((places, target.tag, status, kept_ms))
-            if not is_routine:
-                self._note_success(lane, kept_ms)
-            event = delivery.event
-            place = event.place
-            places.append(place)
-            del in_flight[place]
-            received_at = event.record.received_at
-            if received_at == accepted_ms:
-                accepted += 1
-            else:  # those of a batch came at one moment
-                counters.latencies.add(now_ms - accepted_ms, accepted)
-                accepted_ms, accepted = received_at, 1
-        counters.latencies.add(now_ms - accepted_ms, accepted)
-        count = 0
-        packed: list[bytes | bytearray] = []
-        for places, tag, status, kept_ms in runs:
-            count += len(places)
-            packed.append(pack_entries(places, now_ms - kept_ms, tag, status, kept_ms))
-            counters.durations.add(kept_ms, len(places))
+            events: list[Event] = tokens  # type: ignore[assignment]  # what departures gave
+            kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
+            if kept_ms > SLOW_MS or not lane.breaker.steady:
+                for _ in events:
+                    self._note_success(lane, kept_ms)
+            places = [event.place for event in events]
+            for place in places:
+                del lane.in_flight[place]
+            packed.append(pack_entries(places, now_ms - kept_ms, target.tag, status, kept_ms))
+            counters.durations.add(kept_ms, len(events))
+            _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
+            count += len(events)
+            lanes[lane] = None
         engine.ring.add_packed(b"".join(packed))
         engine.flying -= count
         counters.delivered += count
@@ -94,7 +83,7 @@ class Results(Sink):
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take the result of one request."""
-        delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
+        delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
         engine = self._engine
         outstanding = delivery.outstanding = delivery.outstanding - 1
         if failure is not None:
@@ -196,3 +185,17 @@ class Results(Sink):
             if was_open:
                 self._log.info("destination_recovered", destination=lane.destination.id)
             self._engine.on_recovered(lane)
+
+
+def _delivery_of(token: object, target: Target) -> Delivery:
+    """The attempt for an event that left plainly."""
+    event: Event = token  # type: ignore[assignment]  # what departures gave
+    return Delivery(target.lane, event, target.lane.in_flight[event.place])
+
+
+def _add_latencies(latencies: Times, now_ms: int, received: list[int]) -> None:
+    if received.count(received[0]) == len(received):  # those of a batch came at one moment
+        latencies.add(now_ms - received[0], len(received))
+        return
+    for received_at, count in Counter(received).items():
+        latencies.add(now_ms - received_at, count)

@@ -177,7 +177,7 @@ class Retries:
         event = Event(place, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
         if self._engine.schedule.expired(now_ms, first_at_ms):
-            expired = Delivery(lane, event, first_at_ms, False, row.attempt, row.urls, True)
+            expired = Delivery(lane, event, first_at_ms, row.attempt, row.urls, True)
             self._engine.failures.bury(expired, "expired", None, now_ms)
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)

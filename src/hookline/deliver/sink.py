@@ -10,8 +10,8 @@ from hookline.deliver.failure import Failure
 if TYPE_CHECKING:
     from hookline.deliver.target import Target
 
-Success = tuple[object, "Target", int, int]
-"""Token, target, status and milliseconds of a request that was answered 2xx."""
+Successes = tuple[list[object], "Target", int, int]
+"""Requests that were sent together and answered alike, with 2xx: tokens, target, status and milliseconds."""
 
 
 class Sink(Protocol):
@@ -20,10 +20,11 @@ class Sink(Protocol):
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
         """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
 
-    def succeeded(self, successes: Iterable[Success]) -> None:
+    def succeeded(self, successes: Iterable[Successes]) -> None:
         """Take the successes of one turn: note them, and begin nothing yet."""
-        for token, target, status, milliseconds in successes:
-            self.answered(token, target, status, milliseconds, None)
+        for tokens, target, status, milliseconds in successes:
+            for token in tokens:
+                self.answered(token, target, status, milliseconds, None)
 
     def go_on(self) -> None:
         """Begin what the successes of this turn made room for, on their connections."""

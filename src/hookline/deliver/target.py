@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hookline.connections.catalog.kinds import request_headers
@@ -16,6 +17,7 @@ from hookline.outcomes.progress import URL_BITS
 from hookline.route.filters import Filters
 
 if TYPE_CHECKING:
+    from hookline.deliver.lane import Lane
     from hookline.deliver.pool import Pool, Pools
 
 
@@ -42,7 +44,10 @@ _join = b"".join
 class Target:
     """Builds the request bytes for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
 
-    __slots__ = ("_filters", "_prefix", "_signer", "index", "lingering", "pool", "tag", "url")
+    __slots__ = ("_filters", "_prefix", "_signer", "index", "lane", "lingering", "pool", "tag", "url")
+
+    lane: Lane
+    """Set by the lane that takes it."""
 
     def __init__(
         self,
@@ -82,11 +87,10 @@ class Target:
         if filters is not None:
             edited = zip(events, bodies, strict=True)
             bodies = [filters.body(event.record, body, canonical=True) for event, body in edited]
-        signed = zip(message_ids, signer.hex_of_all(bodies), bodies, strict=True)
-        return [
-            _join((prefix, message_id, _SIGNATURE, line, _end_of_head[len(body)], body))
-            for message_id, line, body in signed
-        ]
+        ends = map(_end_of_head.__getitem__, map(len, bodies))
+        signed = signer.hex_of_all(bodies)
+        parts = zip(repeat(prefix), message_ids, repeat(_SIGNATURE), signed, ends, bodies, strict=False)
+        return list(map(_join, parts))
 
 
 class SignedTarget(Target):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.answer_head import END_OF_HEAD
+from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
-from hookline.deliver.sink import Sink, Success
+from hookline.deliver.sink import Sink, Successes
 from hookline.deliver.target import Target
 from hookline.telemetry.tracing import Span, TraceContext, Tracing, parse_traceparent
-
-if TYPE_CHECKING:
-    from hookline.deliver.delivery import Delivery
 
 HEADER = "traceparent"
 
@@ -65,11 +62,12 @@ class TracedSink(Sink):
         self._end(token, target, milliseconds, result if failure is None else failure.status, failure)
         self._inner.answered(token, target, result, milliseconds, failure)
 
-    def succeeded(self, successes: Iterable[Success]) -> None:
+    def succeeded(self, successes: Iterable[Successes]) -> None:
         """Take the successes of one turn."""
         successes = list(successes)
-        for token, target, status, milliseconds in successes:
-            self._end(token, target, milliseconds, status, None)
+        for tokens, target, status, milliseconds in successes:
+            for token in tokens:
+                self._end(token, target, milliseconds, status, None)
         self._inner.succeeded(successes)
 
     def go_on(self) -> None:
@@ -79,15 +77,16 @@ class TracedSink(Sink):
     def _end(
         self, token: object, target: Target, milliseconds: int, status: int | None, failure: Failure | None
     ) -> None:
-        delivery: Delivery = token  # type: ignore[assignment]  # what departures gave
-        event = delivery.event
+        # What departures gave: an event stands for its first attempt.
+        event, attempt = (token.event, token.attempt) if isinstance(token, Delivery) else (token, 1)
+        assert isinstance(event, Event)
         if event.record.traceparent is None or not isinstance(target, TracedTarget):
             return
         context = target.begun.pop(event.place, None)
         parent = parse_traceparent(event.record.traceparent)
         if context is None or parent is None:
             return
-        destination = delivery.lane.destination
+        destination = target.lane.destination
         attributes: dict[str, str | int] = {
             "http.request.method": "POST",
             "server.address": target.address,
@@ -95,7 +94,7 @@ class TracedSink(Sink):
             "hookline.destination": destination.id,
             "hookline.source": event.record.source,
             "hookline.message_id": event.record.message_id,
-            "hookline.attempt": delivery.attempt,
+            "hookline.attempt": attempt,
         }
         if status:
             attributes["http.response.status_code"] = status

@@ -189,8 +189,6 @@ class Machine:
         self._loop = self._stop = None
         if role is not None:
             role.close()
-            for lane in role.engine.lanes.values():
-                lane.in_flight.clear()  # deliveries are not seen by the collector: they would keep everything
 
     def cut_power(self) -> None:
         """End the machine: what was not synchronised may be gone, too."""

@@ -105,7 +105,7 @@ class SimulatedPools(Pools):
         milliseconds = int((self._loop.time() - request.sent_at) / self._scale * 1000)
         number, failure = _as_result(result, retry_after)
         if failure is None:
-            self._sink.succeeded([(request.token, request.target, number, milliseconds)])
+            self._sink.succeeded([([request.token], request.target, number, milliseconds)])
             self._sink.go_on()
         else:
             self._sink.answered(request.token, request.target, number, milliseconds, failure)

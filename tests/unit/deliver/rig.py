@@ -20,8 +20,10 @@ from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
 from hookline.database.connect import connect
 from hookline.database.place import place_of
+from hookline.deliver.delivery import Delivery
+from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Delivery, Lane
+from hookline.deliver.lane import Lane
 from hookline.deliver.pool import Pool, Pools
 from hookline.deliver.role import DeliverRole
 from hookline.deliver.schedule import RetrySchedule
@@ -74,7 +76,10 @@ class Request:
     """A request on its way, as the receiver has it."""
 
     def __init__(self, token: object, target: Target, data: bytes) -> None:
-        assert isinstance(token, Delivery)
+        self.token = token
+        if not isinstance(token, Delivery):
+            assert isinstance(token, Event)
+            token = Delivery(target.lane, token, target.lane.in_flight[token.place])
         self.delivery = token
         self.target = target
         self.data = data
@@ -297,10 +302,10 @@ class Rig:
                 failure = Failure(of_status(how), how, "no", retry_after)
         engine = self.role.engine
         if failure is None:
-            engine.results.succeeded([(request.delivery, request.target, result, milliseconds)])
+            engine.results.succeeded([([request.token], request.target, result, milliseconds)])
             engine.results.go_on()
         else:
-            engine.results.answered(request.delivery, request.target, result, milliseconds, failure)
+            engine.results.answered(request.token, request.target, result, milliseconds, failure)
         if engine.turn in self._turns:
             self._turns.remove(engine.turn)
             engine.turn()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import cast
 
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.connection import Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
-from hookline.deliver.plain_answers import plain_success
+from hookline.deliver.plain_answers import PlainAnswers, plain_success
 from hookline.deliver.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools, tls_context
-from hookline.deliver.sink import Sink, Success
+from hookline.deliver.sink import Sink, Successes
 from hookline.deliver.target import Target
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
@@ -30,9 +32,9 @@ class Turns(Sink):
         """Nothing fails here."""
         raise AssertionError(failure)
 
-    def succeeded(self, successes: Iterable[Success]) -> None:
+    def succeeded(self, successes: Iterable[Successes]) -> None:
         """Take the successes of one turn."""
-        self.turns.append([token for token, _, _, _ in successes])
+        self.turns.append([token for tokens, _, _, _ in successes for token in tokens])
         self.all_there.set()
 
 
@@ -69,6 +71,54 @@ def test_the_answers_of_one_turn_are_told_together(close_before_told: bool) -> N
     """Once, when the turn is over; what was answered is told although everything is closed before."""
     turns = exchange(close_before_told)
     assert [sorted(map(str, turn)) for turn in turns] == [["a", "b", "c"]]
+
+
+def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> None:
+    """Another status, another receiver and another moment begin another run; each token comes once."""
+    told: list[Successes] = []
+
+    class Runs(Turns):
+        def succeeded(self, successes: Iterable[Successes]) -> None:
+            told.extend(successes)
+
+    class Answers(PlainAnswers):
+        def tell_soon(self) -> None:
+            """The test tells."""
+
+    sink = Runs()
+    answers = Answers(sink)
+
+    def connection(pool: Pool, token: str, target: Target, began: float) -> Connection:
+        made = Connection(pool)
+        made.begin(token, target, REQUEST, began)
+        return made
+
+    first, second = (
+        Pool(parse_receiver_url(f"http://{host}/"), sink, Resolver(Guard(())), tls_context(None), set(), answers)
+        for host in "ab"
+    )
+    one, other = cast(Target, object()), cast(Target, object())
+    created = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+    asked = [
+        (first, "a", one, 1.0, OK % 0),
+        (first, "b", one, 1.0, OK % 0),
+        (first, "c", one, 1.0, created),
+        (first, "d", one, 1.0, OK % 0),
+        (second, "e", other, 1.0, OK % 0),
+        (first, "f", one, 2.0, OK % 0),
+        (first, "g", one, 2.0, (OK % 1) + b"!"),
+    ]
+    for pool, token, target, began, answer in asked:
+        connection(pool, token, target, began).data_received(answer)
+    answers.tell()
+    assert [(tokens, target, status) for tokens, target, status, _ in told] == [
+        (["a", "b"], one, 200),
+        (["c"], one, 201),
+        (["d"], one, 200),
+        (["e"], other, 200),
+        (["f", "g"], one, 200),
+    ]
+    assert (len(first.idle), len(second.idle)) == (6, 1)
 
 
 def test_only_short_answers_are_remembered() -> None:

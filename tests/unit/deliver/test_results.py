@@ -6,7 +6,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions
 from hookline.deliver.results import SLOW_MS
-from hookline.deliver.sink import Success
+from hookline.deliver.sink import Successes
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.progress import MILLISECONDS_MAX, Entry, entries
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -22,10 +22,10 @@ def begin(rig: Rig, *ids: str, events: int, **given: object) -> None:
 
 def tell(rig: Rig, requests: list[Request], milliseconds: int = 1) -> None:
     """Requests succeed within one turn."""
-    successes: list[Success] = []
+    successes: list[Successes] = []
     for request in requests:
         rig.network.waiting.remove(request)
-        successes.append((request.delivery, request.target, 204, milliseconds))
+        successes.append(([request.token], request.target, 204, milliseconds))
     rig.role.engine.results.succeeded(successes)
     rig.role.engine.results.go_on()
 
@@ -52,12 +52,16 @@ def test_answers_of_one_turn_that_differ(rig: Rig) -> None:
     begin(rig, "crm", "mail", events=4)
     told = list(rig.network.waiting)
     answers = [(204, 1), (204, 1), (200, 1), (200, SLOW_MS + 5), (200, 1), (200, 0), (204, 0), (204, 10**6)]
-    successes: list[Success] = []
+    runs: list[Successes] = []
     for request, (status, milliseconds) in zip(told, answers, strict=True):
         rig.network.waiting.remove(request)
-        successes.append((request.delivery, request.target, status, milliseconds))
+        if runs and runs[-1][1:] == (request.target, status, milliseconds):
+            runs[-1][0].append(request.token)
+        else:
+            runs.append(([request.token], request.target, status, milliseconds))
+    assert max(len(tokens) for tokens, _, _, _ in runs) > 1
     engine = rig.role.engine
-    engine.results.succeeded(successes)
+    engine.results.succeeded(runs)
     now_ms = rig.clock.now_ms()
     kept = [min(milliseconds, MILLISECONDS_MAX) for _, milliseconds in answers]
     lanes = [request.lane for request in told]
@@ -134,3 +138,14 @@ def test_a_failure_between_successes(rig: Rig) -> None:
     rig.come_to_rest()
     assert [rig.fate_at(f"m{n}", "crm") for n in range(8)] == ["delivered"] * 8
     assert rig.offsets("crm").count(first.offset) == 2
+
+
+def test_a_failed_first_attempt_counts_from_when_it_began(rig: Rig) -> None:
+    """As long as nothing fails an event has no more than its place in flight; the time is known all the same."""
+    begin(rig, "crm", events=2)
+    began_ms = rig.clock.now_ms()
+    rig.clock.seconds += 3
+    rig.answer(rig.network.waiting[0], 500)
+    (row,) = rig.role.engine.batch.retries.values()
+    assert (row.attempt, row.first_at_ms) == (1, began_ms)
+    assert list(rig.lane("crm").in_flight) == [1]

@@ -24,8 +24,8 @@ from hookline.replays.places import Places
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
 
-QUEUE_LOW = 512
-"""Below this a lane is hungry: its reader goes on."""
+QUEUE_LOW = 128
+"""Below this a lane is hungry: its reader goes on. Few, so that events are sent while they are in the cache."""
 QUEUE_HIGH = 2_048
 """At this a lane that holds others up is detached. A group may be added above QUEUE_LOW, so a lane holds at most
 this plus one group of the journal."""

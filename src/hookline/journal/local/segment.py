@@ -33,8 +33,9 @@ SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 GROUP_HEADER_BYTES = _GROUP_HEADER.size
 CHECKSUM_BYTES = 4
 
-GROUP_RECORDS = 512
-"""Records per group when more are waiting: large enough to be quick, small enough for one step of a reader."""
+GROUP_RECORDS = 256
+"""Records per group when more are waiting: large enough to be quick, small enough for one step of a reader, and for
+what is made of them to be in the processor's cache from the first step to the last."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode

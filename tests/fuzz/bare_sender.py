@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.burst import Burst
 from hookline.deliver.connection import ANSWER_KEPT_BYTES, Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
@@ -81,7 +82,7 @@ class BareSender(Pool, Sink):
         self.results.clear()
         connection, transport, asked = Connection(self), Socket(), 0
         connection.checked_address = ADDRESS
-        connection.begin(0, NO_TARGET, b"POST / HTTP/1.1\r\n\r\n", 1.0)
+        connection.begin(0, Burst(NO_TARGET, 1.0), b"POST / HTTP/1.1\r\n\r\n")
         connection.connection_made(transport)
         for pieces in answers:
             if asked:

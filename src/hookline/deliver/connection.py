@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from hookline.deliver.answer_head import END_OF_HEAD, HEAD_BYTES_MAX, answer_head
+from hookline.deliver.burst import Burst
 from hookline.deliver.failure import Failure
 from hookline.deliver.guard import same_address
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
 if TYPE_CHECKING:
     from hookline.deliver.pool import Pool
-    from hookline.deliver.target import Target
 
 BODY_BYTES_MAX = 64 * 1024
 ANSWER_KEPT_BYTES = 2 * 1024
@@ -46,12 +46,11 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_received",
         "_status",
+        "burst",
         "checked_address",
         "idle_since",
         "pool",
         "request",
-        "started",
-        "target",
         "task",
         "token",
         "transport",
@@ -62,20 +61,21 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
+        self.burst: Burst | None = None
+        """What the request left with; None while nothing is asked."""
         self.token: object | None = None
+        """The request's; None once its result is told."""
         self.request = b""
-        self.started = 0.0
         self.idle_since = 0.0
         self.checked_address = ""
         self._head_done = False
         self._received = 0
 
-    def begin(self, token: object, target: Target, request: bytes, now_seconds: float) -> None:
+    def begin(self, token: object, burst: Burst, request: bytes) -> None:
         """Take the first request; it is written when the connection is made."""
         self.token = token
-        self.target = target
+        self.burst = burst
         self.request = request
-        self.started = now_seconds
 
     def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
         self._parser = httptools.HttpResponseParser(self)
@@ -99,18 +99,19 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""
-        pool, token = self.pool, self.token
-        if token is not None and self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
-            answers, started = pool.answers, self.started
-            if started != answers.began or self.target is not answers.target:
-                answers.begin(started, self.target, pool.plain_answer_status)
-            answers.tokens.append(token)
-            answers.resting.append(self)
-            self.token = None
-            self.started = 0.0
-            self.idle_since = answers.at_seconds
-        elif self.started == 0.0:  # nothing was asked: whatever this is, the connection cannot be trusted any more
+        burst = self.burst
+        if burst is None:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
+            return
+        pool = self.pool
+        if self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
+            answers = pool.answers
+            if burst is not answers.burst:
+                answers.begin(burst, pool.plain_answer_status)
+            answers.tokens.append(self.token)
+            answers.resting.append(self)
+            self.burst = self.token = None
+            self.idle_since = answers.at_seconds
         else:
             self._parse(data)
 
@@ -160,8 +161,8 @@ class Connection(asyncio.Protocol):
             self._report()
         elif self.idle_since and not self._received:
             # It closed an idle connection while our request was on its way: it cannot have been answered there.
-            token, target, request = self._release()
-            self.pool.send_afresh(token, target, request)
+            token, burst, request = self._release()
+            self.pool.send_afresh(token, burst.target, request)
         else:
             # TLS 1.3 says only now that a client certificate is wanted.
             outcome = Outcome.TLS_REFUSED if isinstance(error, ssl.SSLError) else Outcome.CONNECTION_FAILED
@@ -212,7 +213,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Drop the connection, whatever state it is in."""
-        self.started = 0.0
+        self.burst = None
         self.pool.forget(self)
         if self.task is not None:
             self.task.cancel()
@@ -221,14 +222,15 @@ class Connection(asyncio.Protocol):
 
     def _keep(self, now: float) -> None:
         """Wait in the pool for the next request."""
-        self.started = 0.0
+        self.burst = None
         self.idle_since = now
         self.pool.idle.append(self)
 
     def _answered(self, *, reusable: bool) -> None:
-        token, status = self.token, self._status
+        token, burst, status = self.token, self.burst, self._status
+        assert burst is not None
         now = monotonic()
-        milliseconds = int((now - self.started) * 1000)
+        milliseconds = int((now - burst.began) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
         if reusable and self.transport is not None and not self.transport.is_closing():
@@ -240,13 +242,13 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
         if token is not None:
-            self.pool.sink.answered(token, self.target, status, milliseconds, failure)
+            self.pool.sink.answered(token, burst.target, status, milliseconds, failure)
 
     def _report(self) -> None:
-        token, target, _ = self._release()
+        token, burst, _ = self._release()
         failure = None if 200 <= self._status < 300 else self._failure()
-        milliseconds = int((monotonic() - self.started) * 1000)
-        self.pool.sink.answered(token, target, self._status, milliseconds, failure)
+        milliseconds = int((monotonic() - burst.began) * 1000)
+        self.pool.sink.answered(token, burst.target, self._status, milliseconds, failure)
 
     def _failure(self) -> Failure:
         found = _RETRY_AFTER.search(self._head, 0, self._head.find(END_OF_HEAD) + 2)
@@ -267,14 +269,16 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _fail(self, outcome: Outcome, error: str) -> None:
-        milliseconds = int((monotonic() - self.started) * 1000)
-        token, target, _ = self._release()
+        token, burst, _ = self._release()
         self.close()
-        self.pool.sink.answered(token, target, to_number(outcome, None), milliseconds, Failure(outcome, None, error))
+        milliseconds = int((monotonic() - burst.began) * 1000)
+        result, failure = to_number(outcome, None), Failure(outcome, None, error)
+        self.pool.sink.answered(token, burst.target, result, milliseconds, failure)
 
-    def _release(self) -> tuple[object, Target, bytes]:
-        token, target, request = self.token, self.target, self.request
+    def _release(self) -> tuple[object, Burst, bytes]:
+        token, burst, request = self.token, self.burst, self.request
         assert token is not None
+        assert burst is not None
         self.token = None
         self.request = b""
-        return token, target, request
+        return token, burst, request

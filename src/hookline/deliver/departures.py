@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LINGERING_MAX = 64
 """Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
 
-Burst = list[tuple[Delivery, bytes]]
+Requests = list[tuple[Delivery, bytes]]
 """Requests for one target: what the pool gives back with the answer, and the bytes."""
 
 
@@ -72,17 +72,17 @@ class Departures:
             lane.rate.take(leaving)
 
     def _depart_to_several(self, leaving: Sequence[Delivery], targets: Sequence[Target]) -> None:
-        bursts: list[Burst] = [[] for _ in targets]
+        by_target: list[Requests] = [[] for _ in targets]
         for delivery in leaving:
             try:
-                self._ask_several(delivery, targets, bursts)
+                self._ask_several(delivery, targets, by_target)
             except Exception as error:  # noqa: BLE001 - as above
                 self._unsendable(delivery, error)
-        for target, burst in zip(targets, bursts, strict=True):
-            if burst:
-                target.pool.send(target, burst)
+        for target, requests in zip(targets, by_target, strict=True):
+            if requests:
+                target.pool.send(target, requests)
 
-    def _ask_several(self, delivery: Delivery, targets: Sequence[Target], bursts: list[Burst]) -> None:
+    def _ask_several(self, delivery: Delivery, targets: Sequence[Target], by_target: list[Requests]) -> None:
         chosen = delivery.choose(targets)
         delivery.event.shared = True
         fan_out = delivery.lane.options.fan_out
@@ -94,7 +94,7 @@ class Departures:
         delivery.targets = chosen
         delivery.outstanding = len(chosen)
         for target, request in requests:
-            bursts[target.index].append((delivery, request))
+            by_target[target.index].append((delivery, request))
 
     def _unsendable(self, delivery: Delivery, error: Exception) -> None:
         engine = self._engine

@@ -12,23 +12,21 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.burst import Burst
 from hookline.deliver.sink import Sink, Successes
 
 if TYPE_CHECKING:
     from hookline.deliver.connection import Connection
-    from hookline.deliver.target import Target
 
 
 class PlainAnswers:
     """The plain answers of one turn of the event loop, in runs of those that are alike."""
 
-    __slots__ = ("_runs", "_sink", "at_seconds", "began", "resting", "target", "tokens")
+    __slots__ = ("_runs", "_sink", "at_seconds", "burst", "resting", "tokens")
 
     def __init__(self, sink: Sink) -> None:
-        self.began = 0.0
-        """When the requests of the current run began; those of one burst began at one moment. 0: there is no run."""
-        self.target: Target | None = None
-        """Whose they are."""
+        self.burst: Burst | None = None
+        """What the requests of the current run left with; None: there is no run."""
         self.tokens: list[object] = []
         """Those of the current run."""
         self.resting: list[Connection] = []
@@ -38,14 +36,14 @@ class PlainAnswers:
         self._runs: list[tuple[Successes, list[Connection]]] = []
         self._sink = sink
 
-    def begin(self, began: float, target: Target, status: int) -> None:
-        """Begin a run: the answers about to be noted are of other requests, or another status, than those before."""
+    def begin(self, burst: Burst, status: int) -> None:
+        """Begin a run: the answers about to be noted are of another burst, or another status, than those before."""
         if not self._runs:
             self.at_seconds = monotonic()
             self.tell_soon()
-        self.began, self.target, self.tokens, self.resting = began, target, [], []
-        milliseconds = int((self.at_seconds - began) * 1000.0)
-        self._runs.append(((self.tokens, target, status, milliseconds), self.resting))
+        self.burst, self.tokens, self.resting = burst, [], []
+        milliseconds = int((self.at_seconds - burst.began) * 1000.0)
+        self._runs.append(((self.tokens, burst.target, status, milliseconds), self.resting))
 
     def forget(self, connection: Connection) -> None:
         """A connection is no longer open; what it answered stands."""
@@ -62,7 +60,7 @@ class PlainAnswers:
         runs, self._runs = self._runs, []
         if not runs:
             return
-        self.began = 0.0
+        self.burst = None
         self._sink.succeeded([successes for successes, _ in runs])
         for _, resting in runs:
             if resting:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
+from hookline.deliver.burst import Burst
 from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.plain_answers import PlainAnswers, plain_success
@@ -51,21 +52,18 @@ class Pool:
         self.plain_answer = b""
         self.plain_answer_status = 0
 
-    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
+    def send(self, target: Target, requests: Iterable[tuple[object, bytes]]) -> None:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
         now = monotonic()
-        idle, usable_since = self.idle, now - REUSE_SECONDS_MAX
-        for token, request in burst:
-            while idle:
+        self._close_stale(now)
+        idle, burst = self.idle, Burst(target, now)
+        for token, request in requests:
+            if idle:
                 connection = idle.pop()
-                if connection.idle_since >= usable_since:
-                    connection.token = token
-                    connection.target = target
-                    connection.request = request
-                    connection.started = now
-                    connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
-                    break
-                connection.close()
+                connection.token = token
+                connection.burst = burst
+                connection.request = request
+                connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
             else:
                 self.send_afresh(token, target, request)
 
@@ -74,7 +72,7 @@ class Pool:
         connection = Connection(self)
         self._connections.add(connection)
         self._active.add(self)
-        connection.begin(token, target, request, monotonic())
+        connection.begin(token, Burst(target, monotonic()), request)
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
 
     def is_plain(self, data: bytes) -> bool:
@@ -82,14 +80,14 @@ class Pool:
         status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
         if status:
             if status != self.plain_answer_status:
-                self.answers.began = 0.0  # a run is of one status
+                self.answers.burst = None  # a run is of one status
             self.plain_answer, self.plain_answer_status = data, status
         return bool(status)
 
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
-        if connection.started == 0.0:
+        if connection.burst is None:
             if connection in self.idle:
                 self.idle.remove(connection)
             self.answers.forget(connection)
@@ -97,10 +95,15 @@ class Pool:
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long and close connections that were idle too long."""
         overdue = now_seconds - timeout_seconds
-        for connection in [c for c in self._connections if c.started and c.started <= overdue]:
+        for connection in [c for c in self._connections if c.burst is not None and c.burst.began <= overdue]:
             connection.expire()
-        while self.idle and now_seconds - self.idle[0].idle_since > REUSE_SECONDS_MAX:
-            self.idle.popleft().close()
+        self._close_stale(now_seconds)
+
+    def _close_stale(self, now_seconds: float) -> None:
+        """Close connections that were idle too long; those at the left were so the longest, to within a turn."""
+        idle, usable_since = self.idle, now_seconds - REUSE_SECONDS_MAX
+        while idle and idle[0].idle_since < usable_since:
+            idle.popleft().close()
 
     def close(self) -> None:
         """Drop every connection."""

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.burst import Burst
 from hookline.deliver.connection import Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
@@ -88,9 +89,9 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
     sink = Runs()
     answers = Answers(sink)
 
-    def connection(pool: Pool, token: str, target: Target, began: float) -> Connection:
+    def connection(pool: Pool, token: str, burst: Burst) -> Connection:
         made = Connection(pool)
-        made.begin(token, target, REQUEST, began)
+        made.begin(token, burst, REQUEST)
         return made
 
     first, second = (
@@ -99,17 +100,18 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
     )
     one, other = cast(Target, object()), cast(Target, object())
     created = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+    burst, elsewhere, later = Burst(one, 1.0), Burst(other, 1.0), Burst(one, 2.0)
     asked = [
-        (first, "a", one, 1.0, OK % 0),
-        (first, "b", one, 1.0, OK % 0),
-        (first, "c", one, 1.0, created),
-        (first, "d", one, 1.0, OK % 0),
-        (second, "e", other, 1.0, OK % 0),
-        (first, "f", one, 2.0, OK % 0),
-        (first, "g", one, 2.0, (OK % 1) + b"!"),
+        (first, "a", burst, OK % 0),
+        (first, "b", burst, OK % 0),
+        (first, "c", burst, created),
+        (first, "d", burst, OK % 0),
+        (second, "e", elsewhere, OK % 0),
+        (first, "f", later, OK % 0),
+        (first, "g", later, (OK % 1) + b"!"),
     ]
-    for pool, token, target, began, answer in asked:
-        connection(pool, token, target, began).data_received(answer)
+    for pool, token, left_with, answer in asked:
+        connection(pool, token, left_with).data_received(answer)
     answers.tell()
     assert [(tokens, target, status) for tokens, target, status, _ in told] == [
         (["a", "b"], one, 200),

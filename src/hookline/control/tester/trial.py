@@ -18,6 +18,7 @@ from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.control.tester.request_writer import WrittenRequest
 from hookline.control.tester.shown_request import Header
 from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
+from hookline.deliver.burst import Burst
 from hookline.deliver.connection import BODY_BYTES_MAX, Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
@@ -159,7 +160,7 @@ class _TimedPool(Pool):
         """Send on a new connection."""
         connection = _TimedConnection(self, self._trial)
         self._connections.add(connection)
-        connection.begin(written, written.target, written.data, monotonic())
+        connection.begin(written, Burst(written.target, monotonic()), written.data)
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
         return connection
 

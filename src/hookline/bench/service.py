@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.bench.connections import one_receiver
+from hookline.bench.processes import processes
 from hookline.bench.waiting import wait_until
 
 START_WAIT_SECONDS = 30.0
@@ -140,11 +141,9 @@ class Service:
         """Process ids by role, the supervisor included."""
         assert self._process is not None
         found = {"supervisor": self._process.pid}
-        output = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
-        for line in output.stdout.splitlines():
-            pid, parent, arguments = line.split(None, 2)
-            if int(parent) == self._process.pid:
-                found.update({role: int(pid) for role in ROLES if f"hookline.cli.main {role}" in arguments})
+        for process in processes():
+            if process.parent == self._process.pid:
+                found.update({role: process.pid for role in ROLES if f"hookline.cli.main {role}" in process.arguments})
         return found
 
     def events_accepted(self) -> int:
@@ -244,5 +243,4 @@ def free_port(besides: int = 0) -> int:
 
 
 def _alive(group: int) -> bool:
-    output = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True)
-    return any(int(line.split()[0]) == group and line.split()[1][0] not in "ZX" for line in output.stdout.splitlines())
+    return any(process.group == group and process.state[0] not in "ZX" for process in processes())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hookline.bench.processes import processes
 from tests.service.cli.conftest import environment
 from tests.service.waiting import wait_until
 
@@ -45,8 +46,7 @@ def test_the_isolation_report_counts_and_writes_a_page(tmp_path: Path) -> None:
 
 def processes_naming(folder: Path) -> list[str]:
     """The command lines in which a folder occurs."""
-    listed = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if str(folder) in line]
+    return [each.arguments for each in processes() if str(folder) in each.arguments]
 
 
 def test_ended_early_it_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""The processes of this machine: by ``/proc``, as small Linux images come without ``ps``, and by ``ps`` elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+
+
+class Process(NamedTuple):
+    """One of them; ``state`` begins with ``Z`` or ``X`` once it has ended."""
+
+    pid: int
+    parent: int
+    group: int
+    state: str
+    arguments: str
+
+
+def processes() -> Iterator[Process]:
+    """Those that run now, in no particular order."""
+    return _by_proc() if (_PROC / "self" / "stat").exists() else _by_ps()
+
+
+def _by_proc() -> Iterator[Process]:
+    for folder in _PROC.iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            state, parent, group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+            arguments = (folder / "cmdline").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        text = arguments.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+        yield Process(int(folder.name), int(parent), int(group), state, text)
+
+
+def _by_ps() -> Iterator[Process]:
+    line = ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,args="]
+    for found in subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines():
+        pid, parent, group, state, *arguments = found.split(None, 4)
+        yield Process(int(pid), int(parent), int(group), state, " ".join(arguments))

@@ -48,6 +48,7 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
         sent = [hookline.track(userId=f"u{number}") for number in range(30)]
         hookline.kill9()
         hookline.start()
+        sent += [hookline.track(userId=f"u{number}") for number in range(30)]
         for message in sent:  # it has its partitions again, which it could not take without a server
             receiver.wait_for(message)
         server.stop(signal.SIGQUIT)

@@ -239,6 +239,19 @@ def test_a_client_that_reads_no_answers_is_dropped(start: Callable[..., Running]
     client.close()
 
 
+def test_between_requests_too_unread_answers_have_thirty_seconds(start: Callable[..., Running]) -> None:
+    """No half of a request is there whose own limit would end the connection."""
+    edge = start()
+    wire = edge.wire().send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert wire.answer().status == 200
+    (client,) = edge.edge._clients._open
+    edge.call(client.pause_writing)  # as the transport does when its buffer is full
+    edge.pass_seconds(29)
+    assert edge.call(lambda: edge.edge.counters.open_connections) == 1
+    edge.pass_seconds(2)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)
+
+
 def test_a_reset_while_waiting_harms_nobody(start: Callable[..., Running]) -> None:
     """An answer to a connection that was reset goes nowhere; the others of the same commit get theirs."""
     edge = start()

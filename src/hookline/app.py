@@ -45,15 +45,17 @@ def run_deliver(settings: Settings) -> int:
     async def main(stop: asyncio.Event) -> int:
         from hookline.database.claim import wait_for_database
         from hookline.deliver.role import DeliverRole
-        from hookline.journal.opening import wait_for_partitions
+        from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
         await wait_for_database(settings, stop)
         await wait_for_partitions(settings, stop)
         if stop.is_set():
             return 0
         role = DeliverRole(settings)
-        role.recover()
-        await role.run(stop)
+        await wait_for_recovery(settings, role.saved_places(), stop)
+        if not stop.is_set():
+            role.recover()
+            await role.run(stop)
         return 0
 
     return _run("deliver", settings, main)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from hookline.deliver.late_rows import LateRows
 
 SYNC_SECONDS = 0.25
-"""How far a power cut may set back what is known of deliveries: what was delivered since is sent again."""
+"""How far a power cut may set back retries, failures and places. What was delivered is also in the progress ring, which
+is synchronised more often."""
 
 
 class Checkpointer:

@@ -37,7 +37,7 @@ from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
-from hookline.outcomes.progress import ProgressRing
+from hookline.outcomes.progress import ProgressRing, RingKeeper
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
 from hookline.settings import Settings
@@ -85,6 +85,7 @@ class DeliverRole:
         self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
+        self._ring_keeper = RingKeeper(ring)
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
@@ -117,6 +118,13 @@ class DeliverRole:
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
         self._log = logger()
+
+    def saved_places(self) -> dict[int, int]:
+        """Return up to where each partition of a local journal was routed when that was last saved."""
+        if self.worker is not None:
+            return {}
+        saved = {partition: self.store.checkpoint(partition) for partition in range(self.settings.journal.partitions)}
+        return {partition: each.next_offset for partition, each in saved.items() if each is not None}
 
     def recover(self) -> None:
         """Take every partition and lane up where the last checkpoint, and the progress ring, left them. As one of many
@@ -208,6 +216,8 @@ class DeliverRole:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""
+        if self._loop is not None:  # a simulated power cut takes what it likes of the ring
+            self._ring_keeper.start()
         wake = _listen(self.settings.socket_path("deliver.wake"))
         loop = asyncio.get_running_loop()
         loop.add_reader(wake, self._woken, wake)
@@ -245,6 +255,7 @@ class DeliverRole:
         self.feed.close()
         self.replay_feed.close()
         self.erasure_feed.close()
+        self._ring_keeper.stop()
         self.engine.ring.close()
         if self.follower is not None:
             self.follower.close()

@@ -3,8 +3,9 @@
 The database gets a checkpoint about ten times a second; a process killed in between would send everything since the
 last one again. So each first-hand result is also one entry here, written in the turn that brought the answer. Every
 entry is a fact that stays true (lane numbers and places are never used twice), so on opening all of them may be
-believed, whatever part of the ring is old. A power cut may lose entries; then at most what was in flight since the
-last checkpoint is sent again. The slice since the last checkpoint is also exactly that checkpoint's block of outcomes.
+believed, whatever part of the ring is old. ``RingKeeper`` brings them to the disk every few milliseconds, so a power
+cut sends again only what was delivered since. The slice since the last checkpoint is also exactly that checkpoint's
+block of outcomes.
 
 Entry, 32 bytes: place u64, time u64 (ms since the epoch), tag u32 (lane number x 8 + URL index), result u16 (HTTP
 status, or below 100 see ``outcome.WITHOUT_STATUS``), duration u16 (ms), 8 bytes unused. Tag 0 marks a duplicate: place
@@ -14,9 +15,11 @@ a page: half a new entry and half an old one, which a power cut could leave, wou
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
+import threading
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +42,10 @@ MILLISECONDS_MAX = 2**16 - 1
 """The longest duration an entry can hold."""
 BUCKET_SHIFT = 16
 """A block holds entries of one bucket of 65,536 offsets, so that a look-up reads one bucket."""
+
+SYNC_SECONDS = 0.02
+"""Between two synchronisations of the ring, while there are new entries. With two of them, of 5 to 10 ms each on an
+ordinary disk, a power cut repeats what was delivered in its last 50 ms (docs/decisions/0034)."""
 
 
 class Entry(NamedTuple):
@@ -70,16 +77,21 @@ class ProgressRing:
 
     def __init__(self, path: Path) -> None:
         size = CAPACITY * ENTRY_BYTES
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(descriptor).st_size != size:
                 os.ftruncate(descriptor, 0)  # of another shape: nothing in it can be read
                 os.ftruncate(descriptor, size)
+            if hasattr(os, "posix_fallocate"):  # a hole would be filled in the middle of a synchronisation
+                os.posix_fallocate(descriptor, 0, size)
             self._map = mmap.mmap(descriptor, size)
-        finally:
+        except BaseException:
             os.close(descriptor)
+            raise
         self.position = 0
         self.checkpointed = 0
+        self.synchronised = 0
+        """Entries up to this position outlive a power cut."""
         self._pack = ENTRY.pack_into
 
     def add(self, place: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
@@ -123,11 +135,43 @@ class ProgressRing:
 
     def resume_after(self, position_in_file: int) -> None:
         """Go on writing behind what an earlier process wrote, so that its newest entries stay longest."""
-        self.position = self.checkpointed = position_in_file
+        self.position = self.checkpointed = self.synchronised = position_in_file
+
+    def sync(self) -> None:
+        """Bring what is written to the disk, if there is anything new; on any thread. Raise OSError if it refuses."""
+        position = self.position
+        if position != self.synchronised:
+            getattr(os, "fdatasync", os.fsync)(self._descriptor)  # takes the pages that were written through the map
+            self.synchronised = position
 
     def close(self) -> None:
         """Let go of the file."""
         self._map.close()
+        os.close(self._descriptor)
+
+
+class RingKeeper:
+    """Synchronises a ring from a thread of its own, so that nothing waits for the disk."""
+
+    def __init__(self, ring: ProgressRing) -> None:
+        self._ring = ring
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress-ring", daemon=True)
+
+    def start(self) -> None:
+        """Synchronise from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the ring may be closed afterwards. Idempotent."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(SYNC_SECONDS):
+            with contextlib.suppress(OSError):  # the next one may succeed, and what is at stake are repeats
+                self._ring.sync()
 
 
 def entries(block: bytes) -> Iterator[Entry]:

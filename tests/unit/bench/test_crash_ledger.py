@@ -21,9 +21,10 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def write(folder: Path, name: str, *ids: str) -> None:
-    """Add lines to one of its files."""
+    """Add lines to one of its files; a receiver's say when they came, too."""
+    rest = " 12.5" if name == "received-0" else ""
     with (folder / name).open("a") as file:
-        file.writelines(f"{message_id}\n" for message_id in ids)
+        file.writelines(f"{message_id}{rest}\n" for message_id in ids)
 
 
 def test_losses_and_duplicates_are_counted(ledger: Ledger, tmp_path: Path) -> None:
@@ -49,6 +50,12 @@ def test_only_the_last_request_of_a_cut_connection_may_come_again(ledger: Ledger
     assert not ledger.repeats_were_in_flight()
     write(tmp_path, "received-0-last", "b")
     assert ledger.repeats_were_in_flight()
+
+
+def test_arrivals_have_their_times(ledger: Ledger, tmp_path: Path) -> None:
+    """In the order in which they came."""
+    write(tmp_path, "received-0", "b", "a")
+    assert ledger.sinks[0].arrivals() == [("b", 12.5), ("a", 12.5)]
 
 
 def test_a_replay_is_answered_and_not_counted(tmp_path: Path) -> None:

@@ -29,7 +29,13 @@ def test_good_scores_pass() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{"lost": 1}, {"expected": 0}, {"restart_seconds": (2.1, 2.2)}, {"failures": ("a role died",)}],
+    [
+        {"lost": 1},
+        {"expected": 0},
+        {"restart_seconds": (2.1, 2.2)},
+        {"repeated_seconds": (0.01, 0.2, 0.3)},
+        {"failures": ("a role died",)},
+    ],
     ids=lambda broken: next(iter(broken)),
 )
 def test_whatever_is_broken_fails_it(broken: dict[str, Any]) -> None:
@@ -53,4 +59,4 @@ def test_what_was_not_run_is_said_and_decides_nothing() -> None:
 
 def test_every_kind_has_cycles() -> None:
     """However few cycles are asked for, each kind of damage is measured, the control run included."""
-    assert len(kinds(1, 1.0, 100.0)) == len(kinds(500, 600.0, 1_000.0)) == 11
+    assert len(kinds(1, 1.0, 100.0)) == len(kinds(500, 600.0, 1_000.0)) == 12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,13 @@ from hookline.outcomes.progress import (
     URL_BITS,
     Entry,
     ProgressRing,
+    RingKeeper,
     entries,
     entries_of,
     newest_position,
     pack_entries,
 )
+from tests.service.waiting import wait_until
 
 SECTOR_BYTES = 512
 TAG = 5 << URL_BITS | 2
@@ -145,3 +149,27 @@ def test_packed_entries_are_as_added_ones(tmp_path: Path, before: int) -> None:
     packed.add_packed(b"")
     assert packed.everything() == one_by_one.everything()
     assert packed.since_checkpoint() == one_by_one.since_checkpoint()
+
+
+def test_new_facts_are_brought_to_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper synchronises what is new, once; a disk that refuses is asked again."""
+    asked: list[int] = []
+    real = os.fdatasync
+
+    def refusing_first(descriptor: int) -> None:
+        asked.append(ring.position)
+        if len(asked) == 1:
+            raise OSError(errno.EIO, "the disk refused")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", refusing_first)
+    ring = ProgressRing(path)
+    keeper = RingKeeper(ring)
+    keeper.start()
+    for written in (3, 6):
+        for place in range(3):
+            ring.add(place, 1_000, TAG, 200, 7)
+        wait_until(lambda written=written: ring.synchronised == written)
+    keeper.stop()
+    ring.close()
+    assert (asked.count(3), asked.count(6)) == (2, 1)

@@ -58,9 +58,14 @@ class Sink:
         """How many requests it got so far, duplicates included."""
         return self._lines.count()
 
+    def arrivals(self) -> list[tuple[str, float]]:
+        """What it got, in order: ids, and when they came (seconds of the monotonic clock)."""
+        words = self._log.read_text().split()
+        return list(zip(words[::2], map(float, words[1::2]), strict=True))
+
     def counts(self) -> Counter[str]:
         """How often it got each id."""
-        return Counter(self._log.read_text().split())
+        return Counter(self._log.read_text().split()[::2])
 
     def unexplained(self) -> set[str]:
         """What it got more than once although another request followed on the same connection each time.

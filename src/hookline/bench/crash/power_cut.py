@@ -8,19 +8,33 @@ control run, else every second time.
 
 A process lives some microseconds on after the cut, so only what the sender had been told *before* the cut counts. What
 it was told from then until the processes were dead is counted apart.
+
+How much a cut repeats is measured while a backlog is delivered as fast as the receiver takes it: what came a second
+time after the cut had come the first time so many milliseconds before it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import statistics
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hookline.bench.crash import loop_disk, strace
-from hookline.bench.crash.scene import Scene, Score
+from hookline.bench.crash.scene import BACK_SECONDS, Scene, Score
+from hookline.bench.waiting import wait_until
 
 KIND = "power cut"
 CONTROL_KIND = "power cut without fsync (control, has to lose)"
+DRAIN_KIND = "power cut while catching up"
+DRAIN_EVENTS = 60_000
+DRAIN_FILL_PER_SECOND = 20_000
+DRAIN_FILL_SECONDS_MAX = 120.0
+DRAIN_BEGUN_SHARE = 0.1
+DRAIN_SECONDS_MAX = 0.5
 UPTIME_SECONDS_MAX = 1.0
 EVENTS_BETWEEN = 50
 LYING = ("fdatasync:retval=0", "fsync:retval=0", "msync:retval=0")
@@ -40,6 +54,54 @@ def control_cuts(cycles: int, rate: float) -> Score:
     if (reason := loop_disk.unavailable() or strace.unavailable()) is not None:
         return Score(kind=CONTROL_KIND, not_run=reason, loses_on_purpose=True)
     return _cut(CONTROL_KIND, cycles, rate, synchronised=False)
+
+
+def drain_cuts(cycles: int, events: int = DRAIN_EVENTS) -> Score:
+    """Cut the power while ``deliver`` works off a backlog at full speed."""
+    if (reason := loop_disk.unavailable()) is not None:
+        return Score(kind=DRAIN_KIND, not_run=reason)
+    with ExitStack() as entered:
+        folder = Path(entered.enter_context(TemporaryDirectory(prefix="hookline-bench-")))
+        disk = entered.enter_context(loop_disk.LoopDisk(folder))
+        scene = entered.enter_context(Scene(DRAIN_FILL_PER_SECOND, data=disk.folder / "data", receivers=1))
+        scene.service.start()
+        cuts = [_one_drain_cut(scene, disk, events) for _ in range(cycles)]
+        scene.service.stop()
+        rates, ages = zip(*cuts, strict=True)
+        remark = (
+            f"at {statistics.median(rates):,.0f} events/s; what came again had come at most"
+            f" {', '.join(f'{age * 1000:.0f}' for age in sorted(ages))} ms before the cut"
+        )
+        return scene.score(DRAIN_KIND, cycles, repeated_seconds=ages, remark=remark)
+
+
+def _one_drain_cut(scene: Scene, disk: loop_disk.LoopDisk, events: int) -> tuple[float, float]:
+    """Fill, cut, start again; return the rate before the cut and how far before it the oldest repeat had come first."""
+    sink, deliver = scene.ledger.sinks[0], scene.pid("deliver")
+    os.kill(deliver, signal.SIGSTOP)
+    scene.start_load()
+    scene.ledger.more(events, DRAIN_FILL_SECONDS_MAX)
+    scene.ledger.stop_load()
+    before = sink.received
+    os.kill(deliver, signal.SIGCONT)
+    begun = before + int(events * DRAIN_BEGUN_SHARE)
+    wait_until(lambda: sink.received >= begun, BACK_SECONDS, "the backlog is being delivered")
+    scene.wait_at_random(DRAIN_SECONDS_MAX)
+    cut_at = time.monotonic()
+    disk.cut()
+    scene.service.kill()
+    disk.power_on()
+    scene.restart()
+    scene.ledger.settled()
+    arrivals = sink.arrivals()
+    drained = [at for _, at in arrivals[before:] if at < cut_at]
+    return len(drained) / (drained[-1] - drained[0]), _oldest_repeat(arrivals, cut_at)
+
+
+def _oldest_repeat(arrivals: list[tuple[str, float]], cut_at: float) -> float:
+    """Return how long before the cut that had come which came again after it: the longest time."""
+    last = {message_id: at for message_id, at in arrivals if at < cut_at}
+    return max((cut_at - last[each] for each, at in arrivals if at >= cut_at and each in last), default=0.0)
 
 
 def _cut(kind: str, cycles: int, rate: float, *, synchronised: bool) -> Score:

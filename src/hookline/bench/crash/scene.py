@@ -35,6 +35,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     in_doubt: int = 0
     """Acknowledged while the damage was being done, so that nobody can say whether before or after it."""
     restart_seconds: tuple[float, ...] = ()
+    repeated_seconds: tuple[float, ...] = ()
+    """By cut: how long before it the oldest of what was delivered again had been delivered."""
     remark: str = ""
     failures: tuple[str, ...] = ()
     not_run: str | None = None

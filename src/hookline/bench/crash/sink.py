@@ -1,4 +1,5 @@
-"""The healthy receiver of the crash report; writes one line per request: its X-Message-Id.
+"""The healthy receiver of the crash report; writes one line per request: its X-Message-Id, and when it came (seconds of
+the machine's monotonic clock).
 
 Runs as ``python -m hookline.bench.crash.sink PORT LOG LAST``.
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from typing import cast
 
 import uvloop
@@ -46,10 +48,11 @@ class Sink(asyncio.Protocol):
             self.buffer = self.buffer[size:]
             requests += 1
             if b"x-hookline-replay" not in headers:  # a replay repeats on purpose, and makes good no loss
-                ids.append(headers[b"x-message-id"] + b"\n")
+                ids.append(headers[b"x-message-id"])
         if ids:
-            os.write(self.log, b"".join(ids))
-            self.last = ids[-1]
+            at = b" %.6f\n" % time.monotonic()
+            os.write(self.log, at.join(ids) + at)
+            self.last = ids[-1] + b"\n"
         if requests:
             self.transport.write(OK * requests)
 

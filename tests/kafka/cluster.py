@@ -1,6 +1,7 @@
 """Three real Kafka brokers on loopback in KRaft mode, each a process that a test may stop, kill and start again.
 
-Every broker is a controller too, so that the cluster lives as long as two of them do. What waits in a broker before it
+What makes topics on demand is as Apache Kafka has it: one partition, one copy, at the first look for a name. Every
+broker is a controller too, so that the cluster lives as long as two of them do. What waits in a broker before it
 gives up on another is set short: a test should not wait half a minute for what a failure does. Beside the plain
 listener each has one that wants a password over TLS, and one that wants a certificate.
 """
@@ -35,7 +36,6 @@ _SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PASSWORD:SASL_SSL,CERTIFICATE:SSL",
     "inter.broker.listener.name": "PLAINTEXT",
-    "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": 1,
     "offsets.topic.replication.factor": BROKERS,
     "num.network.threads": 2,

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.reader import KafkaReader
-from hookline.journal.kafka.topic import open_topic
+from hookline.journal.kafka.topic import open_topic, partition_count
 from hookline.journal.kafka.watermarks import Watermarks
+from hookline.journal.opening import claim, wait_for_partitions
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable
 from hookline.journal.sizes import PENDING_BYTES_MAX
+from hookline.settings import Journal, Settings
 from tests.kafka.cluster import Cluster
+from tests.service.waiting import wait_until
 
 DELIVERY_SECONDS = 3.0
 BOUND_SECONDS = 60.0
@@ -330,6 +334,33 @@ def test_retention_and_copies_are_the_topics(tmp_path: Path, cluster: Cluster, a
     assert [len(partition.replicas) for partition in partitions.values()] == [3, 3]
 
 
+def test_a_look_makes_no_topic(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:
+    """Brokers that make topics on demand, as Kafka's defaults have it, are not asked in a way that makes ours; the one
+    that is made has its three copies."""
+    assert partition_count(address) == 0
+    with closing(KafkaReader(tmp_path, address)) as reader:
+        assert len(reader.partitions()) == 0
+    admin = AdminClient({"bootstrap.servers": cluster.addresses})
+    assert address.topic not in admin.list_topics(timeout=30).topics
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=4)
+    partitions = admin.list_topics(timeout=30).topics[address.topic].partitions.values()
+    assert [len(partition.replicas) for partition in partitions] == [3] * 4
+
+
+def test_an_empty_topic_with_one_copy_is_refused_with_the_command_to_give(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """One that a look of somebody else's had made; one with three copies is taken as it is."""
+    admin = AdminClient({"bootstrap.servers": cluster.addresses})
+    admin.create_topics([NewTopic(address.topic, 1, 1)])[address.topic].result(30)
+    with pytest.raises(JournalError, match=f"--delete --topic {address.topic}"):
+        use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+    admin.delete_topics([address.topic])[address.topic].result(30)
+    wait_until(lambda: address.topic not in admin.list_topics(timeout=30).topics)
+    admin.create_topics([NewTopic(address.topic, 2, 3)])[address.topic].result(30)
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=2)
+
+
 def test_partitions_are_added_and_never_taken_away(tmp_path: Path, address: KafkaAddress) -> None:
     """A larger number adds some; a smaller one is refused, with the number to set."""
     use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=1)
@@ -338,6 +369,22 @@ def test_partitions_are_added_and_never_taken_away(tmp_path: Path, address: Kafk
     assert all(read_ids(tmp_path, address, 3))
     with pytest.raises(JournalError, match=r"set journal\.partitions to 3 or more"):
         use(tmp_path, address, lambda appender: appender.append([]), partitions=2)
+
+
+def test_who_waits_for_partitions_learns_of_more(tmp_path: Path, address: KafkaAddress) -> None:
+    """A role that is started with a larger number before collect is goes on as soon as collect has added them."""
+    use(tmp_path, address, lambda appender: appender.append([a_record(1)]), partitions=1)
+    settings = Settings(data_dir=str(tmp_path), journal=Journal(url=address.url, partitions=3))
+    claim(settings)
+
+    async def raised_while_somebody_waits() -> None:
+        waiting = asyncio.create_task(wait_for_partitions(settings, asyncio.Event()))
+        done, _ = await asyncio.wait({waiting}, timeout=1.0)
+        assert not done
+        await asyncio.to_thread(open_topic, address, 3, 3_600, 1 << 30)
+        await asyncio.wait_for(waiting, BOUND_SECONDS)
+
+    asyncio.run(raised_while_somebody_waits())
 
 
 def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

@@ -159,25 +159,20 @@ async def wait_for_partitions(settings: Settings, stop: asyncio.Event) -> None:
     folder = settings.data_path / FOLDER
     if kafka_url(folder) is None:
         return
-    reader, told = open_reader(folder), False
-    try:
-        while not stop.is_set():
-            try:
-                numbers = await asyncio.to_thread(reader.partitions)
-                if len(numbers) >= settings.journal.partitions:
+    told = False
+    while not stop.is_set():
+        try:
+            with closing(open_reader(folder)) as reader:  # one that was asked before knows a number from then
+                if len(await asyncio.to_thread(reader.partitions)) >= settings.journal.partitions:
                     return
-                reason = "the journal's topic is not there yet; collect makes it"
-            except JournalAway as away:
-                reason = str(away)
-            if not told:
-                logger().warning("waiting_for_journal", reason=reason)
-                told = True
-            try:
-                await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
-            except TimeoutError:
-                pass
-    finally:
-        reader.close()
+            reason = "the journal's topic, or a partition of it, is not there yet; collect makes it"
+        except JournalAway as away:
+            reason = str(away)
+        if not told:
+            logger().warning("waiting_for_journal", reason=reason)
+            told = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
 
 
 async def wait_for_recovery(settings: Settings, places: Mapping[int, int], stop: asyncio.Event) -> None:

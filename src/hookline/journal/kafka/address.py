@@ -17,6 +17,8 @@ from hookline.settings import Settings
 _URL = re.compile(r"kafka://([^/\s,@]+:\d{1,5}(?:,[^/\s,@]+:\d{1,5})*)/([A-Za-z0-9._-]{1,249})")
 
 _EVERY_CLIENT: dict[str, Any] = {
+    # Brokers that make topics on demand would make ours at the first look for it: with one partition and one copy.
+    "allow.auto.create.topics": False,
     "client.id": "hookline",
     "socket.keepalive.enable": True,
     "reconnect.backoff.ms": 50,

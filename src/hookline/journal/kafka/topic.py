@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -42,12 +43,15 @@ def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float,
     asking = Admin(address)
     admin = asking.client
     try:
-        found = _look(admin, address)
-        if found is None:
-            _create(admin, address, partitions, _retention(retention_seconds, retention_bytes, partitions))
-        else:
-            _adopt(admin, address, found, partitions, _retention(retention_seconds, retention_bytes, partitions))
-        _wait_for_leaders(admin, address, partitions)
+        retention = _retention(retention_seconds, retention_bytes, partitions)
+        made = _look(admin, address) is None and _create(admin, address, partitions, retention)
+        if not made:
+            _adopt(admin, address, _wait_for_leaders(admin, address, 1), partitions, retention)
+        found = _wait_for_leaders(admin, address, partitions)
+        if made:
+            report = logger().info if _copies(found) >= REPLICAS else logger().warning
+            numbers = {"partitions": len(found.partitions), "replicas": _copies(found)}
+            report("journal_topic_created", topic=address.topic, **numbers)
         return _id(admin, address)
     except KafkaException as error:
         raise asking.told(error) from error
@@ -89,8 +93,9 @@ def _look(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = AD
     raise KafkaException(topic.error)
 
 
-def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retention: dict[str, str]) -> None:
-    replicas = min(REPLICAS, len(admin.list_topics(timeout=ADMIN_SECONDS).brokers))
+def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retention: dict[str, str]) -> bool:
+    """Make the topic; return whether it was this call that made it."""
+    replicas = min(REPLICAS, _brokers(admin))
     config = {
         "cleanup.policy": "delete",
         "compression.type": "producer",
@@ -108,14 +113,21 @@ def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retentio
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-    report = logger().info if replicas == REPLICAS else logger().warning
-    report("journal_topic_created", topic=address.topic, partitions=partitions, replicas=replicas)
+        return False  # somebody else made it meanwhile: it is what it is, and looked at as any other
+    return True
 
 
 def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: int, retention: dict[str, str]) -> None:
-    kept = len(found.partitions)
+    kept, replicas = len(found.partitions), _copies(found)
     if kept > partitions:
         raise JournalError(f"this journal has {kept} partitions: set journal.partitions to {kept} or more")
+    wanted = min(REPLICAS, _brokers(admin))
+    if replicas < wanted and _is_empty(admin, address, found):
+        raise JournalError(
+            f"topic {address.topic} keeps {replicas} of {wanted} possible copies of each event, and holds none yet:"
+            f" delete it (kafka-topics.sh --bootstrap-server {address.servers} --delete --topic {address.topic}) and"
+            f" Hookline makes it with {wanted}, or make it yourself with --replication-factor {wanted}"
+        )
     if kept < partitions:
         more = admin.create_partitions([NewPartitions(address.topic, partitions)])
         more[address.topic].result(ADMIN_SECONDS)
@@ -128,20 +140,34 @@ def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: in
         ]
         resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
         next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
-    replicas = min(len(partition.replicas) for partition in found.partitions.values())
     in_sync = int(present["min.insync.replicas"].value or 1)
     if replicas < REPLICAS or in_sync < _in_sync_min(replicas):
         next_step = "an acknowledged event is on fewer brokers than three copies and two in sync give; change the topic"
         logger().warning("journal_topic_weak", replicas=replicas, min_in_sync=in_sync, next_step=next_step)
 
 
-def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> None:
+def _copies(found: Any) -> int:
+    return min(len(partition.replicas) for partition in found.partitions.values())
+
+
+def _brokers(admin: AdminClient) -> int:
+    return len(admin.list_topics(timeout=ADMIN_SECONDS).brokers)
+
+
+def _is_empty(admin: AdminClient, address: KafkaAddress, found: Any) -> bool:
+    latest: Any = OffsetSpec.latest  # the library has no types for it
+    ends = admin.list_offsets({TopicPartition(address.topic, number): latest() for number in found.partitions})
+    return all(end.result(ADMIN_SECONDS).offset == 0 for end in ends.values())
+
+
+def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int) -> Any:
+    """Return the topic once it has so many partitions and each has a leader."""
     deadline = time.monotonic() + ADMIN_SECONDS
     while True:
         found = _look(admin, address)
         there = list(found.partitions.values()) if found is not None else []
         if len(there) >= partitions and all(partition.leader >= 0 for partition in there):
-            return
+            return found
         if time.monotonic() > deadline:
             raise JournalAway(f"not every partition of topic {address.topic} has a broker that leads it")
         time.sleep(_LOOK_SECONDS)

@@ -43,6 +43,10 @@ ERRORS: dict[str, tuple[int, str]] = {
     "event_too_large": (413, "An event may have at most 32,768 bytes, a batch's context included; send less."),
     "batch_too_large": (413, "A batch may have at most 512,000 bytes; send it in parts."),
     "too_many_events": (413, "A batch may hold at most 2,500 events; send it in parts."),
+    "stores_too_much": (
+        413,
+        "The events, each with the batch's context, come to more than 2 MB; send fewer at a time or a smaller context.",
+    ),
     "unsupported_encoding": (415, "Content-Encoding must be gzip or absent."),
     "expectation_failed": (417, "The only expectation understood is 100-continue."),
     "headers_too_large": (431, "The request's head is too large: 8 KB of target, 100 headers, 64 KB in all."),

@@ -13,7 +13,7 @@ import msgspec
 from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, records_of, stored_bytes_max_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -228,7 +228,9 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
         exchange.source = source
-        records, rejected, dropped = records_of(batch, body, self._arrival(exchange, source), self.suppressed)
+        records, rejected, dropped = records_of(
+            batch, body, self._arrival(exchange, source), self.suppressed, stored_bytes_max_of(source)
+        )
         accepted = len(batch.batch) - len(rejected)
         if dropped:
             self._drop(exchange, dropped)

@@ -18,8 +18,9 @@ TYPE_CHARACTERS_MAX = 64
 NESTING_LEVELS_MAX = 128
 REJECTED_BODY_BYTES_MAX = 4_096
 """How much of a rejected event is kept for inspection."""
-MERGED_BYTES_MAX = 4 * 1024 * 1024
-"""Events of one batch with the envelope repeated for each, as they are stored."""
+STORED_BYTES_MAX = 2 * 1024 * 1024
+"""Events of one request with the envelope repeated for each, as they are stored: four times the largest batch, so that
+a few hundred bytes of gzip cannot become megabytes of journal."""
 
 # One request's head.
 HEAD_BYTES_MAX = 64 * 1024

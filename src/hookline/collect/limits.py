@@ -60,8 +60,11 @@ DRAIN_SECONDS_MAX = 5.0
 
 # All connections together.
 CONNECTIONS_MAX = 20_000
+UNPROVEN_CONNECTIONS_MAX = 1_024
+"""Connections of one address that have not sent one whole request yet; browsers open some ahead, and networks of
+providers have many users behind one address, each of whom needs a fraction of a second."""
 BUFFERED_BYTES_MAX = 128 * 1024 * 1024
-"""Unfinished bodies of all connections."""
+"""Unfinished heads and bodies of all connections."""
 PIPELINED_MAX = 32
 """Unanswered requests of one connection before it is read no further."""
 BACKLOG_CONNECTIONS = 1_024

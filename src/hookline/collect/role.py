@@ -208,6 +208,8 @@ class CollectRole:
             "hookline_collect_body_bytes_total": counters.body_bytes,
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,
+            "hookline_collect_refused_connections_total": counters.refused_connections,
+            "hookline_collect_buffered_bytes": counters.buffered_bytes,
             "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
             "hookline_journal_away": int(self.edge.away),

@@ -43,6 +43,10 @@ METRICS: dict[str, Metric] = {
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"
     ),
     "hookline_collect_connections": Metric("gauge", "connections", "Open client connections.", "collect"),
+    "hookline_collect_refused_connections_total": Metric(
+        "counter", "connections", "Connections refused: too many, in all or of one address.", "collect"
+    ),
+    "hookline_collect_buffered_bytes": Metric("gauge", "bytes", "Heads and bodies of unfinished requests.", "collect"),
     "hookline_collect_source_last_event_seconds": Metric(
         "gauge", "seconds", "When a source was last heard, since the epoch.", "collect", "source"
     ),

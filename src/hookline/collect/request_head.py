@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from hookline.collect.exchange import Headers
-from hookline.collect.limits import HEAD_BYTES_MAX, HEADERS_MAX, HOST_CHARACTERS_MAX, TARGET_BYTES_MAX
+from hookline.collect.limits import HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX
+from hookline.remembered import Remembered
 
 WANTED = frozenset(
     (
@@ -25,7 +25,8 @@ LISTS = frozenset((b"accept-encoding", b"if-none-match"))
 """Those of which several make one list (RFC 9110 5.3)."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-_HOSTS_REMEMBERED = 256
+_HOSTS_BYTES_MAX = 64 * 1024
+_HOST_BYTES_MAX = 512
 _LENGTH_DIGITS_MAX = 20
 _HEADER_FRAME_BYTES = len(": \r\n")
 
@@ -86,10 +87,8 @@ class RequestHead:
         return None
 
 
-def _is_host(host: bytes) -> bool:
-    return _is_short_host(host) if len(host) <= HOST_CHARACTERS_MAX else _HOST.fullmatch(host) is not None
-
-
-@lru_cache(_HOSTS_REMEMBERED)
-def _is_short_host(host: bytes) -> bool:
+def _find_is_host(host: bytes) -> bool:
     return _HOST.fullmatch(host) is not None
+
+
+_is_host = Remembered(_find_is_host, _HOSTS_BYTES_MAX, _HOST_BYTES_MAX).__getitem__

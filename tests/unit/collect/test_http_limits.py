@@ -87,7 +87,8 @@ def test_nothing_is_kept_of_a_head_that_was_answered(start: Callable[..., Runnin
     """A connection that rests holds none of its last request: 20,000 of them would hold 64 KB each."""
     edge = start()
     head = request("/v1/track", TRACK).replace(b"Host:", b"X: " + b"a" * 50_000 + b"\r\nHost:")
-    assert edge.wire().send(head).answer().status == 200
+    wire = edge.wire().send(head)
+    assert wire.answer().status == 200
     (client,) = edge.edge._clients._open
     head = client._head
     assert (head.target, head.headers, head._fields) == (b"", {}, [])

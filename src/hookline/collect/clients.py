@@ -18,10 +18,11 @@ from hookline.collect.limits import BUFFERED_BYTES_MAX, CONNECTIONS_MAX, UNPROVE
 class Address:
     """What the connections of one address hold together; ``unproven`` ones have not sent a whole request yet."""
 
-    __slots__ = ("buffered_bytes", "connections", "group", "trusted", "unproven")
+    __slots__ = ("buffered_bytes", "connections", "group", "host", "trusted", "unproven")
 
-    def __init__(self, group: bytes, trusted: bool) -> None:
+    def __init__(self, group: bytes, host: str, trusted: bool) -> None:
         self.group = group
+        self.host = host
         self.trusted = trusted
         self.connections = self.unproven = self.buffered_bytes = 0
 
@@ -136,8 +137,9 @@ class Clients:
                     client.abort()
 
     def _address(self, host: str) -> Address:
-        group = address_group(host)
-        return self._addresses.get(group) or Address(group, is_trusted(host, self._trusted_proxies))
+        trusted = bool(self._trusted_proxies) and is_trusted(host, self._trusted_proxies)
+        group = host.encode() if trusted else address_group(host)
+        return self._addresses.get(group) or Address(group, host, trusted)
 
     def _has_room(self, address: Address) -> bool:
         """Return whether one connection more of this address is within all bounds."""

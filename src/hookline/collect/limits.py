@@ -71,3 +71,5 @@ BACKLOG_CONNECTIONS = 1_024
 
 RETRY_AFTER_SECONDS = 5
 """What a 503 tells the client."""
+RETRY_AFTER_SECONDS_MAX = 600
+"""What a 429 tells the client at most, however far its source is in debt."""

@@ -205,6 +205,8 @@ class CollectRole:
             "hookline_collect_rejected_total": {"code": dict(counters.rejected)},
             "hookline_collect_refused_pixels_total": {"code": dict(counters.refused_pixels)},
             "hookline_collect_suppressed_total": {"source": dict(counters.suppressed)},
+            "hookline_collect_rate_limited_total": {"source": dict(counters.rate_limited)},
+            "hookline_collect_rate_limited_addresses_total": counters.rate_limited_addresses,
             "hookline_collect_body_bytes_total": counters.body_bytes,
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,

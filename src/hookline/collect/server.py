@@ -22,6 +22,7 @@ from hookline.collect.limits import (
     SWEEP_SECONDS,
     UNPROVEN_CONNECTIONS_MAX,
 )
+from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
 from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
@@ -47,8 +48,9 @@ class Edge:
     ) -> None:
         self.counters = counters or Counters()
         self._settings = settings
-        self._intake = _intake(appender, self.counters, clock, Downloads(settings), tracing)
         proxies = [ip_network(each) for each in settings.collect.trusted_proxies]
+        limits = RateLimits(settings.collect, proxies, clock)
+        self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -132,10 +134,11 @@ def _intake(
     counters: Counters,
     clock: Callable[[], float],
     downloads: Downloads,
+    limits: RateLimits,
     tracing: Tracing | None,
 ) -> Intake:
     if tracing is None:
-        return Intake(appender, counters, clock, downloads)
+        return Intake(appender, counters, clock, downloads, limits)
     from hookline.collect.traced_intake import TracedIntake
 
-    return TracedIntake(appender, counters, clock, downloads, tracing)
+    return TracedIntake(appender, counters, clock, downloads, limits, tracing)

@@ -38,6 +38,12 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_suppressed_total": Metric(
         "counter", "events", "Events of suppressed people: answered, not stored.", "collect", "source"
     ),
+    "hookline_collect_rate_limited_total": Metric(
+        "counter", "requests", "Requests answered 429 because their source sends too much.", "collect", "source"
+    ),
+    "hookline_collect_rate_limited_addresses_total": Metric(
+        "counter", "requests", "Requests answered 429 because their address sends too much.", "collect"
+    ),
     "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
     "hookline_collect_repaired_total": Metric(
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"

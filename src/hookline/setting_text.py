@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from hookline.rate_limit import RateLimit
 from hookline.secret_references import mask
 from hookline.settings import SECRET_KEYS, Bytes, Seconds, keys
 
@@ -20,6 +21,8 @@ def shown(key: str, value: object) -> object:
         return mask(str(value))
     if key in URL_KEYS and (password := urlsplit(str(value)).password):
         return str(value).replace(f":{password}@", f":{mask('')}@", 1)
+    if isinstance(value, RateLimit):
+        return str(value)
     return list(value) if isinstance(value, tuple) else value
 
 

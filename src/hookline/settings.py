@@ -19,6 +19,7 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from hookline.rate_limit import RateLimit, parse_rate_limit
 from hookline.setting_values import (
     DAY_SECONDS,
     Bytes,
@@ -64,6 +65,8 @@ class Collect(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:8080"
     public_url: str | None = None
     trusted_proxies: Networks = Networks(())
+    rate_limit: RateLimit | None = None
+    rate_limit_per_address: RateLimit | None = None
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,7 +329,7 @@ def _nearest(key: str, known: Mapping[str, object]) -> str:
 
 def _parse(key: str, raw: object, kind: Any) -> Any:
     try:
-        return parse_as(raw, kind)
+        return parse_rate_limit(raw) if kind == RateLimit | None else parse_as(raw, kind)
     except (ValueError, TypeError) as error:
         raise SettingsError(f"setting {key!r}: {error} (got {raw!r})") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.service.harness import Hookline
+from tests.service.harness import Hookline, wait_until
 from tests.ui.conftest import CONTRAST, wait_for_key
 
 
@@ -105,3 +105,25 @@ def test_the_schema_is_what_was_sent(overview: Page, hookline: Hookline) -> None
     name.locator("summary").click()
     expect(name.locator("tr", has_text="total")).to_contain_text("number, string")
     assert overview.evaluate(CONTRAST) == []
+
+
+def test_a_rate_limit_is_set_and_its_count_is_shown(overview: Page, hookline: Hookline) -> None:
+    """A wrong size is told at its field; what the limit refuses is counted on the page of the source."""
+    page = overview
+    source = {"id": "loud", "name": "Loud", "writeKeys": ["wk_loud"]}
+    hookline.api("PUT", "sources/loud", source)
+    page.goto("/sources/loud/settings")
+    page.get_by_label("Events per second").fill("0.01")
+    page.get_by_label("Bytes per second").fill("5GB")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#field-rateLimit-bytes-error")).to_contain_text("1GB")
+    page.get_by_label("Bytes per second").fill("1MB")
+    page.get_by_label("At once").fill("5m")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+    limit = {"events": 0.01, "bytes": "1MB", "burst": "5m"}
+    assert hookline.api("GET", "sources/loud").json["rateLimit"] == limit
+    call = {"userId": "u", "event": "e"}
+    wait_until(lambda: hookline.post("/v1/track", call, key="wk_loud").status == 429)
+    expect(page.locator("[data-rate-limited]")).to_contain_text("refused by its rate limit")
+    assert page.evaluate(CONTRAST) == []

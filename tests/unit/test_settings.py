@@ -212,3 +212,25 @@ def test_a_database_that_cannot_be_used_is_refused() -> None:
     """Rather than left unused, as if everything were kept there."""
     with pytest.raises(SettingsError, match=r"database\.url.*write local"):
         from_environment(HOOKLINE_DATABASE_URL="mysql://db/hookline")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "events=100,bytes=1MB,burst=10s",
+        '{"events": 100, "bytes": "1MB", "burst": "10s"}',
+        {"events": 100, "bytes": "1MB", "burst": "10s"},
+    ],
+)
+def test_rate_limits(written: object) -> None:
+    """The same limit from the environment in two forms and from a file."""
+    limit = load(environment={}, flags={"collect.rate_limit": written})[0].collect.rate_limit
+    assert limit is not None
+    assert limit.bounds() == (100, 1024 * 1024, 10)
+
+
+@pytest.mark.parametrize("written", ["100", "events=x", "events=0", "burst=10s", "bytes=5GB", '{"events":', "evnts=5"])
+def test_wrong_rate_limits(written: str) -> None:
+    """What is no rate limit is refused with the key and what to write."""
+    with pytest.raises(SettingsError, match=r"collect.rate_limit.*write"):
+        from_environment(HOOKLINE_COLLECT_RATE_LIMIT=written)

@@ -5,12 +5,13 @@ Every body is a JSON object and success is exactly 200: SDKs post again on an em
 
 from __future__ import annotations
 
+from functools import lru_cache
 from http import HTTPStatus
 
 import msgspec
 
 from hookline.collect import cors
-from hookline.collect.limits import RETRY_AFTER_SECONDS
+from hookline.collect.limits import RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX
 from hookline.journal.record import Rejection
 
 ERRORS: dict[str, tuple[int, str]] = {
@@ -43,8 +44,13 @@ ERRORS: dict[str, tuple[int, str]] = {
     "event_too_large": (413, "An event may have at most 32,768 bytes, a batch's context included; send less."),
     "batch_too_large": (413, "A batch may have at most 512,000 bytes; send it in parts."),
     "too_many_events": (413, "A batch may hold at most 2,500 events; send it in parts."),
+    "stores_too_much": (
+        413,
+        "The events, each with the batch's context, come to more than 2 MB; send fewer at a time or a smaller context.",
+    ),
     "unsupported_encoding": (415, "Content-Encoding must be gzip or absent."),
     "expectation_failed": (417, "The only expectation understood is 100-continue."),
+    "rate_limited": (429, "More arrives than is allowed; send it again after the seconds of the Retry-After header."),
     "headers_too_large": (431, "The request's head is too large: 8 KB of target, 100 headers, 64 KB in all."),
     "internal_error": (500, "Hookline failed on this request; it is logged. Send it again."),
     "not_ready": (503, "Hookline is starting; send it again in a moment."),
@@ -102,14 +108,20 @@ def batch_accepted(count: int, rejected: list[RejectedItem]) -> bytes:
     return b"%b%d\r\n\r\n%b" % (_OK_HEAD, len(body), body)
 
 
-def error(code: str, headers: bytes = cors.ANSWER_HEADERS) -> bytes:
+@lru_cache(RETRY_AFTER_SECONDS_MAX)
+def rate_limited(retry_seconds: int) -> bytes:
+    """The answer to a call that comes too early, by so many seconds."""
+    return error("rate_limited", retry_seconds=retry_seconds)
+
+
+def error(code: str, headers: bytes = cors.ANSWER_HEADERS, retry_seconds: int = RETRY_AFTER_SECONDS) -> bytes:
     """The answer to a refused request."""
     status, message = ERRORS[code]
     detail = {"code": code, "message": message}
     # code and message at the top for RudderStack's SDKs, `error` for Ruby's: each posts again without its own.
     body = _encode({"success": False, **detail, "error": detail})
-    if status == 503:
-        headers += b"Retry-After: %d\r\n" % RETRY_AFTER_SECONDS
+    if status in (429, 503):
+        headers += b"Retry-After: %d\r\n" % retry_seconds
     return answer(status, body, headers)
 
 

@@ -8,9 +8,10 @@ from hookline.collect.answers import RejectedItem
 from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
-from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
+from hookline.collect.limits import BATCH_EVENTS_MAX, NESTING_LEVELS_MAX, STORED_BYTES_MAX
 from hookline.collect.suppression import concerned
 from hookline.collect.usual import usual_records
+from hookline.connections.model import Source
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
@@ -44,8 +45,17 @@ def write_key_of(batch: Batch) -> object:
     return key
 
 
+def stored_bytes_max_of(source: Source) -> int:
+    """Return how many bytes of events one request of this source may store, the envelope merged into each."""
+    return STORED_BYTES_MAX
+
+
 def records_of(
-    batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None
+    batch: Batch,
+    body: bytes,
+    arrival: Arrival,
+    suppressed: Suppressed | None = None,
+    stored_bytes_max: int = STORED_BYTES_MAX,
 ) -> tuple[list[Record], list[RejectedItem], int]:
     """The records of all events, rejected ones included, what the answer says of the rejected ones, and how many
     events have no record because their people are suppressed.
@@ -60,8 +70,8 @@ def records_of(
     items_bytes = sum(map(len, items))
     if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
         raise BadBody("nesting_too_deep")
-    if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
-        raise BadBody("batch_too_large")
+    if items_bytes + len(items) * arrival.envelope_bytes > stored_bytes_max:
+        raise BadBody("stores_too_much")
     heads = _heads(raws)
     records, others = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []

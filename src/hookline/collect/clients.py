@@ -1,19 +1,41 @@
-"""All open connections of the edge: how many there may be, the clock that closes slow ones, and the end of them all."""
+"""All open connections of the edge: how many there may be, the clock that closes slow ones, and the end of them all.
+
+Room is shared by address: the last quarter of it is for those who hold less than their even share, so that one flood
+from one place shuts nobody else out. A trusted proxy speaks for many and is held to the bounds of all alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from hookline.client_address import Network, address_group, is_trusted
 from hookline.collect.counters import Counters
-from hookline.collect.limits import BUFFERED_BYTES_MAX, CONNECTIONS_MAX
+from hookline.collect.limits import BUFFERED_BYTES_MAX, CONNECTIONS_MAX, UNPROVEN_CONNECTIONS_MAX
+
+
+class Address:
+    """What the connections of one address hold together; ``unproven`` ones have not sent a whole request yet."""
+
+    __slots__ = ("buffered_bytes", "connections", "group", "host", "trusted", "unproven")
+
+    def __init__(self, group: bytes, host: str, trusted: bool) -> None:
+        self.group = group
+        self.host = host
+        self.trusted = trusted
+        self.connections = self.unproven = self.buffered_bytes = 0
 
 
 class Client(Protocol):
-    """One open connection; ``deadline`` is when it expires on the clients' clock."""
+    """One open connection; ``deadline`` is when it expires on the clients' clock.
+
+    ``address`` is set, and ``unproven`` kept, by ``Clients``.
+    """
 
     deadline: float
+    address: Address | None
+    unproven: bool
 
     def expire(self) -> None:
         """The deadline has passed: answer what is due and close."""
@@ -34,6 +56,8 @@ class Clients:
         clock: Callable[[], float],
         connections_max: int = CONNECTIONS_MAX,
         buffered_bytes_max: int = BUFFERED_BYTES_MAX,
+        unproven_max: int = UNPROVEN_CONNECTIONS_MAX,
+        trusted_proxies: Sequence[Network] = (),
     ) -> None:
         self.counters = counters
         self.now = clock()
@@ -42,15 +66,23 @@ class Clients:
         self._open: set[Client] = set()
         self._connections_max = connections_max
         self._buffered_bytes_max = buffered_bytes_max
+        self._unproven_max = unproven_max
+        self._trusted_proxies = trusted_proxies
+        self._addresses: dict[bytes, Address] = {}
+        self._buffering_addresses = 0
         self._emptied = asyncio.Event()
 
-    def enter(self, client: Client) -> bool:
-        """Take a new connection in; False when there are too many."""
+    def enter(self, client: Client, host: str = "") -> bool:
+        """Take a new connection in; False when there are too many, or too many of its address."""
         counters = self.counters
         counters.connections += 1
-        if self.draining or len(self._open) >= self._connections_max:
+        address = self._address(host)
+        if self.draining or not self._has_room(address):
             counters.refused_connections += 1
             return False
+        self._addresses[address.group] = client.address = address
+        address.connections += 1
+        address.unproven += 1
         self._open.add(client)
         counters.open_connections = len(self._open)
         return True
@@ -58,14 +90,32 @@ class Clients:
     def leave(self, client: Client) -> None:
         """Forget a connection; harmless when it is not known."""
         self._open.discard(client)
+        address, client.address = client.address, None
+        if address is not None:
+            address.connections -= 1
+            address.unproven -= client.unproven
+            if not address.connections:
+                del self._addresses[address.group]
         self.counters.open_connections = len(self._open)
         if not self._open:
             self._emptied.set()
 
-    def buffer(self, body_bytes: int) -> bool:
-        """Account for bytes of unfinished bodies (negative: given back); False when there are too many."""
-        self.counters.buffered_bytes += body_bytes
-        return self.counters.buffered_bytes <= self._buffered_bytes_max
+    def prove(self, client: Client) -> None:
+        """Note that a connection has sent a whole request."""
+        client.unproven = False
+        if client.address is not None:
+            client.address.unproven -= 1
+
+    def buffer(self, address: Address, more_bytes: int) -> bool:
+        """Account for bytes of unfinished requests (negative: given back); False when there are too many."""
+        counters, before = self.counters, address.buffered_bytes
+        address.buffered_bytes += more_bytes
+        counters.buffered_bytes += more_bytes
+        self._buffering_addresses += bool(address.buffered_bytes) - bool(before)
+        if more_bytes <= 0:
+            return True
+        held_bytes = 0 if address.trusted else address.buffered_bytes
+        return _is_fair(held_bytes, self._buffering_addresses, counters.buffered_bytes, self._buffered_bytes_max)
 
     def sweep(self) -> None:
         """Advance the clock and expire every connection whose deadline has passed."""
@@ -85,3 +135,25 @@ class Clients:
             except TimeoutError:
                 for client in list(self._open):
                     client.abort()
+
+    def _address(self, host: str) -> Address:
+        trusted = bool(self._trusted_proxies) and is_trusted(host, self._trusted_proxies)
+        group = host.encode() if trusted else address_group(host)
+        return self._addresses.get(group) or Address(group, host, trusted)
+
+    def _has_room(self, address: Address) -> bool:
+        """Return whether one connection more of this address is within all bounds."""
+        if not address.trusted and address.unproven >= self._unproven_max:
+            return False
+        others = len(self._addresses) - (address.group in self._addresses)
+        held = 0 if address.trusted else address.connections
+        return _is_fair(held, others + 1, len(self._open) + 1, self._connections_max)
+
+
+def _is_fair(held: int, holders: int, total: int, total_max: int) -> bool:
+    """Return whether a holder may hold this much of what there is ``total_max`` of for everybody.
+
+    Up to three quarters of it everybody may have; above that only who stays within an even share, one holder more
+    than there are counted in: room that is left is left for others.
+    """
+    return total <= total_max and (total <= total_max * 3 // 4 or held * (holders + 1) <= total_max)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from hookline.collect.clients import Address
 from hookline.collect.router import Route
 from hookline.connections.model import Source
 
@@ -14,7 +15,9 @@ Headers = dict[bytes, bytes]
 
 
 class Line(Protocol):
-    """The connection an exchange belongs to."""
+    """The connection an exchange belongs to, and whose it is."""
+
+    address: Address | None
 
     def flush(self) -> None:
         """Write every answer whose turn has come."""

@@ -41,6 +41,7 @@ class Connection(Outbound):
         "_ordinal",
         "_parser",
         "_reserved_bytes",
+        "_shared_bytes",
         "_size",
         "_whole",
     )
@@ -53,7 +54,7 @@ class Connection(Outbound):
         self._ordinal = 0
         self._after_cr = False
         """Whether the last thing heard is a CR between requests: an empty line there is passed over (RFC 9112 2.2)."""
-        self._fed_bytes = self._size = self._chunks = self._reserved_bytes = 0
+        self._fed_bytes = self._shared_bytes = self._size = self._chunks = self._reserved_bytes = 0
         self._exchange: Exchange | None = None
         self._body: bytes | bytearray = b""
         self._whole: bytes | None = None
@@ -64,14 +65,15 @@ class Connection(Outbound):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in, or say that there are too many."""
         super().connection_made(transport)
-        if not self._clients.enter(self):
+        peer = transport.get_extra_info("peername")
+        if not self._clients.enter(self, peer[0] if peer else ""):
             self._refuse("too_many_connections")
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget everything; answers that come later go nowhere."""
         self._parser = None  # the parser holds this object: without this the pair would wait for the collector
-        self._release_body()
+        self._release()
         super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
@@ -97,6 +99,8 @@ class Connection(Outbound):
         if self._phase == HEAD or self._phase == BODY:
             if self._ordinal == ordinal or (was_idle and self._ordinal == ordinal + 1):
                 self._fed_bytes += len(data)
+            else:
+                self._shared_bytes = len(data)  # how much of it is this request's, nobody says
             self._hold_to_bounds()
         if len(self._queue) >= limits.PIPELINED_MAX:
             self._pause_reading()
@@ -123,19 +127,22 @@ class Connection(Outbound):
         if self._phase == IDLE:
             self._phase = HEAD
             self._ordinal += 1
-            self._head.begin()
-            self._fed_bytes = self._size = self._chunks = 0
+            self._fed_bytes = self._shared_bytes = self._size = self._chunks = 0
             self.deadline = self._clients.now + limits.HEADERS_SECONDS_MAX
 
     def on_url(self, piece: bytes) -> None:
         """A piece of the request target."""
         if self._phase == HEAD:
-            self._head.target += piece
+            within = self._head.extend_target(piece)
+            if not within:
+                self._refuse("headers_too_large")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header; trailers are passed over."""
         if self._phase == HEAD:
-            self._head.add(name, value)
+            within = self._head.add(name, value)
+            if not within:
+                self._refuse("headers_too_large")
 
     def on_headers_complete(self) -> None:
         """Settle what the head alone decides."""
@@ -191,7 +198,9 @@ class Connection(Outbound):
             return  # llhttp has passed over the body; see _decline_upgrade
         body = bytes(self._body)
         self._exchange = None
-        self._release_body()
+        self._release()
+        if self.unproven:
+            self._clients.prove(self)
         self._clients.counters.body_bytes += self._size
         self.deadline = math.inf
         if self._clients.draining or not parser.should_keep_alive():
@@ -214,6 +223,8 @@ class Connection(Outbound):
         exchange = known.exchange(self)
         self._ordinal += 1
         self._queue.append(exchange)
+        if self.unproven:
+            self._clients.prove(self)
         self._clients.counters.body_bytes += len(body)
         if self._clients.draining:
             exchange.close = True
@@ -278,7 +289,7 @@ class Connection(Outbound):
     def _too_large(self, exchange: Exchange) -> None:
         assert exchange.route is not None, "a request without a route has a verdict"
         exchange.verdict = BY_CODE[exchange.route.code_too_large]
-        self._release_body()
+        self._body = b""
 
     def _answer_unread(self, exchange: Exchange) -> None:
         if exchange.verdict is not None:
@@ -296,7 +307,7 @@ class Connection(Outbound):
             self._queue.append(exchange)
         self._exchange = None
         self._phase = CLOSING
-        self._release_body()
+        self._release()
         exchange.close = True
         exchange.unread = unread
         self.deadline = self._clients.now + limits.STALLED_ANSWER_SECONDS_MAX
@@ -306,18 +317,26 @@ class Connection(Outbound):
         if self._phase == HEAD:
             if self._fed_bytes > limits.HEAD_BYTES_MAX + limits.HEAD_FRAME_BYTES_MAX:
                 self._refuse("headers_too_large")
+            else:
+                self._reserve(self._fed_bytes + self._shared_bytes)
             return
         framing = self._fed_bytes - self._size - self._chunks * limits.CHUNK_FRAME_BYTES
         if framing > limits.CHUNK_OVERHEAD_BYTES_MAX + limits.HEAD_BYTES_MAX:
             self._refuse("malformed_request")
             return
-        grown = len(self._body) - self._reserved_bytes
-        self._reserved_bytes += grown
-        if not self._clients.buffer(grown):
+        self._reserve(self._head.bytes + len(self._body))
+
+    def _reserve(self, held_bytes: int) -> None:
+        grown_bytes = held_bytes - self._reserved_bytes
+        self._reserved_bytes = held_bytes
+        assert self.address is not None, "a connection that was not taken in reads nothing"
+        if not self._clients.buffer(self.address, grown_bytes):
             self._refuse("overloaded")
 
-    def _release_body(self) -> None:
+    def _release(self) -> None:
+        """Let go of the request that is being read."""
         self._body = b""
-        if self._reserved_bytes:
-            self._clients.buffer(-self._reserved_bytes)
-            self._reserved_bytes = 0
+        self._head.forget()
+        if self._reserved_bytes and self.address is not None:
+            self._clients.buffer(self.address, -self._reserved_bytes)
+        self._reserved_bytes = 0

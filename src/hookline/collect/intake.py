@@ -13,7 +13,7 @@ import msgspec
 from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, records_of, stored_bytes_max_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -24,6 +24,7 @@ from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.pixel import event_of
+from hookline.collect.rate_limits import RateLimited, RateLimits
 from hookline.collect.router import ROUTES, Kind, Route, keyed
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
@@ -49,11 +50,20 @@ class Appends(Protocol):
 class Intake:
     """Judges requests: ``screen`` when the head is read, ``take`` when the body is."""
 
-    def __init__(self, appender: Appends, counters: Counters, clock: Callable[[], float], downloads: Downloads) -> None:
+    def __init__(
+        self,
+        appender: Appends,
+        counters: Counters,
+        clock: Callable[[], float],
+        downloads: Downloads,
+        limits: RateLimits | None = None,
+    ) -> None:
         self._appender = appender
         self._counters = counters
         self._clock = clock
         self._downloads = downloads
+        self._all_limits = limits
+        self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
         self._full_until = 0.0
@@ -80,6 +90,8 @@ class Intake:
     def set_snapshot(self, snapshot: Snapshot) -> None:
         """Use these sources from now on."""
         self._keys = WriteKeys(snapshot)
+        if self._all_limits is not None:
+            self._limits = self._all_limits if self._all_limits.set_snapshot(snapshot) else None
         self.takes = not self._failed
         self.known_heads.forget()
 
@@ -107,19 +119,27 @@ class Intake:
 
     def take(self, exchange: Exchange, body: bytes) -> None:
         """Answer a whole request of a collection path, at once or when its events are durable."""
-        route, keys = exchange.route, self._keys
+        route, keys, limits = exchange.route, self._keys, self._limits
+        events, size_bytes = 1, len(body)
         assert route is not None, "a request without a route has a verdict"
         assert keys is not None, "a request that came before the first snapshot has a verdict"
         try:
+            if limits is not None:
+                limits.check(exchange)
             if exchange.gzipped:
+                size_bytes = route.body_bytes_max  # where it is too large
                 body = inflate(body, route.body_bytes_max)
+                size_bytes = len(body)
             if route.kind is _SINGLE:
                 self._take_single(exchange, route, keys, body)
             elif route.kind is _BATCH:
-                self._take_batch(exchange, keys, body)
+                events = self._take_batch(exchange, keys, body)
             else:
                 body = exchange.query
                 self._take_single(exchange, route, keys, event_of(body), answers.PIXEL)
+        except RateLimited as limited:
+            self._refuse_for_now(exchange, limited)
+            return
         except TooLarge:
             exchange.respond(BY_CODE[route.code_too_large])
         except BadBody as bad:
@@ -131,6 +151,8 @@ class Intake:
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the connection or the others
             logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
             self._refuse(exchange, "internal_error")
+        if limits is not None:
+            limits.spend(exchange, events, size_bytes)
 
     def _screen_call(self, exchange: Exchange, route: Route) -> bytes | None:
         if exchange.method == b"OPTIONS":
@@ -142,11 +164,18 @@ class Intake:
             return answers.DROPPED
         if self._keys is None or not self.takes:
             return BY_CODE["not_ready"]
+        if self._limits is not None:
+            try:
+                self._limits.check(exchange)
+            except RateLimited as limited:
+                return self._for_now(exchange, limited)
         authorization = exchange.headers.get(b"authorization")
         if authorization is not None:
             try:
                 exchange.source = self._keys.of_header(authorization)
             except WriteKeyRefused as refused:
+                if self._limits is not None:
+                    self._limits.spend(exchange, 1, 0)
                 return BY_CODE[refused.code]
         encoding = exchange.headers.get(b"content-encoding")
         if encoding is not None:
@@ -190,8 +219,7 @@ class Intake:
         self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
     ) -> None:
         head, body, refused = self._read_single(body)
-        source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
-        exchange.source = source
+        source = exchange.source or self._found(exchange, keys.of_key(head.write_key or query_key(exchange.query)))
         record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
@@ -220,15 +248,24 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         return head, body, refused
 
-    def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> None:
+    def _found(self, exchange: Exchange, source: Source) -> Source:
+        """Note the source that a body names."""
+        exchange.source = source
+        if self._limits is not None:
+            self._limits.check_source(source)
+        return source
+
+    def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> int:
+        """Take a batch; return how many events it holds."""
         try:
             batch, body, repaired = load(body, BATCH, None)
         except msgspec.ValidationError:
             raise BadBody("invalid_body") from None
         self._counters.repaired_surrogates += repaired
-        source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
-        exchange.source = source
-        records, rejected, dropped = records_of(batch, body, self._arrival(exchange, source), self.suppressed)
+        source = exchange.source or self._found(exchange, keys.of_key(self._batch_key(exchange, batch)))
+        records, rejected, dropped = records_of(
+            batch, body, self._arrival(exchange, source), self.suppressed, stored_bytes_max_of(source)
+        )
         accepted = len(batch.batch) - len(rejected)
         if dropped:
             self._drop(exchange, dropped)
@@ -237,6 +274,7 @@ class Intake:
             self._append(exchange, records, answer, accepted - dropped, [item.code for item in rejected])
         else:
             exchange.respond(answer)
+        return len(batch.batch)
 
     @staticmethod
     def _batch_key(exchange: Exchange, batch: Batch) -> object:
@@ -280,6 +318,18 @@ class Intake:
     def _refuse(self, exchange: Exchange, code: str) -> None:
         pixel = exchange.route is not None and exchange.route.kind is Kind.PIXEL
         exchange.respond(self._picture(code) if pixel else BY_CODE[code])
+
+    def _refuse_for_now(self, exchange: Exchange, limited: RateLimited) -> None:
+        exchange.respond(self._for_now(exchange, limited))
+
+    def _for_now(self, exchange: Exchange, limited: RateLimited) -> bytes:
+        if limited.by_address or exchange.source is None:
+            self._counters.rate_limited_addresses += 1
+        else:
+            self._counters.rate_limited[exchange.source.id] += 1
+        if exchange.route is not None and exchange.route.kind is Kind.PIXEL:
+            return self._picture("rate_limited")
+        return answers.rate_limited(limited.retry_seconds)
 
     def _picture(self, code: str) -> bytes:
         self._counters.refused_pixels[code] += 1  # the status does not tell

@@ -18,8 +18,9 @@ TYPE_CHARACTERS_MAX = 64
 NESTING_LEVELS_MAX = 128
 REJECTED_BODY_BYTES_MAX = 4_096
 """How much of a rejected event is kept for inspection."""
-MERGED_BYTES_MAX = 4 * 1024 * 1024
-"""Events of one batch with the envelope repeated for each, as they are stored."""
+STORED_BYTES_MAX = 2 * 1024 * 1024
+"""Events of one request with the envelope repeated for each, as they are stored: four times the largest batch, so that
+a few hundred bytes of gzip cannot become megabytes of journal."""
 
 # One request's head.
 HEAD_BYTES_MAX = 64 * 1024
@@ -59,11 +60,16 @@ DRAIN_SECONDS_MAX = 5.0
 
 # All connections together.
 CONNECTIONS_MAX = 20_000
+UNPROVEN_CONNECTIONS_MAX = 1_024
+"""Connections of one address that have not sent one whole request yet; browsers open some ahead, and networks of
+providers have many users behind one address, each of whom needs a fraction of a second."""
 BUFFERED_BYTES_MAX = 128 * 1024 * 1024
-"""Unfinished bodies of all connections."""
+"""Unfinished heads and bodies of all connections."""
 PIPELINED_MAX = 32
 """Unanswered requests of one connection before it is read no further."""
 BACKLOG_CONNECTIONS = 1_024
 
 RETRY_AFTER_SECONDS = 5
 """What a 503 tells the client."""
+RETRY_AFTER_SECONDS_MAX = 600
+"""What a 429 tells the client at most, however far its source is in debt."""

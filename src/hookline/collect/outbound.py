@@ -8,7 +8,7 @@ from collections import deque
 from typing import cast
 
 from hookline.collect.answers import CONTINUE
-from hookline.collect.clients import Clients
+from hookline.collect.clients import Address, Clients
 from hookline.collect.exchange import Exchange
 from hookline.collect.limits import (
     HEADERS_SECONDS_MAX,
@@ -34,7 +34,9 @@ class Outbound(asyncio.Protocol):
         "_reading_paused",
         "_transport",
         "_writing_paused",
+        "address",
         "deadline",
+        "unproven",
     )
 
     def __init__(self, clients: Clients) -> None:
@@ -44,6 +46,8 @@ class Outbound(asyncio.Protocol):
         self._phase = IDLE
         self._reading_paused = self._writing_paused = False
         self._discarded_bytes = 0
+        self.address: Address | None = None
+        self.unproven = True
         self.deadline = clients.now + HEADERS_SECONDS_MAX
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -60,7 +64,7 @@ class Outbound(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more of its requests, and not for long."""
         self._writing_paused = True
-        self.deadline = self._clients.now + STALLED_ANSWER_SECONDS_MAX
+        self.deadline = min(self.deadline, self._clients.now + STALLED_ANSWER_SECONDS_MAX)
         self._pause_reading()
 
     def resume_writing(self) -> None:

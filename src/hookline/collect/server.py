@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from hookline.collect.clients import Clients
@@ -19,7 +20,9 @@ from hookline.collect.limits import (
     CONNECTIONS_MAX,
     DRAIN_SECONDS_MAX,
     SWEEP_SECONDS,
+    UNPROVEN_CONNECTIONS_MAX,
 )
+from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
 from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
@@ -40,12 +43,15 @@ class Edge:
         clock: Callable[[], float] = time.monotonic,
         connections_max: int = CONNECTIONS_MAX,
         buffered_bytes_max: int = BUFFERED_BYTES_MAX,
+        unproven_max: int = UNPROVEN_CONNECTIONS_MAX,
         tracing: Tracing | None = None,
     ) -> None:
         self.counters = counters or Counters()
         self._settings = settings
-        self._intake = _intake(appender, self.counters, clock, Downloads(settings), tracing)
-        self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max)
+        proxies = [ip_network(each) for each in settings.collect.trusted_proxies]
+        limits = RateLimits(settings.collect, proxies, clock)
+        self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
+        self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -128,10 +134,11 @@ def _intake(
     counters: Counters,
     clock: Callable[[], float],
     downloads: Downloads,
+    limits: RateLimits,
     tracing: Tracing | None,
 ) -> Intake:
     if tracing is None:
-        return Intake(appender, counters, clock, downloads)
+        return Intake(appender, counters, clock, downloads, limits)
     from hookline.collect.traced_intake import TracedIntake
 
-    return TracedIntake(appender, counters, clock, downloads, tracing)
+    return TracedIntake(appender, counters, clock, downloads, limits, tracing)

@@ -9,6 +9,7 @@ from hookline.collect.counters import Counters
 from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange, Line
 from hookline.collect.intake import Appends, Intake
+from hookline.collect.rate_limits import RateLimits
 from hookline.journal.record import Record
 from hookline.telemetry.tracing import Span, TraceContext, Tracing
 
@@ -25,9 +26,10 @@ class TracedIntake(Intake):
         counters: Counters,
         clock: Callable[[], float],
         downloads: Downloads,
+        limits: RateLimits,
         tracing: Tracing,
     ) -> None:
-        super().__init__(appender, counters, clock, downloads)
+        super().__init__(appender, counters, clock, downloads, limits)
         self._tracing = tracing
 
     def take(self, exchange: Exchange, body: bytes) -> None:
@@ -52,12 +54,13 @@ class TracedIntake(Intake):
 class _TracedCall:
     """Stands in for an exchange's line until there is an answer: then the span ends."""
 
-    __slots__ = ("_context", "_exchange", "_line", "_parent_id", "_start_ns", "_tracing", "events")
+    __slots__ = ("_context", "_exchange", "_line", "_parent_id", "_start_ns", "_tracing", "address", "events")
 
     def __init__(self, exchange: Exchange, tracing: Tracing, context: TraceContext, parent_id: str | None) -> None:
         self.events = 0
         self._exchange = exchange
         self._line: Line = exchange.line
+        self.address = exchange.line.address
         self._tracing = tracing
         self._context = context
         self._parent_id = parent_id

@@ -105,6 +105,7 @@ def check_all(
         if source.id in known:
             problems.append(_duplicate_id(path, source.id, "source"))
         known[source.id] = source
+        problems += check_source(path, source)
         problems += check_write_keys(path, source, write_keys)
         write_keys.update(dict.fromkeys(source.write_keys, source.id))
     seen: set[str] = set()
@@ -146,6 +147,12 @@ def check_definitions(placed: Sequence[tuple[str, Definition]], among: Surroundi
         for path, definition in placed
         for code, place, text in (*problems_together(definition, among), *name_problems(definition, owners))
     ]
+
+
+def check_source(path: str, source: Source) -> list[Problem]:
+    """The problems of a source by itself: its rate limit."""
+    fault = source.rate_limit.fault() if source.rate_limit is not None else None
+    return [] if fault is None else [Problem("invalid_value", join(path, f"rateLimit.{fault[0]}"), fault[1])]
 
 
 def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> list[Problem]:

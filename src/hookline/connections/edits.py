@@ -13,6 +13,7 @@ from hookline.connections.check import (
     check_definitions,
     check_destination,
     check_plan,
+    check_source,
     check_sources,
     check_write_keys,
     join,
@@ -143,6 +144,7 @@ def _check_write_keys(state: State, edits: Sequence[Edit]) -> list[Problem]:
     stored = (entry.object for id, entry in state.sources.items() if id not in changed)
     owners = {key: source.id for source in stored for key in source.write_keys}
     for path, source in puts:
+        problems += check_source(path, source)
         problems += check_write_keys(path, source, owners)
         owners.update(dict.fromkeys(source.write_keys, source.id))
     return problems

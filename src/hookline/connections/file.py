@@ -220,6 +220,8 @@ def _document(object: Object) -> dict[str, Any]:
             del webhook["headers"]
     if not built.get("filters", True):
         del built["filters"]
+    if built.get("rateLimit") == {}:
+        del built["rateLimit"]
     built.pop("rotations", None)  # nobody's to write; they go on where they are
     for name in ("sharedSecret", "standardWebhooks"):
         if "settings" in built and built["settings"][name] is None:

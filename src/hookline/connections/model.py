@@ -11,6 +11,7 @@ import msgspec
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.names import Id, Name
+from hookline.rate_limit import RateLimit
 
 WEBHOOKS_MAX = 5
 """Receiver URLs per destination (SPEC 2.1 and 8)."""
@@ -25,13 +26,17 @@ WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A website, app or server that sends events; any of its write keys names it."""
+    """A website, app or server that sends events; any of its write keys names it.
+
+    ``rate_limit`` goes before ``collect.rate_limit``, number by number.
+    """
 
     id: Id
     name: Name
     type: Literal["web", "mobile", "server"] = "server"
     enabled: bool = True
     write_keys: Annotated[tuple[WriteKey, ...], msgspec.Meta(max_length=WRITE_KEYS_MAX)] = ()
+    rate_limit: RateLimit | None = None
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

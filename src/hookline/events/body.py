@@ -8,7 +8,6 @@ at one by one; what msgspec cannot read exactly (lone surrogates, numbers beyond
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -19,9 +18,10 @@ from hookline.events import canonical, json_tree
 from hookline.events.accepted import Accepted
 from hookline.events.json_tree import Tree
 from hookline.events.ordinary import BODY_VERSION, render_ordinary
+from hookline.remembered import Remembered
 
-ENVELOPES_KEPT = 64
-"""Decoded envelopes kept at hand; the events of one batch share one."""
+ENVELOPES_BYTES_MAX = 128 * 1024
+"""Envelopes kept at hand decoded, which takes up to twenty times as much; the events of one batch share one."""
 
 
 def render_plain(record: Accepted) -> bytes:
@@ -30,7 +30,7 @@ def render_plain(record: Accepted) -> bytes:
         caller = _decode_plain(record.body)
         context = _object(caller.context)
         if record.envelope is not None:
-            context = _merge_plain(_envelope_plain(record.envelope), context)
+            context = _merge_plain(_envelopes_plain[record.envelope], context)
         return _encode(_out(record, caller, _object(caller.properties), _object(caller.traits), context, _EMPTY_RAW))
     except (ValueError, RecursionError):
         return json_tree.encode_verbatim(_tree(record))
@@ -57,7 +57,7 @@ def _render_unusual(record: Accepted) -> bytes:
             context = _decode_fields_canonical(caller.context)
             context = UNSET if context is None else context
         if record.envelope is not None:
-            context = _merge(_envelope_canonical(record.envelope), context)
+            context = _merge(_envelopes_canonical[record.envelope], context)
         encoded = _encode(_out(record, caller, _given(caller.properties), _given(caller.traits), context, _EMPTY))
         if canonical.is_canonical(encoded):
             return encoded
@@ -241,14 +241,16 @@ def _merge(under: dict[str, Any] | None, over: Any) -> Any:
     return merged
 
 
-@lru_cache(maxsize=ENVELOPES_KEPT)
 def _envelope_plain(envelope: bytes) -> dict[str, Raw] | None:
     return _decode_envelope_plain(envelope).context
 
 
-@lru_cache(maxsize=ENVELOPES_KEPT)
 def _envelope_canonical(envelope: bytes) -> dict[str, Any] | None:
     return _decode_envelope_canonical(envelope).context
+
+
+def _not_counted(_: object) -> int:
+    return 0
 
 
 def _tree(record: Accepted) -> Tree:
@@ -295,3 +297,5 @@ _decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.
 _decode_fields_canonical = msgspec.json.Decoder(dict[str, Any] | None, float_hook=canonical.float_of).decode
 _EMPTY: dict[str, Any] = {}
 _decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode
+_envelopes_plain = Remembered(_envelope_plain, ENVELOPES_BYTES_MAX, value_bytes=_not_counted)
+_envelopes_canonical = Remembered(_envelope_canonical, ENVELOPES_BYTES_MAX, value_bytes=_not_counted)

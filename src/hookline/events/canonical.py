@@ -13,12 +13,16 @@ from typing import Any
 import msgspec
 
 from hookline.events import json_tree
+from hookline.remembered import Remembered
 
 SAFE_INTEGER_MAX = 2**53 - 1
 """Larger integers lose digits in JavaScript (Number.MAX_SAFE_INTEGER)."""
 
-FLOATS_KEPT = 4_096
-"""Numbers whose form is remembered."""
+FLOATS_BYTES_MAX = 1024 * 1024
+"""Numbers whose form is remembered: some 4,000."""
+FLOAT_BYTES_MAX = 512
+"""Of one number with its form; whoever writes longer ones writes them to be long."""
+_RAW_BYTES = 96
 
 _INFINITY = float("inf")
 _SAFE_INTEGER_DIGITS = 16
@@ -51,18 +55,15 @@ def float_of(text: str) -> float | int | None:
     return int(value) if value.is_integer() else value
 
 
-class _KnownFloats(dict[str, msgspec.Raw]):
-    """The canonical form of JSON numbers: prices and places repeat, and a float takes long to write."""
-
-    def __missing__(self, text: str) -> msgspec.Raw:
-        if len(self) >= FLOATS_KEPT:
-            self.clear()
-        written = self[text] = msgspec.Raw(_encode(float_of(text)))
-        return written
+def _written(text: str) -> msgspec.Raw:
+    return msgspec.Raw(_encode(float_of(text)))
 
 
-known_float = _KnownFloats().__getitem__
-"""Stand in for a JSON number, as ``float_of``, by what has to be written for it."""
+known_float = Remembered(
+    _written, FLOATS_BYTES_MAX, FLOAT_BYTES_MAX, value_bytes=lambda raw: _RAW_BYTES + len(raw)
+).__getitem__
+"""Stand in for a JSON number, as ``float_of``, by what has to be written for it: prices and places repeat, and a float
+takes long to write."""
 
 
 def is_canonical(encoded: bytes) -> bool:

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.events import canonical
 from hookline.events.accepted import Accepted
+from hookline.remembered import Remembered
 
 BODY_VERSION = 1
 """The value of ``version`` in every body but ``delete`` (SPEC section 9)."""
@@ -22,10 +23,9 @@ BODY_VERSION = 1
 TOGETHER_BYTES_MAX = 256 * 1024
 """Calls longer than this in all are taken one by one: the memory is needed twice."""
 
-CONTEXTS_KEPT = 1_024
-CONTEXT_BYTES_KEPT = 2 * 1024
-"""Contexts kept in canonical form, and the size up to which one is kept."""
-
+CONTEXTS_BYTES_MAX = 4 * 1024 * 1024
+CONTEXT_BYTES_MAX = 4 * 1024
+"""Contexts kept beside their canonical form, in all and of one with both."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1)] | None
 """A string as it is sent; one that is empty or no string is for the other way."""
@@ -100,7 +100,7 @@ def _ends(records: Sequence[Accepted], kinds: Sequence[str], calls: Sequence[_Ca
         else:
             call.context = UNSET
             if context != last:  # as within a batch it often is
-                end, last = _context_ends.get(bytes(context)) or _context_end(context), context
+                end, last = _context_ends[bytes(context)], context
         call.timestamp = record.timestamp
         if kind == "track":
             if call.properties is None:
@@ -123,22 +123,16 @@ def _has_its_fields(call: _Call, kind: str) -> bool:
     return kind in ("screen", "group") or (kind == "identify" and call.traits is not None)
 
 
-def _context_end(raw: Raw) -> bytes:
-    """The end of a body from its context on, remembered: an SDK sends the same context with many events."""
-    written = bytes(raw)
-    end = b',"context":%b}' % canonical.canonicalize(written) if written[0] == ord("{") else b"}"
-    if len(written) <= CONTEXT_BYTES_KEPT:
-        if len(_context_ends) >= CONTEXTS_KEPT:
-            _context_ends.clear()
-        _context_ends[written] = end
-    return end
+def _context_end(written: bytes) -> bytes:
+    return b',"context":%b}' % canonical.canonicalize(written) if written[0] == ord("{") else b"}"
 
 
 _EMPTY: dict[str, Any] = {}
 _join = b"".join
 _encode_lines = msgspec.json.Encoder().encode_lines
 _decode_list = msgspec.json.Decoder(list[_Call], float_hook=canonical.known_float).decode
-_context_ends: dict[bytes, bytes] = {}
+_context_ends = Remembered(_context_end, CONTEXTS_BYTES_MAX, CONTEXT_BYTES_MAX)
+"""The end of a body from its context on: an SDK sends the same context with many events."""
 _BEGINNINGS = {
     kind: b'{"version":%d,"type":"%b",' % (BODY_VERSION, kind.encode())
     for kind in ("track", "page", "screen", "identify", "group")

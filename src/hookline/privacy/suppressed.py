@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hookline.privacy.id_digest import IdDigests
+from hookline.remembered import Remembered
 
-REMEMBERED_IDS_MAX = 65_536
-"""Ids whose answer is kept, so that a busy user costs one look; then all are forgotten and asked anew."""
+REMEMBERED_BYTES_MAX = 4 * 1024 * 1024
+"""Ids whose answer is kept, so that a busy user costs one look: some 20,000 of them."""
+REMEMBERED_ID_BYTES_MAX = 1_024
+"""A longer id, which nobody's is, is hashed each time."""
 
 
 class Suppressed:
@@ -16,7 +19,7 @@ class Suppressed:
     def __init__(self, digests: Iterable[bytes], of: IdDigests) -> None:
         self.digests = frozenset(digests)
         self._of = of
-        self._answers: dict[str, bool] = {}
+        self._answers = Remembered(self._look_up, REMEMBERED_BYTES_MAX, REMEMBERED_ID_BYTES_MAX)
 
     @classmethod
     def of(cls, digests: Iterable[bytes], key: bytes) -> Suppressed:
@@ -32,9 +35,7 @@ class Suppressed:
         return len(self.digests)
 
     def __contains__(self, id: str) -> bool:
-        known = self._answers.get(id)
-        if known is None:
-            if len(self._answers) >= REMEMBERED_IDS_MAX:
-                self._answers.clear()
-            known = self._answers[id] = self._of.of(id) in self.digests
-        return known
+        return self._answers[id]
+
+    def _look_up(self, id: str) -> bool:
+        return self._of.of(id) in self.digests

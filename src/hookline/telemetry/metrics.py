@@ -38,11 +38,21 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_suppressed_total": Metric(
         "counter", "events", "Events of suppressed people: answered, not stored.", "collect", "source"
     ),
+    "hookline_collect_rate_limited_total": Metric(
+        "counter", "requests", "Requests answered 429 because their source sends too much.", "collect", "source"
+    ),
+    "hookline_collect_rate_limited_addresses_total": Metric(
+        "counter", "requests", "Requests answered 429 because their address sends too much.", "collect"
+    ),
     "hookline_collect_body_bytes_total": Metric("counter", "bytes", "Body bytes read, before inflation.", "collect"),
     "hookline_collect_repaired_total": Metric(
         "counter", "bodies", "Bodies in which lone surrogate escapes were replaced.", "collect"
     ),
     "hookline_collect_connections": Metric("gauge", "connections", "Open client connections.", "collect"),
+    "hookline_collect_refused_connections_total": Metric(
+        "counter", "connections", "Connections refused: too many, in all or of one address.", "collect"
+    ),
+    "hookline_collect_buffered_bytes": Metric("gauge", "bytes", "Heads and bodies of unfinished requests.", "collect"),
     "hookline_collect_source_last_event_seconds": Metric(
         "gauge", "seconds", "When a source was last heard, since the epoch.", "collect", "source"
     ),

@@ -9,11 +9,15 @@ from hookline.connections.model import Source
 from hookline.connections.state import Stored
 from hookline.control.objects import object_tag
 from hookline.control.services import Services
+from hookline.rate_limit import RateLimit
+from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.web.connection_views import SourceView, source_view
+from hookline.web.rendering import iso_seconds
 from hookline.web.snippets import Place, collect_url, places_of_source
 from hookline.web.source_sightings import last_heard
 
 DESTINATIONS_SHOWN = 20
+RATE_LIMITED = "hookline_collect_rate_limited_total"
 
 TABS = (("", "Set-up"), ("schema", "Schema"), ("keys", "Keys"), ("rejected", "Rejected"), ("settings", "Settings"))
 """Path below the source and title of each tab."""
@@ -28,6 +32,8 @@ class Fed(NamedTuple):
 
 class SourcePage(NamedTuple):
     """The whole page; ``tabs`` are (title, address, whether it is this one), ``keys`` are numbered.
+    ``rate_limited`` calls were answered 429 since collect started; ``usual_rate`` is what holds where the source says
+    nothing.
 
     ``owner`` is set where a file owns the source; with ``etag`` a change is refused after somebody else's.
     """
@@ -40,6 +46,10 @@ class SourcePage(NamedTuple):
     feeds: Sequence[Fed]
     feeds_more: int
     last_event_at: str
+    rate_limit: RateLimit
+    usual_rate: str
+    rate_limited: int
+    rate_limited_since: str
     places: Sequence[Place]
 
 
@@ -47,6 +57,8 @@ def source_page(services: Services, stored: Stored[Source], tab: str) -> SourceP
     """Put together what is known of a source."""
     source = stored.object
     url = collect_url(services.settings)
+    collect = services.metrics.reports().get("collect")
+    usual = services.settings.collect.rate_limit
     fed = [each.object for each in services.store.destinations() if source.id in each.object.sources]
     return SourcePage(
         source=source_view(source, url),
@@ -57,6 +69,10 @@ def source_page(services: Services, stored: Stored[Source], tab: str) -> SourceP
         feeds=[Fed(each.id, each.name) for each in fed[:DESTINATIONS_SHOWN]],
         feeds_more=max(0, len(fed) - DESTINATIONS_SHOWN),
         last_event_at=last_heard(services, [source.id]).get(source.id, ""),
+        rate_limit=source.rate_limit or RateLimit(),
+        usual_rate="" if usual is None else str(usual),
+        rate_limited=int(collect.by_label(RATE_LIMITED).get(source.id, 0)) if collect else 0,
+        rate_limited_since=iso_seconds(collect.number(PROCESS_STARTED)) if collect else "",
         places=places_of_source(source.write_keys[0], url, source.type) if source.write_keys and not tab else [],
     )
 

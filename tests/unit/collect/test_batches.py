@@ -9,7 +9,7 @@ import pytest
 
 from hookline.collect import limits
 from hookline.events.timestamps import iso
-from tests.unit.collect.wire import TRACK, Answer, Running, sized
+from tests.unit.collect.wire import TRACK, Answer, Running, sized, zipped
 
 EVENT = {**TRACK, "type": "track"}
 
@@ -171,10 +171,19 @@ def test_the_envelope_counts_towards_each_event(edge: Running) -> None:
     assert [item["index"] for item in answer.json["rejected"]] == [1]
 
 
-def test_what_the_envelope_multiplies_is_bounded(edge: Running) -> None:
-    """A fat envelope over very many small events is 413 instead of megabytes in the journal."""
-    answer = _batch(edge, [{"type": "page", "userId": "u"}] * 2_000, context={"pad": "x" * 20_000})
-    assert (answer.status, edge.reason(answer)) == (413, "batch_too_large")
+def test_what_one_request_stores_is_bounded(edge: Running) -> None:
+    """A few hundred bytes on the wire store at most 2 MB, the envelope merged into each event; one byte more is 413."""
+    item, count = b'{"type":"page","userId":"u"}', 2_000
+    envelope_bytes = limits.STORED_BYTES_MAX // count - len(item)
+    pad = envelope_bytes - len(b'{"context":{"pad":""}}')
+    rest = limits.STORED_BYTES_MAX - count * (len(item) + envelope_bytes)
+    items = b",".join([item] * (count - 1))
+    fits, over = (b'{"type":"page","userId":"u%b"}' % (b"u" * (rest + more)) for more in (0, 1))
+    body = b'{"batch":[%b,%b],"context":{"pad":"' + b"x" * pad + b'"}}'
+    assert edge.post("/v1/batch", zipped(body % (items, fits)), Content_Encoding="gzip").json["accepted"] == count
+    edge.memory.records.clear()
+    answer = edge.post("/v1/batch", zipped(body % (items, over)), Content_Encoding="gzip")
+    assert (answer.status, edge.reason(answer)) == (413, "stores_too_much")
 
 
 def test_many_brackets_are_judged_quickly(edge: Running) -> None:

@@ -7,6 +7,9 @@ import struct
 from collections.abc import Callable
 
 from hookline.collect import limits
+from hookline.collect.outbound import HEAD
+from hookline.setting_values import Networks
+from hookline.settings import Collect, Settings
 from tests.service.waiting import wait_until
 from tests.unit.collect.wire import TRACK, Running, request, sized, zipped
 
@@ -50,6 +53,62 @@ def test_an_endless_head_is_cut_off(edge: Running) -> None:
     assert wire.answer().status == 431
 
 
+def test_many_header_lines_are_cut_off_as_they_come(edge: Running) -> None:
+    """A head that is not finished is 431 with its 101st line, before it costs twenty times its bytes."""
+    wire = edge.wire().send(GET + b"a:\r\n" * (limits.HEADERS_MAX + 1))
+    assert (wire.answer().status, wire.closed()) == (431, True)
+
+
+def test_an_unfinished_head_is_buffered(start: Callable[..., Running]) -> None:
+    """What has come of a head counts among the buffered bytes until the request is whole."""
+    edge = start()
+    wire = edge.wire().send(GET + b"X: " + b"a" * 50_000)
+    edge.until(lambda: edge.edge.counters.buffered_bytes >= 50_000)
+    assert wire.send(b"\r\n\r\n").answer().status == 200
+    assert edge.edge.counters.buffered_bytes == 0
+    head = request("/v1/track", TRACK).replace(b"Host:", b"X: " + b"a" * 50_000 + b"\r\nHost:")
+    wire.send(head[:-1])
+    edge.until(lambda: edge.edge.counters.buffered_bytes >= 50_000)
+    assert wire.send(head[-1:]).answer().status == 200
+    assert edge.edge.counters.buffered_bytes == 0
+
+
+def test_a_head_that_begins_behind_other_requests_is_buffered(start: Callable[..., Running]) -> None:
+    """What comes in one piece with the requests before it counts too."""
+    edge = start()
+    wire = edge.wire().send((GET + b"\r\n") * 2 + GET + b"X: " + b"a" * 50_000)
+    edge.until(lambda: edge.edge.counters.buffered_bytes >= 50_000)
+    assert [wire.answer().status for _ in range(2)] == [200, 200]
+    assert wire.send(b"\r\n\r\n").answer().status == 200
+    assert edge.edge.counters.buffered_bytes == 0
+
+
+def test_nothing_is_kept_of_a_head_that_was_answered(start: Callable[..., Running]) -> None:
+    """A connection that rests holds none of its last request: 20,000 of them would hold 64 KB each."""
+    edge = start()
+    head = request("/v1/track", TRACK).replace(b"Host:", b"X: " + b"a" * 50_000 + b"\r\nHost:")
+    wire = edge.wire().send(head)
+    assert wire.answer().status == 200
+    (client,) = edge.edge._clients._open
+    head = client._head
+    assert (head.target, head.headers, head._fields) == (b"", {}, [])
+
+
+def test_unread_answers_lengthen_no_head(start: Callable[..., Running]) -> None:
+    """A head has its ten seconds, however often the client stops and goes on reading answers meanwhile."""
+    edge = start()
+    wire = edge.wire().send(GET)
+    edge.until(lambda: edge.edge.counters.open_connections)
+    (client,) = edge.edge._clients._open
+    edge.until(lambda: client._phase == HEAD)
+    for _ in range(3):
+        edge.pass_seconds(3)
+        edge.call(client.pause_writing)  # as the transport does when its buffer is full
+        edge.call(client.resume_writing)
+    edge.pass_seconds(2)
+    assert wire.answer().status == 408
+
+
 def test_single_call_boundary(edge: Running) -> None:
     """A single call of 32,768 bytes is accepted, one more is 413, plain or gzipped; the connection lives on."""
     limit = limits.EVENT_BYTES_MAX
@@ -85,6 +144,12 @@ def test_a_declared_giant_is_refused_unread(edge: Running) -> None:
     answer = wire.answer()
     assert (answer.status, answer.headers["connection"]) == (413, "close")
     assert wire.closed()
+
+
+def test_a_length_of_thousands_of_digits_is_refused(edge: Running) -> None:
+    """A Content-Length with 5,000 zeros before it is 400, not a fault of ours that is logged for each request."""
+    wire = edge.wire().send(request("/v1/track", TRACK).replace(b"Length: ", b"Length: " + b"0" * 5_000))
+    assert (wire.answer().status, wire.closed()) == (400, True)
 
 
 def test_endless_chunks_are_cut_off(edge: Running) -> None:
@@ -140,7 +205,7 @@ def test_a_slow_body_is_408(start: Callable[..., Running]) -> None:
     """A body shorter than its Content-Length is 408 after thirty seconds and nothing of it is stored."""
     edge = start()
     wire = edge.wire().send(request("/v1/track", sized(1_000))[:-1])
-    edge.until(lambda: edge.edge.counters.buffered_bytes == 999)
+    edge.until(lambda: edge.edge.counters.buffered_bytes >= 999)
     edge.pass_seconds(15)
     assert edge.edge.counters.requests[b"408"] == 0
     edge.pass_seconds(16)
@@ -184,31 +249,79 @@ def test_waiting_for_the_disk_is_not_idleness(start: Callable[..., Running]) -> 
 
 def test_connections_are_bounded(start: Callable[..., Running]) -> None:
     """One connection too many gets 503 with Retry-After and is closed; room that is given back is used."""
-    edge = start(connections_max=2)
-    first, second = edge.wire(), edge.wire()
-    edge.until(lambda: edge.edge.counters.open_connections == 2)
-    third = edge.wire()
-    answer = third.answer()
+    edge = start(connections_max=4)
+    first, *_ = opened = [edge.wire(f"127.0.0.{number}") for number in range(1, 5)]
+    edge.until(lambda: edge.edge.counters.open_connections == 4)
+    refused = edge.wire("127.0.0.9")
+    answer = refused.answer()
     assert (answer.status, answer.code) == (503, "too_many_connections")
     assert int(answer.headers["retry-after"]) >= 1
-    assert third.closed()
+    assert refused.closed()
     first.socket.close()
-    edge.until(lambda: edge.edge.counters.open_connections == 1)
+    edge.until(lambda: edge.edge.counters.open_connections == 3)
+    assert edge.wire("127.0.0.9").send(request("/v1/track", TRACK)).answer().status == 200
+    assert len(opened) == 4
+
+
+def test_the_last_quarter_of_connections_is_for_others(start: Callable[..., Running]) -> None:
+    """An address that holds more than its share of nearly all connections gets no more; another one does."""
+    edge = start(connections_max=8)
+    held = [edge.wire() for _ in range(6)]
+    edge.until(lambda: edge.edge.counters.open_connections == 6)
+    assert edge.wire().answer().code == "too_many_connections"
+    assert edge.wire("127.0.0.2").send(request("/v1/track", TRACK)).answer().status == 200
+    assert len(held) == 6
+
+
+def test_connections_that_asked_nothing_are_bounded_by_address(start: Callable[..., Running]) -> None:
+    """So many connections of one address may have sent no whole request; those that have do not count."""
+    edge = start(unproven_max=2)
+    asked, silent = edge.wire(), edge.wire()
+    edge.until(lambda: edge.edge.counters.open_connections == 2)
+    assert edge.wire().answer().code == "too_many_connections"
+    assert edge.wire("127.0.0.2").send(request("/v1/track", TRACK)).answer().status == 200
+    for _ in range(2):
+        assert asked.send(request("/v1/track", TRACK)).answer().status == 200
     assert edge.wire().send(request("/v1/track", TRACK)).answer().status == 200
-    second.socket.close()
+    asked.socket.close()
+    silent.socket.close()
 
 
-def test_unfinished_bodies_are_bounded_together(start: Callable[..., Running]) -> None:
-    """Bodies of all connections share a bound; past it the newest is 503 and what it held is given back."""
-    edge = start(buffered_bytes_max=100_000)
+def test_a_trusted_proxy_may_open_all_connections(start: Callable[..., Running]) -> None:
+    """Who is behind it is not known before it asks, so no share of its address is held against it."""
+    settings = Settings(collect=Collect(trusted_proxies=Networks(("127.0.0.1/32",))))
+    edge = start(unproven_max=2, connections_max=8, settings=settings)
+    opened = [edge.wire() for _ in range(8)]
+    edge.until(lambda: edge.edge.counters.open_connections == 8)
+    assert [wire.send(request("/v1/track", TRACK)).answer().status for wire in opened] == [200] * 8
+
+
+def test_unfinished_requests_are_bounded_together(start: Callable[..., Running]) -> None:
+    """Heads and bodies of all connections share a bound; past it the newest is 503 and what it held is given back."""
+    edge = start(buffered_bytes_max=120_000)
     body = sized(300, type="track")
     batch = b'{"batch":[' + b",".join([body] * 300) + b"]}"
     holder = edge.wire().send(request("/v1/batch", batch)[:80_000])
     edge.until(lambda: edge.edge.counters.buffered_bytes > 70_000)
     second = edge.wire().send(request("/v1/batch", batch)[:80_000])
     assert second.answer().code == "overloaded"
+    third = edge.wire().send(GET + b"X: " + b"a" * 50_000)
+    assert third.answer().code == "overloaded"
     assert holder.send(request("/v1/batch", batch)[80_000:]).answer().json["accepted"] == 300
     edge.until(lambda: edge.edge.counters.buffered_bytes == 0)
+
+
+def test_one_address_does_not_take_all_the_memory(start: Callable[..., Running]) -> None:
+    """While one address holds all that unfinished requests may, another one's large body is taken."""
+    edge = start(buffered_bytes_max=100_000)
+    holder = edge.wire().send(request("/v1/batch", b" " * 200_000)[:74_000])
+    edge.until(lambda: edge.edge.counters.buffered_bytes > 70_000)
+    batch = b'{"batch":[' + b",".join([sized(300, type="track")] * 100) + b"]}"
+    other = edge.wire("127.0.0.2").send(request("/v1/batch", batch)[:25_000])
+    edge.until(lambda: edge.edge.counters.buffered_bytes > 90_000)
+    assert other.send(request("/v1/batch", batch)[25_000:]).answer().json["accepted"] == 100
+    holder.send(b" " * 10_000)
+    assert holder.answer().code == "overloaded"
 
 
 def test_a_client_that_reads_no_answers_is_dropped(start: Callable[..., Running]) -> None:

@@ -88,8 +88,8 @@ class Answer(NamedTuple):
 class Wire:
     """One connection of a client that sends whatever bytes it is told to."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=WAIT_SECONDS)
+    def __init__(self, address: tuple[str, int], client: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection(address, timeout=WAIT_SECONDS, source_address=(client, 0))
         self._got = b""
 
     def send(self, data: bytes) -> Wire:
@@ -180,9 +180,9 @@ class Running:
         self._thread.join(WAIT_SECONDS * 2)
         assert not self._thread.is_alive()
 
-    def wire(self) -> Wire:
-        """A new connection."""
-        return Wire(self.address)
+    def wire(self, client: str = "127.0.0.1") -> Wire:
+        """A new connection, from any address of the loopback network."""
+        return Wire(self.address, client)
 
     def ask(self, data: bytes) -> Answer:
         """Send bytes over a connection of their own and take one answer."""

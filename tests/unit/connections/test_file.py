@@ -59,6 +59,10 @@ def test_the_example_of_the_design_is_right() -> None:
         ("enabled: true, w", "enabld: true, w", ("unknown_key", "sources[0].enabld", 3), "did you mean 'enabled'?"),
         ("destinations:", "destinatons:", ("unknown_key", "destinatons", 4), "did you mean 'destinations'?"),
         ("type: web", "type: desk", ("invalid_value", "sources[0].type", 3), "web or mobile or server"),
+        ("type: web", "rateLimit: {bytes: 5TB}", ("invalid_value", "sources[0].rateLimit.bytes", 3), "matching regex"),
+        ("type: web", "rateLimit: {bytes: 5GB}", ("invalid_value", "sources[0].rateLimit.bytes", 3), "to 1GB"),
+        ("type: web", "rateLimit: {burst: 2d}", ("invalid_value", "sources[0].rateLimit.burst", 3), "a day"),
+        ("type: web", "rateLimit: {event: 5}", ("unknown_key", "sources[0].rateLimit.event", 3), "'events'"),
         ("id: crm", "id: 5", ("invalid_value", "destinations[0].id", 5), "in quotes"),
         ("id: crm", "id: a b", ("invalid_value", "destinations[0].id", 5), "letters, digits"),
         ("    name: CRM\n", "", ("invalid_value", "destinations[0]", 5), "`name`; add it"),
@@ -225,6 +229,16 @@ def test_any_name_survives_an_export(name: str, headers: list[str], enabled: boo
     read, problems = file.read(file.export(state))
     assert problems == []
     assert [object for _, object in read.objects()] == [source(name=name), wanted]
+
+
+def test_a_sources_rate_limit_goes_out_as_it_came_in(store: Store) -> None:
+    """Sizes and times stay as they were written, and a limit that says nothing is left out."""
+    limit = "{events: 0.5, bytes: 1MB, burst: 30s}"
+    apply(store, TEXT.replace("type: web", f"type: web, rateLimit: {limit}"))
+    (source,) = yaml.safe_load(file.export(store.snapshot()))["sources"]
+    assert source["rateLimit"] == yaml.safe_load(limit)
+    apply(store, TEXT.replace("type: web", "type: web, rateLimit: {}"))
+    assert "rateLimit" not in file.export(store.snapshot())
 
 
 def test_an_export_reads_like_the_documented_file(store: Store) -> None:

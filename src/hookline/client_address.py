@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -15,6 +16,9 @@ _WITH_PORT = re.compile(r"\[([^\]]*)\](?::\d+)?|([^:]*):\d+")
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+_IPV6_GROUP_BYTES = 8
+
 
 def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: Sequence[Network]) -> str:
     """The nearest address that is no trusted proxy's (``collect.trusted_proxies``); the peer's where none is trusted.
@@ -22,7 +26,7 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
     A proxy adds whom it was asked by at the end of ``X-Forwarded-For``. So only what a trusted one added is believed:
     whatever stands before that, the client may have made up.
     """
-    if not _is_trusted(peer, trusted):
+    if not is_trusted(peer, trusted):
         return peer
     values = [value.decode("latin-1") for name, value in headers if name == FORWARDED_FOR]
     nearest = peer
@@ -31,12 +35,29 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
         if found is None:
             break
         nearest = str(found)
-        if not _is_trusted(nearest, trusted):
+        if not is_trusted(nearest, trusted):
             break
     return nearest
 
 
-def _is_trusted(text: str, trusted: Sequence[Network]) -> bool:
+def address_group(host: str) -> bytes:
+    """Return what counts as one address where shares are counted: an IPv4 address, or the /64 of an IPv6 one.
+
+    A household has a /64 to itself, so single IPv6 addresses cost nothing to change.
+    """
+    try:
+        return socket.inet_pton(socket.AF_INET, host)
+    except OSError:
+        pass
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except OSError:
+        return b""
+    return packed[12:] if packed.startswith(_IPV4_MAPPED) else packed[:_IPV6_GROUP_BYTES]
+
+
+def is_trusted(text: str, trusted: Sequence[Network]) -> bool:
+    """Return whether an address is a trusted proxy's."""
     address = _address(text)
     return address is not None and any(address in network for network in trusted)
 

@@ -23,8 +23,8 @@ this (`tests/service/sdks`) wrote the table, and fails when it is no longer what
 `pytest tests/service/sdks --write-compatibility` writes it anew.
 
 Of each call arrived, unless a remark says otherwise: type, names, userId and anonymousId, every property, trait and
-context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond and
-corrected by the clock's error, under a valid `X-Signature`, once.
+context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond
+(moved by the clock's error where `sentAt` shows one of more than five seconds), under a valid `X-Signature`, once.
 
 | SDK | Version | Calls posted to | Key in | Packed | Arrived | Remarks |
 |---|---|---|---|---|---|---|

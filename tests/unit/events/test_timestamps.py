@@ -103,13 +103,32 @@ def test_resolve(timestamp: object, original: object, sent_at: object, expected:
     assert resolve(RECEIVED, timestamp, original, sent_at) == iso(expected)
 
 
+@pytest.mark.parametrize("late_ms", [-5_001, -5_000, -1, 0, 170, 1_980, 5_000, 5_001])
+def test_a_given_time_stands_where_the_difference_is_transit(late_ms: int) -> None:
+    """sentAt within 5 s of receipt, either way, moves nothing; what is further off is a clock's error."""
+    moved_ms = late_ms if abs(late_ms) > 5_000 else 0
+    expected = iso(SEVEN + moved_ms)
+    assert resolve(RECEIVED, iso(SEVEN), None, iso(RECEIVED - late_ms)) == expected
+    assert resolve_all(RECEIVED, [iso(SEVEN)], [RECEIVED - late_ms]) == [expected]
+
+
+@pytest.mark.parametrize("sent_at", [iso(SEVEN), "2026-11-20T08:00:00+01:00", SEVEN])
+def test_an_event_that_calls_its_own_time_sent_at_keeps_it(sent_at: object) -> None:
+    """RudderStack's Go SDK does; the other events of its batch are corrected."""
+    assert resolve(RECEIVED, None, iso(SEVEN), sent_at) == iso(SEVEN)
+    earlier = iso(SEVEN - 60_000)
+    assert resolve_all(RECEIVED, [iso(SEVEN), earlier], [sent_at] * 2) == [iso(SEVEN), iso(RECEIVED - 60_000)]
+
+
 WRITTEN = st.one_of(
     st.integers(MIN_MS, MAX_MS).map(iso),
+    st.integers(RECEIVED - 10_000, RECEIVED + 10_000).map(iso),
     st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ", fullmatch=True),
     st.sampled_from(["2026-11- 1T07:00:00.123Z", "2026-11-20T07:00:60.123Z", "2026-11-20T07:00:00.1234Z", "x"]),
     st.text(min_size=20, max_size=30),
 )
-SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), st.integers(), st.just(0.0), st.text())
+NEAR = st.integers(RECEIVED - 10_000, RECEIVED + 10_000).map(iso)
+SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), NEAR, st.integers(), st.just(0.0), st.text())
 
 
 @given(st.lists(WRITTEN), st.lists(SENT_AT, min_size=1, max_size=3), st.randoms(use_true_random=False))

@@ -1,4 +1,7 @@
-"""From a write key to its source: HTTP Basic user name, else the body, else the query (DESIGN 6.1).
+"""From a write key to its source: a header's, else the body's, else the query's (DESIGN 6.1).
+
+A header is HTTP Basic's user name, else Jitsu's ``X-Write-Key``. Jitsu's keys are ``key:secret`` wherever they stand
+(and ``key:***`` in the body); ours hold no colon, so what stands behind one is left away.
 
 A look-up in a dictionary keyed by the whole key takes the same time whatever part of a guess is right.
 """
@@ -9,6 +12,7 @@ import binascii
 from base64 import b64encode
 from urllib.parse import parse_qsl
 
+from hookline.collect.exchange import Headers
 from hookline.collect.limits import QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.connections.model import Snapshot, Source
 
@@ -35,6 +39,16 @@ class WriteKeys:
             for user in (f"{key}:", key)
         }
 
+    def of_headers(self, headers: Headers) -> Source | None:
+        """The source that a request's headers name; None when they name none."""
+        authorization = headers.get(b"authorization")
+        if authorization is not None:
+            source = self.of_header(authorization)
+            if source is not None:
+                return source
+        key = headers.get(b"x-write-key")
+        return self.of_key(key.decode("latin-1")) if key else None
+
     def of_header(self, authorization: bytes) -> Source | None:
         """The source of an Authorization header; None when the header names no user."""
         source = self._by_header.get(authorization)
@@ -48,6 +62,8 @@ class WriteKeys:
         if not isinstance(key, str) or not key:
             raise WriteKeyRefused("missing_write_key")
         source = self._by_key.get(key) if len(key) <= WRITE_KEY_CHARACTERS_MAX else None
+        if source is None:
+            source = self._by_key.get(key[: WRITE_KEY_CHARACTERS_MAX + 1].partition(":")[0])
         if source is None:
             raise WriteKeyRefused("unknown_write_key")
         return _enabled(source)

@@ -24,7 +24,7 @@ from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.pixel import event_of
-from hookline.collect.router import ROUTES, Kind, Route, keyed
+from hookline.collect.router import ROUTES, Kind, Route, keyed, with_single_slashes
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
@@ -86,6 +86,9 @@ class Intake:
     def screen(self, exchange: Exchange) -> None:
         """Find the route and the header's source; settle the answer when the head alone decides it."""
         route, key = ROUTES.get(exchange.path), b""
+        if route is None and b"//" in exchange.path:
+            exchange.path = with_single_slashes(exchange.path)
+            route = ROUTES.get(exchange.path)
         if route is None:
             found = keyed(exchange.path)
             if found is None:
@@ -142,12 +145,10 @@ class Intake:
             return answers.DROPPED
         if self._keys is None or not self.takes:
             return BY_CODE["not_ready"]
-        authorization = exchange.headers.get(b"authorization")
-        if authorization is not None:
-            try:
-                exchange.source = self._keys.of_header(authorization)
-            except WriteKeyRefused as refused:
-                return BY_CODE[refused.code]
+        try:
+            exchange.source = self._keys.of_headers(exchange.headers)
+        except WriteKeyRefused as refused:
+            return BY_CODE[refused.code]
         encoding = exchange.headers.get(b"content-encoding")
         if encoding is not None:
             encoding = encoding.lower()
@@ -178,12 +179,10 @@ class Intake:
         if self._keys is None or not self.takes:
             return self._picture("not_ready")
         exchange.body_bytes_max = route.body_bytes_max
-        authorization = exchange.headers.get(b"authorization")
-        if authorization is not None:
-            try:
-                exchange.source = self._keys.of_header(authorization)
-            except WriteKeyRefused as refused:
-                return self._picture(refused.code)
+        try:
+            exchange.source = self._keys.of_headers(exchange.headers)
+        except WriteKeyRefused as refused:
+            return self._picture(refused.code)
         return None
 
     def _take_single(

@@ -18,6 +18,7 @@ WANTED = frozenset(
         b"expect",
         b"upgrade",
         b"traceparent",
+        b"x-write-key",
     )
 )
 """The headers that are looked at; there may be only one of each."""

@@ -41,7 +41,7 @@ ERRORS: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "This path does not take this method; see the Allow header."),
     "request_timeout": (408, "The request took too long to arrive: 10 s for the headers, 30 s for the body."),
     "event_too_large": (413, "An event may have at most 32,768 bytes, a batch's context included; send less."),
-    "batch_too_large": (413, "A batch may have at most 512,000 bytes; send it in parts."),
+    "batch_too_large": (413, "A batch may have at most 512,000 bytes, or its source's batchBytes; send it in parts."),
     "too_many_events": (413, "A batch may hold at most 2,500 events; send it in parts."),
     "unsupported_encoding": (415, "Content-Encoding must be gzip or absent."),
     "expectation_failed": (417, "The only expectation understood is 100-continue."),

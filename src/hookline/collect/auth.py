@@ -13,7 +13,7 @@ from base64 import b64encode
 from urllib.parse import parse_qsl
 
 from hookline.collect.exchange import Headers
-from hookline.collect.limits import QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
+from hookline.collect.limits import BATCH_BYTES_MAX, QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.connections.model import Snapshot, Source
 
 
@@ -28,10 +28,12 @@ class WriteKeyRefused(Exception):
 class WriteKeys:
     """The write keys of one snapshot; replaced as a whole when connections change."""
 
-    __slots__ = ("_by_header", "_by_key")
+    __slots__ = ("_by_header", "_by_key", "batch_bytes_max")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._by_key: dict[str, Source] = {key: source for source in snapshot.sources for key in source.write_keys}
+        self.batch_bytes_max = max((s.batch_bytes for s in self._by_key.values() if s.enabled), default=BATCH_BYTES_MAX)
+        """The largest batch that any source takes."""
         # Nearly every SDK sends the key in one of these two spellings, so the header need not be taken apart.
         self._by_header: dict[bytes, Source] = {
             b"Basic " + b64encode(user.encode()): source

@@ -8,7 +8,7 @@ from hookline.collect.answers import RejectedItem
 from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
-from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, NESTING_LEVELS_MAX
+from hookline.collect.limits import BATCH_EVENTS_MAX, MERGED_BYTES_MAX, MERGED_BYTES_MORE, NESTING_LEVELS_MAX
 from hookline.collect.suppression import concerned
 from hookline.collect.usual import usual_records
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
@@ -60,7 +60,8 @@ def records_of(
     items_bytes = sum(map(len, items))
     if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
         raise BadBody("nesting_too_deep")
-    if items_bytes + len(items) * arrival.envelope_bytes > MERGED_BYTES_MAX:
+    merged_bytes_max = max(MERGED_BYTES_MAX, arrival.batch_bytes_max + MERGED_BYTES_MORE)
+    if items_bytes + len(items) * arrival.envelope_bytes > merged_bytes_max:
         raise BadBody("batch_too_large")
     heads = _heads(raws)
     records, others = usual_records(items, heads, arrival)

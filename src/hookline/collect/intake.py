@@ -115,7 +115,7 @@ class Intake:
         assert keys is not None, "a request that came before the first snapshot has a verdict"
         try:
             if exchange.gzipped:
-                body = inflate(body, route.body_bytes_max)
+                body = inflate(body, exchange.body_bytes_max - GZIP_OVERHEAD_BYTES)
             if route.kind is _SINGLE:
                 self._take_single(exchange, route, keys, body)
             elif route.kind is _BATCH:
@@ -149,6 +149,9 @@ class Intake:
             exchange.source = self._keys.of_headers(exchange.headers)
         except WriteKeyRefused as refused:
             return BY_CODE[refused.code]
+        if route.kind is _BATCH:
+            # Without a key in the head the source is known only when the body is there: `_take_batch` looks again.
+            exchange.body_bytes_max = exchange.source.batch_bytes if exchange.source else self._keys.batch_bytes_max
         encoding = exchange.headers.get(b"content-encoding")
         if encoding is not None:
             encoding = encoding.lower()
@@ -227,7 +230,11 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         source = exchange.source or keys.of_key(self._batch_key(exchange, batch))
         exchange.source = source
-        records, rejected, dropped = records_of(batch, body, self._arrival(exchange, source), self.suppressed)
+        if len(body) > source.batch_bytes:
+            raise TooLarge
+        arrival = self._arrival(exchange, source)
+        arrival.batch_bytes_max = source.batch_bytes
+        records, rejected, dropped = records_of(batch, body, arrival, self.suppressed)
         accepted = len(batch.batch) - len(rejected)
         if dropped:
             self._drop(exchange, dropped)

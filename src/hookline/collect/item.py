@@ -10,6 +10,7 @@ import msgspec
 from hookline.collect.answers import REJECTIONS
 from hookline.collect.head import Choices, Head, Scalar, text
 from hookline.collect.limits import (
+    BATCH_BYTES_MAX,
     EVENT_BYTES_MAX,
     MESSAGE_ID_CHARACTERS_MAX,
     REJECTED_BODY_BYTES_MAX,
@@ -36,6 +37,7 @@ class Arrival(msgspec.Struct, gc=False):
     envelope: bytes | None = None
     envelope_bytes: int = 0
     sent_at: Scalar = None
+    batch_bytes_max: int = BATCH_BYTES_MAX
 
 
 def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None) -> Record:

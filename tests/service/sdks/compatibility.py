@@ -34,6 +34,8 @@ TAIL = """
 - *Arrived* counts the calls that were to arrive; the one that excludes all destinations was kept back.
 - *Packed* is gzip without anybody asking for it.
 - *adds* is what the SDK puts into a call by itself; *leaves out* is what its calls have no place for.
+- RudderStack's SDKs send batches of up to 4 MiB where much is sent at once, and drop what is refused: let their source
+  take them with `batchBytes: 4194304` ([limits](collection.md#calls)).
 - SDKs of PHP and Ruby are run where their registries can be reached; elsewhere the test sends the bytes they sent.
 """
 

@@ -25,6 +25,7 @@ class Counters:
         "repaired_surrogates",
         "requests",
         "suppressed",
+        "warnings",
     )
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class Counters:
         self.repaired_surrogates = 0
         self.requests: defaultdict[bytes, int] = defaultdict(int)
         self.suppressed: defaultdict[str, int] = defaultdict(int)
+        self.warnings: defaultdict[str, int] = defaultdict(int)
 
     def snapshot(self) -> dict[str, int]:
         """All counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
@@ -48,5 +50,6 @@ class Counters:
         counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
         counts.update({f"suppressed.{source}": count for source, count in self.suppressed.items()})
+        counts.update({f"warnings.{code}": count for code, count in self.warnings.items()})
         counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from hookline.collect import answers
-from hookline.collect.answers import BY_CODE, REJECTIONS
+from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
@@ -27,6 +27,7 @@ from hookline.collect.pixel import event_of
 from hookline.collect.router import ROUTES, Kind, Route, keyed, with_single_slashes
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
+from hookline.events.warnings import are_times_unreadable, warnings_of
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
@@ -191,13 +192,16 @@ class Intake:
     def _take_single(
         self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
     ) -> None:
-        head, body, refused = self._read_single(body)
+        head, body, refused, doubtful = self._read_single(body)
         source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
         exchange.source = source
         record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
-            answer = picture or answers.accepted(record.message_id)
+            warnings = warnings_of(body) if doubtful else ()
+            for each in warnings:
+                self._counters.warnings[each.code] += 1
+            answer = picture or answers.accepted(record.message_id, warnings)
             if dropped:
                 self._drop(exchange, 1)
                 exchange.respond(answer)
@@ -208,19 +212,21 @@ class Intake:
                 self._keep(record)
             self._refuse(exchange, record.rejection.code)
 
-    def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None]:
+    def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None, bool]:
+        """The head of an event, its bytes, the code that refuses it, and whether a warning may be due."""
         body = body.strip(b" \t\r\n")
         try:
             head, body, repaired = load(body, HEAD, NESTING_LEVELS_MAX)
-            refused = None
+            refused, doubtful = None, are_times_unreadable(head.timestamp, head.original_timestamp, head.sent_at)
         except msgspec.ValidationError:
             try:
                 raw, body, repaired = load(body, RAW_HEAD, NESTING_LEVELS_MAX)
             except msgspec.ValidationError:
                 raise BadBody("invalid_body") from None
             head, refused = read_leniently(raw)
+            doubtful = True
         self._counters.repaired_surrogates += repaired
-        return head, body, refused
+        return head, body, refused, doubtful
 
     def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> None:
         try:
@@ -234,11 +240,13 @@ class Intake:
             raise TooLarge
         arrival = self._arrival(exchange, source)
         arrival.batch_bytes_max = source.batch_bytes
-        records, rejected, dropped = records_of(batch, body, arrival, self.suppressed)
-        accepted = len(batch.batch) - len(rejected)
+        records, rejected, warnings, dropped = records_of(batch, body, arrival, self.suppressed)
+        accepted = len(batch.batch or ()) - len(rejected)
+        for each in warnings[:WARNINGS_MAX]:
+            self._counters.warnings[each.code] += 1
         if dropped:
             self._drop(exchange, dropped)
-        answer = answers.batch_accepted(accepted, rejected)
+        answer = answers.batch_accepted(accepted, rejected, warnings)
         if records:
             self._append(exchange, records, answer, accepted - dropped, [item.code for item in rejected])
         else:

@@ -79,15 +79,20 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
     sent_at_ms = parse(sent_at) if sent_at is not None else None
     if sent_at_ms is not None and sent_at_ms != ms:
         ms += _clock_error_ms(received_at_ms, sent_at_ms)
-    return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
+    return _iso_within(ms)
 
 
-def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]) -> list[str]:
-    """Return what ``resolve`` returns for each timestamp and its ``sentAt``; in bulk they cost half.
+def resolve_all(
+    received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]
+) -> tuple[list[str], list[int]]:
+    """Return what ``resolve`` returns for each timestamp and its ``sentAt``, and the indexes of those of which one
+    cannot be read; in bulk they cost half.
 
     None of the timestamps is empty. ``sentAt`` is mostly the same for all, and read once then.
     """
     resolved: list[str] = []
+    unreadable: list[int] = []
+    is_sent_at_unreadable = False
     sent_at: object = None
     sent_at_ms: int | None = None
     error_ms = 0
@@ -95,20 +100,29 @@ def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequen
         if next_sent_at is not sent_at and next_sent_at != sent_at:
             sent_at = next_sent_at
             sent_at_ms = parse(sent_at)
+            is_sent_at_unreadable = sent_at_ms is None and sent_at is not None and sent_at != ""
             error_ms = 0 if sent_at_ms is None else _clock_error_ms(received_at_ms, sent_at_ms)
         try:
-            ms = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]]
+            ms: int | None = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]]
         except KeyError:
-            ms = -1
-        else:
-            if error_ms and ms != sent_at_ms:
-                ms += error_ms
+            ms = parse(text)
+        if ms is None or is_sent_at_unreadable:
+            unreadable.append(len(resolved))
+            if ms is None:
+                resolved.append(iso(received_at_ms))
+                continue
+        if error_ms and ms != sent_at_ms:
+            ms += error_ms
         if 0 <= ms < MAX_MS:
             second, rest = divmod(ms, 1000)
             resolved.append(_SECOND_TEXT[second] + _REST_TEXT[rest])
         else:
-            resolved.append(resolve(received_at_ms, text, None, sent_at))
-    return resolved
+            resolved.append(_iso_within(ms))
+    return resolved, unreadable
+
+
+def _iso_within(ms: int) -> str:
+    return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
 
 
 def _clock_error_ms(received_at_ms: int, sent_at_ms: int) -> int:

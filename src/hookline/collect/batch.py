@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.collect.answers import WARNINGS_MAX, ListedWarning, RejectedItem
+from hookline.collect.browsers import with_address
 from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
@@ -59,6 +60,11 @@ class Judged(NamedTuple):
     rejected: list[RejectedItem]
     warnings: list[ListedWarning]
     dropped: int
+
+
+def about_library(batch: Batch) -> list[bytes]:
+    """What may name the library that sent a batch: its envelope, and its first event."""
+    return [b'{"context":%b}' % bytes(batch.context), *map(bytes, (batch.batch or ())[:1])]
 
 
 def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Judged:
@@ -144,18 +150,26 @@ def _open_envelope(batch: Batch, arrival: Arrival) -> list[EventWarning]:
     for name, value in (("context", batch.context), ("integrations", batch.integrations)):
         if value is not _ABSENT and not is_object_or_none(value):
             warnings = [*warnings, warning("not_an_object", name)]
+    written = _written(context, integrations)
+    arrival.envelope_bytes = len(written)
+    if arrival.address:
+        context = with_address(context if context.startswith(b"{") else b"", arrival.address)
+    if not written and not arrival.address:
+        return warnings
+    arrival.envelope = _written(context, integrations)
+    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
+    arrival.choices = tuple(choice for choice in choices if choice)
+    return warnings
+
+
+def _written(context: bytes, integrations: bytes) -> bytes:
+    """The envelope as it is stored, empty when it has nothing to give to events."""
     members = [
         b'"%b":%b' % (name, value)
         for name, value in ((b"context", context), (b"integrations", integrations))
         if value.startswith(b"{") and value != b"{}"
     ]
-    if not members:
-        return warnings
-    arrival.envelope = b"{" + b",".join(members) + b"}"
-    arrival.envelope_bytes = len(arrival.envelope)
-    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
-    arrival.choices = tuple(choice for choice in choices if choice)
-    return warnings
+    return b"{" + b",".join(members) + b"}" if members else b""
 
 
 def _milliseconds(sent_at: Scalar) -> Scalar:

@@ -16,6 +16,10 @@ Headers = dict[bytes, bytes]
 class Line(Protocol):
     """The connection an exchange belongs to."""
 
+    @property
+    def peer(self) -> str:
+        """The address at its other end, empty when it is gone."""
+
     def flush(self) -> None:
         """Write every answer whose turn has come."""
 

@@ -13,7 +13,8 @@ import msgspec
 from hookline.collect import answers
 from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, about_library, records_of, write_key_of
+from hookline.collect.browsers import BrowserAddresses
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -65,6 +66,8 @@ class Intake:
         """Whether the journal is known not to take records just now: events are refused one by one."""
         self.kept = False
         """Whether the snapshot is one that was kept on the disk, which may be old."""
+        self.browser_addresses = BrowserAddresses(())
+        """Where the addresses of browsers are found, by the proxies that are trusted."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
 
@@ -195,7 +198,12 @@ class Intake:
         head, body, refused, doubtful = self._read_single(body)
         source = exchange.source or keys.of_key(head.write_key or query_key(exchange.query))
         exchange.source = source
-        record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
+        arrival = self._arrival(exchange, source)
+        if picture is None:  # who looks at a picture may be a mail provider's proxy
+            member = self.browser_addresses.member(exchange, source, lambda: [body])
+            if member:
+                arrival.envelope = b'{"context":{%b}}' % member
+        record = record_of(body, head, arrival, route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
             warnings = warnings_of(body) if doubtful else ()
@@ -240,6 +248,7 @@ class Intake:
             raise TooLarge
         arrival = self._arrival(exchange, source)
         arrival.batch_bytes_max = source.batch_bytes
+        arrival.address = self.browser_addresses.member(exchange, source, lambda: about_library(batch))
         records, rejected, warnings, dropped = records_of(batch, body, arrival, self.suppressed)
         accepted = len(batch.batch or ()) - len(rejected)
         for each in warnings[:WARNINGS_MAX]:

@@ -6,8 +6,10 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
+from hookline.collect.browsers import BrowserAddresses
 from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
 from hookline.collect.downloads import Downloads
@@ -45,6 +47,7 @@ class Edge:
         self.counters = counters or Counters()
         self._settings = settings
         self._intake = _intake(appender, self.counters, clock, Downloads(settings), tracing)
+        self._intake.browser_addresses = BrowserAddresses(tuple(map(ip_network, settings.collect.trusted_proxies)))
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None

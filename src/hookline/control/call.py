@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from hookline.client_address import Network, client_address
 from hookline.control.audit.entry import AuditChange
 from hookline.control.caller import ADMIN_TOKEN, Caller
-from hookline.control.client_address import Network, client_address
 from hookline.control.identity import Identity, identify
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ context field unchanged, `context.library`, the SDK's own messageId as `X-Messag
 TAIL = """
 - *Arrived* counts the calls that were to arrive; the one that excludes all destinations was kept back.
 - *Packed* is gzip without anybody asking for it.
+- Calls of browsers got the browser's address as `context.ip` besides ([when](collection.md#addresses)).
 - *adds* is what the SDK puts into a call by itself; *leaves out* is what its calls have no place for.
 - RudderStack's SDKs send batches of up to 4 MiB where much is sent at once, and drop what is refused: let their source
   take them with `batchBytes: 4194304` ([limits](collection.md#calls)).

@@ -52,9 +52,12 @@ def test_what_was_said_arrives(run: Run) -> None:
 
 
 def test_what_was_posted_arrives(run: Run) -> None:
-    """The SDK's own additions, as its context, arrive too, and the service adds only the time."""
+    """The SDK's own additions, as its context, arrive too; the service adds the time, and a browser's address."""
     for name, request in run.received.items():
-        assert differences(body_of(run.events[name]), request.json) == {"timestamp": "added"}
+        has_address = run.visit is None or "ip" in run.events[name]["context"]
+        added = {"timestamp": "added"} if has_address else {"timestamp": "added", "context.ip": "added"}
+        assert differences(body_of(run.events[name]), request.json) == added
+        assert has_address or request.json["context"]["ip"] == "127.0.0.1"
 
 
 def test_the_library_says_who_it_is(run: Run) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.control.client_address import client_address
+from hookline.client_address import client_address
 from hookline.settings import Collect, Networks
 from tests.unit.control.running import Running
 

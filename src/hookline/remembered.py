@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-KeyT = TypeVar("KeyT", bound=str | bytes)
+KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 
 ENTRY_BYTES = 104
@@ -17,10 +17,10 @@ class Remembered(dict[KeyT, ValueT]):
     """A dictionary that finds what it does not hold; once it holds ``bytes_max``, all is forgotten and asked anew.
 
     An answer that takes more than ``entry_bytes_max`` with its key is found each time. A look-up of what is held is a
-    dictionary's own. ``value_bytes`` says what an answer takes, where that is more than the object itself.
+    dictionary's own. ``key_bytes`` and ``value_bytes`` say what they take, where that is not the object itself.
     """
 
-    __slots__ = ("_bytes_max", "_entry_bytes_max", "_find", "_value_bytes", "held_bytes")
+    __slots__ = ("_bytes_max", "_entry_bytes_max", "_find", "_key_bytes", "_value_bytes", "held_bytes")
 
     def __init__(
         self,
@@ -28,17 +28,19 @@ class Remembered(dict[KeyT, ValueT]):
         bytes_max: int,
         entry_bytes_max: int | None = None,
         value_bytes: Callable[[ValueT], int] = sys.getsizeof,
+        key_bytes: Callable[[KeyT], int] = sys.getsizeof,
     ) -> None:
         super().__init__()
         self._find = find
         self._bytes_max = bytes_max
         self._entry_bytes_max = min(bytes_max, entry_bytes_max or bytes_max)
         self._value_bytes = value_bytes
+        self._key_bytes = key_bytes
         self.held_bytes = 0
 
     def __missing__(self, key: KeyT) -> ValueT:
         value = self._find(key)
-        entry_bytes = ENTRY_BYTES + sys.getsizeof(key) + self._value_bytes(value)
+        entry_bytes = ENTRY_BYTES + self._key_bytes(key) + self._value_bytes(value)
         if entry_bytes <= self._entry_bytes_max:
             if self.held_bytes + entry_bytes > self._bytes_max:
                 self.clear()

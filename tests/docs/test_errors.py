@@ -13,6 +13,7 @@ from hookline.connections.check import PROBLEM_CODES
 from hookline.control.problem import CODES
 from hookline.control.secret_rotation import STATUS_OF_REFUSAL
 from hookline.control.users import STATUS_OF_ACCOUNT_ERROR
+from hookline.events.warnings import WARNINGS
 from hookline.outcomes.outcome import FINAL, Outcome
 from tests.docs.pages import ROOT, section
 
@@ -50,6 +51,11 @@ def raised_problems() -> dict[str, int]:
 def test_collection_errors_are_documented_as_they_are_answered() -> None:
     """The table has exactly the collection API's codes, each with its status and sentence."""
     assert table("Collection API") == {code: [str(status), text] for code, (status, text) in ERRORS.items()}
+
+
+def test_warnings_are_documented_as_they_are_answered() -> None:
+    """The table has exactly the warnings, each with its sentence."""
+    assert table("Warnings") == {code: [text] for code, text in WARNINGS.items()}
 
 
 def test_admin_errors_are_documented() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.service.cli.conftest import command
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, webhook
 from tests.ui.conftest import CONTRAST, sign_in
 
@@ -40,6 +42,24 @@ def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hoo
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")
     assert [request.message_id for request in receiver.requests][-1] == message_id
+
+
+def test_what_was_understood_otherwise_is_said(page: Page, hookline: Hookline) -> None:
+    """The warnings of the answer stand with the event: in the API, on its page and on the command line."""
+    event = {"userId": "u", "event": "Odd", "messageId": "odd", "properties": "x", "timestamp": "soon"}
+    warnings = hookline.post("/v1/track", event).json["warnings"]
+    assert [(each["code"], each["field"]) for each in warnings] == [
+        ("not_an_object", "properties"),
+        ("unreadable_time", "timestamp"),
+    ]
+    hookline.wait_fate("odd", "crm", "delivered")
+    assert hookline.api("GET", "events/odd").json["warnings"] == warnings
+    sign_in(page, hookline)
+    page.goto("/events/odd")
+    told = subprocess.run(command(hookline, "why", "odd"), capture_output=True, text=True, check=True).stdout
+    for each in warnings:
+        expect(page.get_by_text(each["message"])).to_be_visible()
+        assert f"warning: {each['message']} ({each['code']})" in told
 
 
 def test_it_can_be_copied_and_verified(page: Page, hookline: Hookline) -> None:

@@ -46,6 +46,8 @@ def lines(fate: Fate) -> Iterator[str]:
     )
     if fate.get("duplicates"):
         yield f"  sent again {fate['duplicates']} more times; the repeats were dropped"
+    for warning in fate.get("warnings") or []:
+        yield f"  ▲ warning: {warning['message']} ({warning['code']})"
     if fate.get("rejection"):
         yield f"  ■ rejected: {fate['rejection']['message']} ({fate['rejection']['code']})"
     elif fate.get("fate"):

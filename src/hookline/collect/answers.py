@@ -5,6 +5,7 @@ Every body is a JSON object and success is exactly 200: SDKs post again on an em
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -12,6 +13,7 @@ import msgspec
 
 from hookline.collect import cors
 from hookline.collect.limits import RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX
+from hookline.events.warnings import EventWarning
 from hookline.journal.record import Rejection
 
 ERRORS: dict[str, tuple[int, str]] = {
@@ -42,7 +44,7 @@ ERRORS: dict[str, tuple[int, str]] = {
     "method_not_allowed": (405, "This path does not take this method; see the Allow header."),
     "request_timeout": (408, "The request took too long to arrive: 10 s for the headers, 30 s for the body."),
     "event_too_large": (413, "An event may have at most 32,768 bytes, a batch's context included; send less."),
-    "batch_too_large": (413, "A batch may have at most 512,000 bytes; send it in parts."),
+    "batch_too_large": (413, "A batch may have at most 512,000 bytes, or its source's batchBytes; send it in parts."),
     "too_many_events": (413, "A batch may hold at most 2,500 events; send it in parts."),
     "stores_too_much": (
         413,
@@ -84,6 +86,20 @@ class RejectedItem(msgspec.Struct, rename="camel", gc=False):
     message: str
 
 
+WARNINGS_MAX = 50
+"""How many warnings one answer lists; ``moreWarnings`` says that there are more."""
+
+
+class ListedWarning(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
+    """What was understood otherwise than sent, as the answer lists it; ``index`` and ``message_id`` in a batch."""
+
+    code: str
+    field: str
+    message: str
+    index: int | None = None
+    message_id: str | None = None
+
+
 def answer(
     status: int, body: bytes, headers: bytes = cors.ANSWER_HEADERS, media_type: str = "application/json"
 ) -> bytes:
@@ -95,16 +111,21 @@ def answer(
     return b"".join((head.encode(), headers, b"\r\n", body))
 
 
-def accepted(message_id: str) -> bytes:
+def accepted(message_id: str, warnings: Sequence[EventWarning] = ()) -> bytes:
     """The answer to a stored single call."""
     quoted = _encode(message_id)
+    if warnings:
+        quoted += b', "warnings": ' + _encode(warnings)
     length = len(_SINGLE_START) + len(quoted) + 1
     return b"%b%d\r\n\r\n%b%b}" % (_OK_HEAD, length, _SINGLE_START, quoted)
 
 
-def batch_accepted(count: int, rejected: list[RejectedItem]) -> bytes:
-    """The answer to a stored batch: how many were accepted, and each one that was not with its reason."""
+def batch_accepted(count: int, rejected: list[RejectedItem], warnings: Sequence[ListedWarning] = ()) -> bytes:
+    """The answer to a stored batch: how many were accepted, each one that was not with its reason, and warnings."""
     body = b'{"success": true, "accepted": %d, "rejected": %b}' % (count, _encode(rejected))
+    if warnings:
+        more = b', "moreWarnings": true' if len(warnings) > WARNINGS_MAX else b""
+        body = b'%b, "warnings": %b%b}' % (body[:-1], _encode(warnings[:WARNINGS_MAX]), more)
     return b"%b%d\r\n\r\n%b" % (_OK_HEAD, len(body), body)
 
 

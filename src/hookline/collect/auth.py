@@ -1,4 +1,7 @@
-"""From a write key to its source: HTTP Basic user name, else the body, else the query (DESIGN 6.1).
+"""From a write key to its source: a header's, else the body's, else the query's (DESIGN 6.1).
+
+A header is HTTP Basic's user name, else Jitsu's ``X-Write-Key``. Jitsu's keys are ``key:secret`` wherever they stand
+(and ``key:***`` in the body); ours hold no colon, so what stands behind one is left away.
 
 A look-up in a dictionary keyed by the whole key takes the same time whatever part of a guess is right.
 """
@@ -9,7 +12,8 @@ import binascii
 from base64 import b64encode
 from urllib.parse import parse_qsl
 
-from hookline.collect.limits import QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
+from hookline.collect.exchange import Headers
+from hookline.collect.limits import BATCH_BYTES_MAX, QUERY_FIELDS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.connections.model import Snapshot, Source
 
 
@@ -24,16 +28,28 @@ class WriteKeyRefused(Exception):
 class WriteKeys:
     """The write keys of one snapshot; replaced as a whole when connections change."""
 
-    __slots__ = ("_by_header", "_by_key")
+    __slots__ = ("_by_header", "_by_key", "batch_bytes_max")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._by_key: dict[str, Source] = {key: source for source in snapshot.sources for key in source.write_keys}
+        self.batch_bytes_max = max((s.batch_bytes for s in self._by_key.values() if s.enabled), default=BATCH_BYTES_MAX)
+        """The largest batch that any source takes."""
         # Nearly every SDK sends the key in one of these two spellings, so the header need not be taken apart.
         self._by_header: dict[bytes, Source] = {
             b"Basic " + b64encode(user.encode()): source
             for key, source in self._by_key.items()
             for user in (f"{key}:", key)
         }
+
+    def of_headers(self, headers: Headers) -> Source | None:
+        """The source that a request's headers name; None when they name none."""
+        authorization = headers.get(b"authorization")
+        if authorization is not None:
+            source = self.of_header(authorization)
+            if source is not None:
+                return source
+        key = headers.get(b"x-write-key")
+        return self.of_key(key.decode("latin-1")) if key else None
 
     def of_header(self, authorization: bytes) -> Source | None:
         """The source of an Authorization header; None when the header names no user."""
@@ -48,6 +64,8 @@ class WriteKeys:
         if not isinstance(key, str) or not key:
             raise WriteKeyRefused("missing_write_key")
         source = self._by_key.get(key) if len(key) <= WRITE_KEY_CHARACTERS_MAX else None
+        if source is None:
+            source = self._by_key.get(key[: WRITE_KEY_CHARACTERS_MAX + 1].partition(":")[0])
         if source is None:
             raise WriteKeyRefused("unknown_write_key")
         return _enabled(source)

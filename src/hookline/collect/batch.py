@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from hookline.collect.answers import RejectedItem
+from hookline.collect.answers import WARNINGS_MAX, ListedWarning, RejectedItem
+from hookline.collect.browsers import with_address
 from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
 from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
 from hookline.collect.item import Arrival, record_of
-from hookline.collect.limits import BATCH_EVENTS_MAX, NESTING_LEVELS_MAX, STORED_BYTES_MAX
+from hookline.collect.limits import BATCH_EVENTS_MAX, NESTING_LEVELS_MAX, STORED_BYTES_MAX, STORED_BYTES_MORE
 from hookline.collect.suppression import concerned
 from hookline.collect.usual import usual_records
-from hookline.connections.model import Source
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
+from hookline.events.warnings import EventWarning, are_times_unreadable, is_object_or_none, warning, warnings_of
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
 
@@ -21,12 +24,14 @@ BATCH_LEVELS = 2
 
 _ABSENT = msgspec.Raw(b"null")
 _UNREADABLE = Head()
+_NO_WARNINGS: list[EventWarning] = []
 
 
 class Batch(msgspec.Struct, rename="camel", gc=False):
     """The envelope; its events are slices of the body that nobody has taken apart yet."""
 
-    batch: list[msgspec.Raw]
+    batch: list[msgspec.Raw] | None
+    """``null`` is taken for none, with a warning."""
     write_key: msgspec.Raw = _ABSENT
     sent_at: msgspec.Raw = _ABSENT
     context: msgspec.Raw = _ABSENT
@@ -45,50 +50,74 @@ def write_key_of(batch: Batch) -> object:
     return key
 
 
-def stored_bytes_max_of(source: Source) -> int:
-    """Return how many bytes of events one request of this source may store, the envelope merged into each."""
-    return STORED_BYTES_MAX
+def _stored_bytes_max(arrival: Arrival) -> int:
+    """Return how many bytes of events one request may store, the envelope merged into each."""
+    return max(STORED_BYTES_MAX, arrival.batch_bytes_max + STORED_BYTES_MORE)
 
 
-def records_of(
-    batch: Batch,
-    body: bytes,
-    arrival: Arrival,
-    suppressed: Suppressed | None = None,
-    stored_bytes_max: int = STORED_BYTES_MAX,
-) -> tuple[list[Record], list[RejectedItem], int]:
-    """The records of all events, rejected ones included, what the answer says of the rejected ones, and how many
-    events have no record because their people are suppressed.
-
-    Raise BadBody when the batch as a whole is past its limits.
+class Judged(NamedTuple):
+    """What became of a batch: the records of its events, rejected ones included, what the answer says of rejected ones
+    and of those that were understood otherwise than sent, and how many events have no record because their people
+    are suppressed.
     """
-    raws = batch.batch
+
+    records: list[Record]
+    rejected: list[RejectedItem]
+    warnings: list[ListedWarning]
+    dropped: int
+
+
+def about_library(batch: Batch) -> list[bytes]:
+    """What may name the library that sent a batch: its envelope, and its first event."""
+    return [b'{"context":%b}' % bytes(batch.context), *map(bytes, (batch.batch or ())[:1])]
+
+
+def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Judged:
+    """Judge every event of a batch. Raise BadBody when the batch as a whole is past its limits."""
+    raws = batch.batch or []
     if len(raws) > BATCH_EVENTS_MAX:
         raise BadBody("too_many_events")
-    _open_envelope(batch, arrival)
+    listed = [ListedWarning(each.code, each.field, each.message) for each in _open_envelope(batch, arrival)]
     items = list(map(bytes, raws))
     items_bytes = sum(map(len, items))
     if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
         raise BadBody("nesting_too_deep")
-    if items_bytes + len(items) * arrival.envelope_bytes > stored_bytes_max:
+    if items_bytes + len(items) * arrival.envelope_bytes > _stored_bytes_max(arrival):
         raise BadBody("stores_too_much")
     heads = _heads(raws)
-    records, others = usual_records(items, heads, arrival)
+    records, others, doubtful = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []
     for index in others:
         head, refused = heads[index], None
         if head is _UNREADABLE:
             head, refused = read_item(raws[index])
             heads[index] = head
+            doubtful.append(index)
+        elif are_times_unreadable(head.timestamp, head.original_timestamp, head.sent_at):
+            doubtful.append(index)
         record = record_of(items[index], head, arrival, None, refused)
         records.insert(index, record)
         if record.rejection is not None:
             rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
+    if doubtful:
+        listed += _listed(sorted(doubtful), items, records)
     gone = set(concerned(suppressed, heads)) if suppressed is not None else ()
     if not gone:
-        return records, rejected, 0
+        return Judged(records, rejected, listed, 0)
     kept = [record for index, record in enumerate(records) if index not in gone]
-    return kept, rejected, sum(records[index].rejection is None for index in gone)
+    return Judged(kept, rejected, listed, sum(records[index].rejection is None for index in gone))
+
+
+def _listed(doubtful: list[int], items: list[bytes], records: list[Record]) -> list[ListedWarning]:
+    """The warnings of these events, those of rejected ones apart: one more than are told at most."""
+    found: list[ListedWarning] = []
+    for index in doubtful:
+        if records[index].rejection is None:
+            for each in warnings_of(items[index]):
+                found.append(ListedWarning(each.code, each.field, each.message, index, records[index].message_id))
+        if len(found) > WARNINGS_MAX:
+            break
+    return found
 
 
 def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:
@@ -96,7 +125,7 @@ def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:
     if any_nested_deeper(parts, NESTING_LEVELS_MAX + BATCH_LEVELS - 1):
         return True
     # What is left of the body is seldom long enough to be nested too deep: keys, times, commas.
-    rest_bytes = len(body) - items_bytes - 2 * len(batch.batch) - sum(map(len, parts))
+    rest_bytes = len(body) - items_bytes - 2 * len(batch.batch or ()) - sum(map(len, parts))
     return rest_bytes > 2 * NESTING_LEVELS_MAX and nested_deeper(body, NESTING_LEVELS_MAX + BATCH_LEVELS)
 
 
@@ -115,26 +144,42 @@ def _head(raw: msgspec.Raw) -> Head:
         return _UNREADABLE
 
 
-def _open_envelope(batch: Batch, arrival: Arrival) -> None:
-    arrival.sent_at = _milliseconds(_scalar(batch.sent_at))
+def _open_envelope(batch: Batch, arrival: Arrival) -> list[EventWarning]:
+    """Put what all events share into the arrival; return what of it was understood otherwise than sent."""
+    warnings = _NO_WARNINGS if batch.batch is not None else [warning("empty_batch", "batch")]
+    sent_at = arrival.sent_at = _milliseconds(_scalar(batch.sent_at))
+    if sent_at is None and bytes(batch.sent_at) not in (b"null", b'""'):
+        warnings = [*warnings, warning("unreadable_time", "sentAt")]
     context, integrations = bytes(batch.context), bytes(batch.integrations)
+    for name, value in (("context", batch.context), ("integrations", batch.integrations)):
+        if value is not _ABSENT and not is_object_or_none(value):
+            warnings = [*warnings, warning("not_an_object", name)]
+    written = _written(context, integrations)
+    arrival.envelope_bytes = len(written)
+    if arrival.address:
+        context = with_address(context if context.startswith(b"{") else b"", arrival.address)
+    if not written and not arrival.address:
+        return warnings
+    arrival.envelope = _written(context, integrations)
+    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
+    arrival.choices = tuple(choice for choice in choices if choice)
+    return warnings
+
+
+def _written(context: bytes, integrations: bytes) -> bytes:
+    """The envelope as it is stored, empty when it has nothing to give to events."""
     members = [
         b'"%b":%b' % (name, value)
         for name, value in ((b"context", context), (b"integrations", integrations))
         if value.startswith(b"{") and value != b"{}"
     ]
-    if not members:
-        return
-    arrival.envelope = b"{" + b",".join(members) + b"}"
-    arrival.envelope_bytes = len(arrival.envelope)
-    choices: list[Choices | None] = [context_choices(batch.context), read_choices(batch.integrations)]
-    arrival.choices = tuple(choice for choice in choices if choice)
+    return b"{" + b",".join(members) + b"}" if members else b""
 
 
 def _milliseconds(sent_at: Scalar) -> Scalar:
     # Read once here instead of once per event; small numbers would be taken for seconds and stay as they are.
     read = parse(sent_at)
-    return read if read is not None and read > MILLISECONDS_FROM else sent_at
+    return sent_at if read is not None and read <= MILLISECONDS_FROM else read
 
 
 def _scalar(raw: msgspec.Raw) -> Scalar:

@@ -5,7 +5,10 @@ from __future__ import annotations
 ANSWER_HEADERS = b"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: Retry-After\r\n"
 """On every answer of a collection path. No credentials are ever allowed, so any origin may be."""
 
-_ALLOWED_HEADERS = b"authorization, content-type, content-encoding, x-retry-count, anonymousid, sentat, traceparent"
+_ALLOWED_HEADERS = (
+    b"authorization, content-type, content-encoding, x-retry-count, anonymousid, sentat, traceparent, "
+    b"x-write-key, x-enable-debug, x-ip-policy"
+)
 _MAX_AGE_SECONDS = 86_400  # without it one preflight per path and event
 
 FETCH_HEADERS = ANSWER_HEADERS + b"Cross-Origin-Resource-Policy: cross-origin\r\n"

@@ -27,6 +27,7 @@ class Counters:
         "repaired_surrogates",
         "requests",
         "suppressed",
+        "warnings",
     )
 
     def __init__(self) -> None:
@@ -45,6 +46,7 @@ class Counters:
         self.repaired_surrogates = 0
         self.requests: defaultdict[bytes, int] = defaultdict(int)
         self.suppressed: defaultdict[str, int] = defaultdict(int)
+        self.warnings: defaultdict[str, int] = defaultdict(int)
 
     def snapshot(self) -> dict[str, int]:
         """All counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
@@ -53,5 +55,6 @@ class Counters:
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
         counts.update({f"suppressed.{source}": count for source, count in self.suppressed.items()})
         counts.update({f"rate_limited.{source}": count for source, count in self.rate_limited.items()})
+        counts.update({f"warnings.{code}": count for code, count in self.warnings.items()})
         counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -17,6 +17,8 @@ from hookline.settings import Settings
 _JSON = "application/json"
 _SETTINGS_CACHING = "public, max-age=120"
 """Long enough for the pages of one visit, short enough for a change of ``collect.public_url``."""
+_REFLECTED_CACHING = "private, max-age=120"
+"""Where the answer names the Host that was asked: kept by a shared cache, one visitor's Host would be another's."""
 _CONFIG_CACHING = "private, no-cache"
 """Asked for anew each time: the write key may be in a header, which the address does not show."""
 
@@ -40,7 +42,8 @@ class Downloads:
             case Kind.SETTINGS:
                 _, write_key = _named(key, keys)
                 base = base_url(self._settings, exchange.headers.get(b"host", b""))
-                document = Document(_JSON, _SETTINGS_CACHING, segment_settings(write_key, base))
+                caching = _SETTINGS_CACHING if self._settings.collect.public_url else _REFLECTED_CACHING
+                document = Document(_JSON, caching, segment_settings(write_key, base))
             case _:
                 document = Document(_JSON, _CONFIG_CACHING, source_config(_asking(exchange, keys).id))
         return document.answer(exchange.headers)
@@ -59,6 +62,4 @@ def _named(key: bytes, keys: WriteKeys) -> tuple[Source, str]:
 
 
 def _asking(exchange: Exchange, keys: WriteKeys) -> Source:
-    authorization = exchange.headers.get(b"authorization")
-    source = keys.of_header(authorization) if authorization is not None else None
-    return source or keys.of_key(query_key(exchange.query))
+    return keys.of_headers(exchange.headers) or keys.of_key(query_key(exchange.query))

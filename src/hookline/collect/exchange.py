@@ -19,6 +19,10 @@ class Line(Protocol):
 
     address: Address | None
 
+    @property
+    def peer(self) -> str:
+        """The address at its other end, empty when it is gone."""
+
     def flush(self) -> None:
         """Write every answer whose turn has come."""
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 Scalar = str | int | float | None
@@ -18,6 +20,14 @@ class Context(msgspec.Struct, gc=False):
     """What of ``context`` matters for routing."""
 
     integrations: Choices | None = None
+
+
+class Given(msgspec.Struct, gc=False):
+    """An object of which nothing is looked at."""
+
+
+Fields = Given | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=0)] | None
+"""An object, or the empty list that PHP writes for an empty one; what is neither gets the caller a warning."""
 
 
 class Head(msgspec.Struct, rename="camel", gc=False):
@@ -36,6 +46,8 @@ class Head(msgspec.Struct, rename="camel", gc=False):
     write_key: Scalar = None
     integrations: Choices | None = None
     context: Context | None = None
+    properties: Fields = None
+    traits: Fields = None
 
 
 class RawHead(msgspec.Struct, rename="camel", gc=False):

@@ -11,9 +11,10 @@ from typing import Protocol
 import msgspec
 
 from hookline.collect import answers
-from hookline.collect.answers import BY_CODE, REJECTIONS
+from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, stored_bytes_max_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, about_library, records_of, write_key_of
+from hookline.collect.browsers import BrowserAddresses
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, load
@@ -25,9 +26,10 @@ from hookline.collect.known_heads import KnownHeads
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
 from hookline.collect.pixel import event_of
 from hookline.collect.rate_limits import RateLimited, RateLimits
-from hookline.collect.router import ROUTES, Kind, Route, keyed
+from hookline.collect.router import ROUTES, Kind, Route, keyed, with_single_slashes
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
+from hookline.events.warnings import are_times_unreadable, warnings_of
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
@@ -74,6 +76,8 @@ class Intake:
         """Whether the journal is known not to take records just now: events are refused one by one."""
         self.kept = False
         """Whether the snapshot is one that was kept on the disk, which may be old."""
+        self.browser_addresses = BrowserAddresses(())
+        """Where the addresses of browsers are found, by the proxies that are trusted."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
 
@@ -98,6 +102,9 @@ class Intake:
     def screen(self, exchange: Exchange) -> None:
         """Find the route and the header's source; settle the answer when the head alone decides it."""
         route, key = ROUTES.get(exchange.path), b""
+        if route is None and b"//" in exchange.path:
+            exchange.path = with_single_slashes(exchange.path)
+            route = ROUTES.get(exchange.path)
         if route is None:
             found = keyed(exchange.path)
             if found is None:
@@ -127,8 +134,8 @@ class Intake:
             if limits is not None:
                 limits.check(exchange)
             if exchange.gzipped:
-                size_bytes = route.body_bytes_max  # where it is too large
-                body = inflate(body, route.body_bytes_max)
+                size_bytes = exchange.body_bytes_max - GZIP_OVERHEAD_BYTES  # where it is too large
+                body = inflate(body, size_bytes)
                 size_bytes = len(body)
             if route.kind is _SINGLE:
                 self._take_single(exchange, route, keys, body)
@@ -169,14 +176,15 @@ class Intake:
                 self._limits.check(exchange)
             except RateLimited as limited:
                 return self._for_now(exchange, limited)
-        authorization = exchange.headers.get(b"authorization")
-        if authorization is not None:
-            try:
-                exchange.source = self._keys.of_header(authorization)
-            except WriteKeyRefused as refused:
-                if self._limits is not None:
-                    self._limits.spend(exchange, 1, 0)
-                return BY_CODE[refused.code]
+        try:
+            exchange.source = self._keys.of_headers(exchange.headers)
+        except WriteKeyRefused as refused:
+            if self._limits is not None:
+                self._limits.spend(exchange, 1, 0)
+            return BY_CODE[refused.code]
+        if route.kind is _BATCH:
+            # Without a key in the head the source is known only when the body is there: `_take_batch` looks again.
+            exchange.body_bytes_max = exchange.source.batch_bytes if exchange.source else self._keys.batch_bytes_max
         encoding = exchange.headers.get(b"content-encoding")
         if encoding is not None:
             encoding = encoding.lower()
@@ -207,23 +215,29 @@ class Intake:
         if self._keys is None or not self.takes:
             return self._picture("not_ready")
         exchange.body_bytes_max = route.body_bytes_max
-        authorization = exchange.headers.get(b"authorization")
-        if authorization is not None:
-            try:
-                exchange.source = self._keys.of_header(authorization)
-            except WriteKeyRefused as refused:
-                return self._picture(refused.code)
+        try:
+            exchange.source = self._keys.of_headers(exchange.headers)
+        except WriteKeyRefused as refused:
+            return self._picture(refused.code)
         return None
 
     def _take_single(
         self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
     ) -> None:
-        head, body, refused = self._read_single(body)
+        head, body, refused, doubtful = self._read_single(body)
         source = exchange.source or self._found(exchange, keys.of_key(head.write_key or query_key(exchange.query)))
-        record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
+        arrival = self._arrival(exchange, source)
+        if picture is None:  # who looks at a picture may be a mail provider's proxy
+            member = self.browser_addresses.member(exchange, source, lambda: [body])
+            if member:
+                arrival.envelope = b'{"context":{%b}}' % member
+        record = record_of(body, head, arrival, route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
-            answer = picture or answers.accepted(record.message_id)
+            warnings = warnings_of(body) if doubtful else ()
+            for each in warnings:
+                self._counters.warnings[each.code] += 1
+            answer = picture or answers.accepted(record.message_id, warnings)
             if dropped:
                 self._drop(exchange, 1)
                 exchange.respond(answer)
@@ -234,19 +248,21 @@ class Intake:
                 self._keep(record)
             self._refuse(exchange, record.rejection.code)
 
-    def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None]:
+    def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None, bool]:
+        """The head of an event, its bytes, the code that refuses it, and whether a warning may be due."""
         body = body.strip(b" \t\r\n")
         try:
             head, body, repaired = load(body, HEAD, NESTING_LEVELS_MAX)
-            refused = None
+            refused, doubtful = None, are_times_unreadable(head.timestamp, head.original_timestamp, head.sent_at)
         except msgspec.ValidationError:
             try:
                 raw, body, repaired = load(body, RAW_HEAD, NESTING_LEVELS_MAX)
             except msgspec.ValidationError:
                 raise BadBody("invalid_body") from None
             head, refused = read_leniently(raw)
+            doubtful = True
         self._counters.repaired_surrogates += repaired
-        return head, body, refused
+        return head, body, refused, doubtful
 
     def _found(self, exchange: Exchange, source: Source) -> Source:
         """Note the source that a body names."""
@@ -263,18 +279,23 @@ class Intake:
             raise BadBody("invalid_body") from None
         self._counters.repaired_surrogates += repaired
         source = exchange.source or self._found(exchange, keys.of_key(self._batch_key(exchange, batch)))
-        records, rejected, dropped = records_of(
-            batch, body, self._arrival(exchange, source), self.suppressed, stored_bytes_max_of(source)
-        )
-        accepted = len(batch.batch) - len(rejected)
+        if len(body) > source.batch_bytes:
+            raise TooLarge
+        arrival = self._arrival(exchange, source)
+        arrival.batch_bytes_max = source.batch_bytes
+        arrival.address = self.browser_addresses.member(exchange, source, lambda: about_library(batch))
+        records, rejected, warnings, dropped = records_of(batch, body, arrival, self.suppressed)
+        accepted = len(batch.batch or ()) - len(rejected)
+        for each in warnings[:WARNINGS_MAX]:
+            self._counters.warnings[each.code] += 1
         if dropped:
             self._drop(exchange, dropped)
-        answer = answers.batch_accepted(accepted, rejected)
+        answer = answers.batch_accepted(accepted, rejected, warnings)
         if records:
             self._append(exchange, records, answer, accepted - dropped, [item.code for item in rejected])
         else:
             exchange.respond(answer)
-        return len(batch.batch)
+        return len(batch.batch or ())
 
     @staticmethod
     def _batch_key(exchange: Exchange, batch: Batch) -> object:

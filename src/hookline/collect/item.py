@@ -10,6 +10,7 @@ import msgspec
 from hookline.collect.answers import REJECTIONS
 from hookline.collect.head import Choices, Head, Scalar, text
 from hookline.collect.limits import (
+    BATCH_BYTES_MAX,
     EVENT_BYTES_MAX,
     MESSAGE_ID_CHARACTERS_MAX,
     REJECTED_BODY_BYTES_MAX,
@@ -26,6 +27,8 @@ TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))
 class Arrival(msgspec.Struct, gc=False):
     """What all events of one request share; ``choices`` are the envelope's destination selection maps, weakest first.
 
+    ``address`` is a browser's, to be put into the envelope's context; ``envelope_bytes`` are those of the caller alone.
+
     A struct, because it is made for every request: making one costs a third of making an ordinary object.
     """
 
@@ -36,6 +39,8 @@ class Arrival(msgspec.Struct, gc=False):
     envelope: bytes | None = None
     envelope_bytes: int = 0
     sent_at: Scalar = None
+    batch_bytes_max: int = BATCH_BYTES_MAX
+    address: bytes = b""
 
 
 def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None) -> Record:

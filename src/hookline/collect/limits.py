@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hookline.connections.model import BATCH_BYTES_MIN
+
 # SPEC.md section 8 and DESIGN 6.1.
 EVENT_BYTES_MAX = 32_768
 """A single call, and one event of a batch with what the envelope adds to it."""
-BATCH_BYTES_MAX = 512_000
-"""A batch after inflation."""
+BATCH_BYTES_MAX = BATCH_BYTES_MIN
+"""A batch after inflation, where its source does not ask for more (``batchBytes``)."""
 BATCH_EVENTS_MAX = 2_500
 
 # What the fields of an event may hold.
@@ -21,6 +23,8 @@ REJECTED_BODY_BYTES_MAX = 4_096
 STORED_BYTES_MAX = 2 * 1024 * 1024
 """Events of one request with the envelope repeated for each, as they are stored: four times the largest batch, so that
 a few hundred bytes of gzip cannot become megabytes of journal."""
+STORED_BYTES_MORE = 1024 * 1024
+"""What the envelope may at least add to a batch as large as its source takes them."""
 
 # One request's head.
 HEAD_BYTES_MAX = 64 * 1024

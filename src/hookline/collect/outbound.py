@@ -29,6 +29,7 @@ class Outbound(asyncio.Protocol):
     __slots__ = (
         "_clients",
         "_discarded_bytes",
+        "_peer",
         "_phase",
         "_queue",
         "_reading_paused",
@@ -48,6 +49,7 @@ class Outbound(asyncio.Protocol):
         self._discarded_bytes = 0
         self.address: Address | None = None
         self.unproven = True
+        self._peer: str | None = None
         self.deadline = clients.now + HEADERS_SECONDS_MAX
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -60,6 +62,14 @@ class Outbound(asyncio.Protocol):
         self._phase = CLOSING
         self._queue.clear()
         self._clients.leave(self)
+
+    @property
+    def peer(self) -> str:
+        """The address at the other end, an IPv4 one as such; empty when it is gone."""
+        if self._peer is None:
+            found = self._transport.get_extra_info("peername") if self._transport is not None else None
+            self._peer = found[0].removeprefix("::ffff:").partition("%")[0] if isinstance(found, tuple) else ""
+        return self._peer
 
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more of its requests, and not for long."""

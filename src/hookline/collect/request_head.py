@@ -18,10 +18,11 @@ WANTED = frozenset(
         b"expect",
         b"upgrade",
         b"traceparent",
+        b"x-write-key",
     )
 )
 """The headers that are looked at; there may be only one of each."""
-LISTS = frozenset((b"accept-encoding", b"if-none-match", b"x-forwarded-for"))
+LISTS = frozenset((b"accept-encoding", b"if-none-match", b"origin", b"x-forwarded-for", b"x-ip-policy"))
 """Those of which several make one list (RFC 9110 5.3)."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")

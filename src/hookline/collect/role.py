@@ -203,6 +203,7 @@ class CollectRole:
             },
             "hookline_collect_accepted_total": counters.accepted,
             "hookline_collect_rejected_total": {"code": dict(counters.rejected)},
+            "hookline_collect_warnings_total": {"code": dict(counters.warnings)},
             "hookline_collect_refused_pixels_total": {"code": dict(counters.refused_pixels)},
             "hookline_collect_suppressed_total": {"source": dict(counters.suppressed)},
             "hookline_collect_rate_limited_total": {"source": dict(counters.rate_limited)},

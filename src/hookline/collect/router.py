@@ -1,7 +1,11 @@
-"""The collection paths: an exact table, so that no spelling of a path reaches anything by surprise."""
+"""The collection paths: an exact table, so that no spelling of a path reaches anything by surprise.
+
+Only slashes may be repeated: a host that was given with one at its end makes SDKs post to ``//v1/batch``.
+"""
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -61,13 +65,24 @@ _SINGLES: dict[str, MessageType] = {
 
 
 _RUDDER_PIXELS = ("track", "page")
+_SEGMENT, _JUNE, _JITSU = "/v1", "/sdk", ("/api/s", "/api/s/s2s")
+"""Where each maker's SDKs post to: June's are Segment's under another name."""
+SERVER_ONLY = b"/api/s/s2s/"
+"""Jitsu's path for servers: a browser's address is never meant there."""
+
+_SLASHES = re.compile(rb"/{2,}")
 
 
 def _table() -> dict[bytes, Route]:
-    routes = {
-        f"/v1/{name}": Route(Kind.SINGLE, type_, EVENT_BYTES_MAX, "event_too_large") for name, type_ in _SINGLES.items()
-    }
-    routes.update({f"/v1/{name}": Route(Kind.BATCH) for name in ("batch", "import", "b")})
+    routes: dict[str, Route] = {}
+    for name, type_ in _SINGLES.items():
+        single = Route(Kind.SINGLE, type_, EVENT_BYTES_MAX, "event_too_large")
+        routes[f"{_SEGMENT}/{name}"] = routes[f"{_JUNE}/{name}"] = single
+        if name == type_:
+            routes.update({f"{folder}/{name}": single for folder in _JITSU})
+    for folder in (_SEGMENT, _JUNE):
+        routes.update({f"{folder}/{name}": Route(Kind.BATCH) for name in ("batch", "import", "b")})
+        routes[f"{folder}/m"] = Route(Kind.TELEMETRY)
     routes["/beacon/v1/batch"] = Route(Kind.BATCH)
     for type_ in _SINGLES.values():
         pixel = Route(Kind.PIXEL, type_, EVENT_BYTES_MAX, "event_too_large")
@@ -75,7 +90,6 @@ def _table() -> dict[bytes, Route]:
         if type_ in _RUDDER_PIXELS:
             routes[f"/pixel/v1/{type_}"] = pixel
     routes["/sourceConfig"] = Route(Kind.SOURCE_CONFIG)
-    routes["/v1/m"] = Route(Kind.TELEMETRY)
     routes["/healthz"] = Route(Kind.ALIVE)
     routes["/readyz"] = Route(Kind.READY)
     table = {spelling.encode(): route for path, route in routes.items() for spelling in (path, path + "/")}
@@ -105,6 +119,11 @@ def keyed(path: bytes) -> tuple[Route, bytes] | None:
         if path.startswith(before) and path.endswith(behind) and len(path) > len(before) + len(behind):
             return route, path[len(before) : -len(behind)]
     return None
+
+
+def with_single_slashes(path: bytes) -> bytes:
+    """A path with one slash wherever it has several."""
+    return _SLASHES.sub(b"/", path)
 
 
 def split(target: bytes) -> tuple[bytes, bytes]:

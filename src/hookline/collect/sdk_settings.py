@@ -5,6 +5,7 @@ They name this server as the only one to talk to and turn off what the SDKs woul
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,6 +14,8 @@ from hookline.collect.limits import HOST_CHARACTERS_MAX
 from hookline.settings import Settings
 
 _encode = msgspec.json.Encoder().encode
+_NAME_AND_PORT = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A Host that is repeated to SDKs: fewer are than HTTP allows, no user name nor anything that a URL would read so."""
 
 
 def segment_settings(write_key: str, base: str) -> bytes:
@@ -42,6 +45,6 @@ def base_url(settings: Settings, host: bytes) -> str:
     """This server as SDKs reach it: the public address, else the Host they asked, else the one listened on."""
     if settings.collect.public_url:
         return settings.collect.public_url.rstrip("/")
-    if 0 < len(host) <= HOST_CHARACTERS_MAX:
+    if len(host) <= HOST_CHARACTERS_MAX and _NAME_AND_PORT.fullmatch(host):
         return f"http://{host.decode('ascii')}"
     return f"http://{settings.collect.listen}"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
+from hookline.collect.browsers import BrowserAddresses
 from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
 from hookline.collect.downloads import Downloads
@@ -51,6 +52,7 @@ class Edge:
         proxies = [ip_network(each) for each in settings.collect.trusted_proxies]
         limits = RateLimits(settings.collect, proxies, clock)
         self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
+        self._intake.browser_addresses = BrowserAddresses(proxies)
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None

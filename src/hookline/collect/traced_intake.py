@@ -66,6 +66,11 @@ class _TracedCall:
         self._parent_id = parent_id
         self._start_ns = time.time_ns()
 
+    @property
+    def peer(self) -> str:
+        """The address at the line's other end."""
+        return self._line.peer
+
     def flush(self) -> None:
         """End the span, and write every answer whose turn has come."""
         exchange = self._exchange

@@ -19,8 +19,12 @@ from hookline.journal.record import FORMAT_VERSION, Record
 _NEED_NO_NAME = frozenset(("identify", "page", "screen"))
 
 
-def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) -> tuple[list[Record], list[int]]:
-    """The records of the usual events in their order, equal to what ``record_of`` makes, and the others' indexes."""
+def usual_records(
+    items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival
+) -> tuple[list[Record], list[int], list[int]]:
+    """The records of the usual events in their order, equal to what ``record_of`` makes, the others' indexes, and the
+    indexes of usual ones with a time nobody can read.
+    """
     others = _unusual(items, heads, arrival)
     # Any: the type checker cannot see that type, ids and time of what is left are text.
     usual: Sequence[Any] = heads
@@ -31,7 +35,7 @@ def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arriva
     received_at, source, sent_at = arrival.received_at, arrival.source, arrival.sent_at
     envelope, choices, traceparent = arrival.envelope, arrival.choices, arrival.traceparent
     prints = fingerprints(source, [head.message_id for head in usual])
-    timestamps = resolve_all(
+    timestamps, unreadable = resolve_all(
         received_at,
         [head.original_timestamp if head.timestamp is None else head.timestamp for head in usual],
         [head.sent_at or sent_at for head in usual],
@@ -58,7 +62,10 @@ def usual_records(items: Sequence[bytes], heads: Sequence[Head], arrival: Arriva
         )
         for head, item, fingerprint, timestamp in zip(usual, items, prints, timestamps, strict=True)
     ]
-    return records, others
+    if others and unreadable:
+        places = [index for index in range(len(heads)) if index not in skipped]
+        unreadable = [places[index] for index in unreadable]
+    return records, others, unreadable
 
 
 def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) -> list[int]:

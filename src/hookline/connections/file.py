@@ -20,7 +20,7 @@ from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.file_shape import Configuration, read_configuration
 from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import KINDS, WORDS
-from hookline.connections.model import DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
+from hookline.connections.model import BATCH_BYTES_MIN, DeliveryOptions, Destination, Offsets, SecretSetting, Snapshot
 from hookline.connections.redaction import NothingToKeep, redact, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, Stored, kind_of
@@ -222,6 +222,8 @@ def _document(object: Object) -> dict[str, Any]:
         del built["filters"]
     if built.get("rateLimit") == {}:
         del built["rateLimit"]
+    if built.get("batchBytes") == BATCH_BYTES_MIN:
+        del built["batchBytes"]
     built.pop("rotations", None)  # nobody's to write; they go on where they are
     for name in ("sharedSecret", "standardWebhooks"):
         if "settings" in built and built["settings"][name] is None:

@@ -22,13 +22,19 @@ FILTERS_MAX = 50
 FILTER_PROPERTIES_MAX = 200
 """Paths per filter."""
 
+BATCH_BYTES_MIN = 512_000
+"""What every source takes in one batch, after inflation: more than Segment's SDKs send."""
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+"""What a source may ask for: RudderStack's SDKs send no more, and drop what is refused."""
+
 WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[!-9;-~]+$")]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A website, app or server that sends events; any of its write keys names it.
 
-    ``rate_limit`` goes before ``collect.rate_limit``, number by number.
+    ``rate_limit`` goes before ``collect.rate_limit``, number by number; ``batch_bytes``: how large a batch it takes,
+    after inflation.
     """
 
     id: Id
@@ -37,6 +43,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     enabled: bool = True
     write_keys: Annotated[tuple[WriteKey, ...], msgspec.Meta(max_length=WRITE_KEYS_MAX)] = ()
     rate_limit: RateLimit | None = None
+    batch_bytes: Annotated[int, msgspec.Meta(ge=BATCH_BYTES_MIN, le=BATCH_BYTES_MAX)] = BATCH_BYTES_MIN
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -16,22 +16,22 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.events import canonical, json_tree
 from hookline.events.accepted import Accepted
+from hookline.events.contexts import ENVELOPES_BYTES_MAX, context_of, decode_fields, merge, not_counted, object_of
 from hookline.events.json_tree import Tree
 from hookline.events.ordinary import BODY_VERSION, render_ordinary
 from hookline.remembered import Remembered
-
-ENVELOPES_BYTES_MAX = 128 * 1024
-"""Envelopes kept at hand decoded, which takes up to twenty times as much; the events of one batch share one."""
 
 
 def render_plain(record: Accepted) -> bytes:
     """Return the body with every number and every inner object as the caller wrote it."""
     try:
         caller = _decode_plain(record.body)
-        context = _object(caller.context)
+        context = object_of(caller.context)
         if record.envelope is not None:
-            context = _merge_plain(_envelopes_plain[record.envelope], context)
-        return _encode(_out(record, caller, _object(caller.properties), _object(caller.traits), context, _EMPTY_RAW))
+            context = merge(context_of(record.envelope), context)
+        return _encode(
+            _out(record, caller, object_of(caller.properties), object_of(caller.traits), context, _EMPTY_RAW)
+        )
     except (ValueError, RecursionError):
         return json_tree.encode_verbatim(_tree(record))
 
@@ -136,10 +136,6 @@ class _Delete(msgspec.Struct, gc=False):
     timestamp: str
 
 
-class _PlainEnvelope(msgspec.Struct, gc=False):
-    context: dict[str, Raw] | None = None
-
-
 class _CanonicalEnvelope(msgspec.Struct, gc=False):
     context: dict[str, Any] | None = None
 
@@ -189,10 +185,10 @@ def _traits_in(context: Any) -> Any:
     """RudderStack's server SDKs give an identify call's traits only within its context."""
     if context is UNSET:
         return UNSET
-    fields = context if isinstance(context, dict) else _decode_fields(context)
+    fields = context if isinstance(context, dict) else decode_fields(context)
     traits = fields.get("traits")
     if isinstance(traits, Raw):
-        return _object(traits)
+        return object_of(traits)
     return traits if isinstance(traits, dict) else UNSET
 
 
@@ -202,31 +198,12 @@ def _text(value: str | int | None) -> str | UnsetType:
     return UNSET if value is None else str(value)
 
 
-def _object(raw: Raw | UnsetType) -> Raw | UnsetType:
-    return raw if raw is not UNSET and memoryview(raw)[0] == _BRACE else UNSET
-
-
 def _given(value: dict[str, Any] | None) -> dict[str, Any] | UnsetType:
     return UNSET if value is None else value
 
 
 def _is_empty(value: Any) -> bool:
     return value is UNSET or value == {} or (isinstance(value, Raw) and not bytes(value)[1:-1].strip())
-
-
-def _merge_plain(under: dict[str, Raw] | None, over: Raw | UnsetType) -> Any:
-    if under is None:
-        return over
-    if over is UNSET:
-        return under
-    merged: dict[str, Any] = dict(under)
-    for key, value in _decode_fields(over).items():
-        lower = under.get(key)
-        if lower is not None and _object(lower) is not UNSET and _object(value) is not UNSET:
-            merged[key] = _merge_plain(_decode_fields(lower), value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _merge(under: dict[str, Any] | None, over: Any) -> Any:
@@ -241,16 +218,8 @@ def _merge(under: dict[str, Any] | None, over: Any) -> Any:
     return merged
 
 
-def _envelope_plain(envelope: bytes) -> dict[str, Raw] | None:
-    return _decode_envelope_plain(envelope).context
-
-
 def _envelope_canonical(envelope: bytes) -> dict[str, Any] | None:
     return _decode_envelope_canonical(envelope).context
-
-
-def _not_counted(_: object) -> int:
-    return 0
 
 
 def _tree(record: Accepted) -> Tree:
@@ -284,18 +253,14 @@ def _tree_text(value: Tree) -> str | None:
     return json_tree.encode_verbatim(value).decode()
 
 
-_BRACE = ord("{")
 _EMPTY_RAW = Raw(b"{}")
 _VERSION = json_tree.Number(BODY_VERSION)
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~-"
 
 _encode = msgspec.json.Encoder().encode
 _decode_plain = msgspec.json.Decoder(_PlainCaller).decode
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_envelope_plain = msgspec.json.Decoder(_PlainEnvelope).decode
 _decode_canonical = msgspec.json.Decoder(_CanonicalCaller, float_hook=canonical.float_of).decode
 _decode_fields_canonical = msgspec.json.Decoder(dict[str, Any] | None, float_hook=canonical.float_of).decode
 _EMPTY: dict[str, Any] = {}
 _decode_envelope_canonical = msgspec.json.Decoder(_CanonicalEnvelope, float_hook=canonical.float_of).decode
-_envelopes_plain = Remembered(_envelope_plain, ENVELOPES_BYTES_MAX, value_bytes=_not_counted)
-_envelopes_canonical = Remembered(_envelope_canonical, ENVELOPES_BYTES_MAX, value_bytes=_not_counted)
+_envelopes_canonical = Remembered(_envelope_canonical, ENVELOPES_BYTES_MAX, value_bytes=not_counted)

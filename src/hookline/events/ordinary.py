@@ -1,8 +1,8 @@
 """The canonical bodies of ordinary calls, as nearly all are: many are decoded and encoded in one go.
 
 Such a call becomes the body as it is, in the fixed order of its fields, behind version and type and with our timestamp.
-Its context, which an SDK sends with many events, is kept in canonical form. Whatever needs a second look (something to
-move, to merge, to make a string of, numbers that msgspec writes in another way) is left to ``body``.
+Its context, which an SDK sends with many events, is kept in canonical form, a batch's merged in. Whatever needs a
+second look (something to move, to make a string of, numbers that msgspec writes in another way) is left to ``body``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from hookline.events import canonical
 from hookline.events.accepted import Accepted
+from hookline.events.contexts import context_of, merge, object_of
 from hookline.remembered import Remembered
 
 BODY_VERSION = 1
@@ -72,7 +73,7 @@ def render_ordinary(records: Sequence[Accepted]) -> list[bytes | None]:
 
 def _decode_together(records: Sequence[Accepted], kinds: Sequence[str]) -> list[_Call] | None:
     """The calls' fields; None when one of the calls is not ordinary, or they are too long for one go."""
-    if not _KINDS.issuperset(kinds) or [record for record in records if record.envelope is not None]:
+    if not _KINDS.issuperset(kinds):
         return None
     written = [record.body for record in records]
     if len(written) > 1 and sum(map(len, written)) > TOGETHER_BYTES_MAX:
@@ -92,10 +93,14 @@ def _ends(records: Sequence[Accepted], kinds: Sequence[str], calls: Sequence[_Ca
     None when something has to be looked for, or stands elsewhere in the body.
     """
     ends: list[bytes | None] = []
-    end, last = b"}", None
+    end: bytes | None = b"}"
+    last: Raw | None = None
     for record, kind, call in zip(records, kinds, calls, strict=True):
         context = call.context
-        if context is UNSET:
+        if record.envelope is not None:
+            call.context = UNSET
+            end, last = _merged_ends[record.envelope, b"" if context is UNSET else bytes(context)], None
+        elif context is UNSET:
             end, last = b"}", None
         else:
             call.context = UNSET
@@ -127,12 +132,29 @@ def _context_end(written: bytes) -> bytes:
     return b',"context":%b}' % canonical.canonicalize(written) if written[0] == ord("{") else b"}"
 
 
+def _merged_end(pair: tuple[bytes, bytes]) -> bytes | None:
+    """The same where a batch's context lies under the event's own; None for what msgspec cannot read exactly."""
+    envelope, written = pair
+    try:
+        context = merge(context_of(envelope), object_of(Raw(written) if written else UNSET))
+        return b"}" if context is UNSET else b',"context":%b}' % canonical.canonicalize(_encode(context))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pair_bytes(pair: tuple[bytes, bytes]) -> int:
+    return len(pair[0]) + len(pair[1])
+
+
 _EMPTY: dict[str, Any] = {}
 _join = b"".join
 _encode_lines = msgspec.json.Encoder().encode_lines
 _decode_list = msgspec.json.Decoder(list[_Call], float_hook=canonical.known_float).decode
+_encode = msgspec.json.Encoder().encode
 _context_ends = Remembered(_context_end, CONTEXTS_BYTES_MAX, CONTEXT_BYTES_MAX)
 """The end of a body from its context on: an SDK sends the same context with many events."""
+_merged_ends = Remembered(_merged_end, CONTEXTS_BYTES_MAX, CONTEXT_BYTES_MAX, key_bytes=_pair_bytes)
+"""The same by a batch's envelope and an event's own context."""
 _BEGINNINGS = {
     kind: b'{"version":%d,"type":"%b",' % (BODY_VERSION, kind.encode())
     for kind in ("track", "page", "screen", "identify", "group")

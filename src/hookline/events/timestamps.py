@@ -19,6 +19,9 @@ MIN_MS = -62_135_596_800_000
 MAX_MS = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z."""
 
+TRANSIT_MS_MAX = 5_000
+"""Up to this a difference between ``sentAt`` and receipt is transit, whole seconds or a clock as good as any."""
+
 TEXT_LENGTH_MAX = 64
 """Longer than any form of a timestamp; bounds the work on hostile input."""
 
@@ -65,41 +68,66 @@ def resolve(received_at_ms: int, timestamp: object, original_timestamp: object, 
     """Return the final timestamp of an event (DESIGN 6.1).
 
     ``timestamp`` counts, else ``originalTimestamp``, else the time of receipt. With ``sentAt`` the sender's clock
-    error is taken out: received - (sentAt - timestamp). The result lies within the years 1970 to 9999.
+    error is taken out: received - (sentAt - timestamp). It says nothing of the clock where it differs from receipt by
+    no more than transit takes, or is the event's own time (RudderStack's Go SDK): what was given stands then. The
+    result lies within the years 1970 to 9999.
     """
     given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
     ms = parse(given)
     if ms is None:
         return iso(received_at_ms)
     sent_at_ms = parse(sent_at) if sent_at is not None else None
-    if sent_at_ms is not None:
-        ms += received_at_ms - sent_at_ms
-    return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
+    if sent_at_ms is not None and sent_at_ms != ms:
+        ms += _clock_error_ms(received_at_ms, sent_at_ms)
+    return _iso_within(ms)
 
 
-def resolve_all(received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]) -> list[str]:
-    """Return what ``resolve`` returns for each timestamp and its ``sentAt``; in bulk they cost half.
+def resolve_all(
+    received_at_ms: int, timestamps: Sequence[str], sent_ats: Sequence[object]
+) -> tuple[list[str], list[int]]:
+    """Return what ``resolve`` returns for each timestamp and its ``sentAt``, and the indexes of those of which one
+    cannot be read; in bulk they cost half.
 
     None of the timestamps is empty. ``sentAt`` is mostly the same for all, and read once then.
     """
     resolved: list[str] = []
+    unreadable: list[int] = []
+    is_sent_at_unreadable = False
     sent_at: object = None
-    skew_ms = 0
+    sent_at_ms: int | None = None
+    error_ms = 0
     for text, next_sent_at in zip(timestamps, sent_ats, strict=True):
         if next_sent_at is not sent_at and next_sent_at != sent_at:
             sent_at = next_sent_at
             sent_at_ms = parse(sent_at)
-            skew_ms = 0 if sent_at_ms is None else received_at_ms - sent_at_ms
+            is_sent_at_unreadable = sent_at_ms is None and sent_at is not None and sent_at != ""
+            error_ms = 0 if sent_at_ms is None else _clock_error_ms(received_at_ms, sent_at_ms)
         try:
-            ms = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]] + skew_ms
+            ms: int | None = _SECOND_MS[text[:_SECOND_LENGTH]] + _REST_MS[text[_SECOND_LENGTH:]]
         except KeyError:
-            ms = -1
+            ms = parse(text)
+        if ms is None or is_sent_at_unreadable:
+            unreadable.append(len(resolved))
+            if ms is None:
+                resolved.append(iso(received_at_ms))
+                continue
+        if error_ms and ms != sent_at_ms:
+            ms += error_ms
         if 0 <= ms < MAX_MS:
             second, rest = divmod(ms, 1000)
             resolved.append(_SECOND_TEXT[second] + _REST_TEXT[rest])
         else:
-            resolved.append(resolve(received_at_ms, text, None, sent_at))
-    return resolved
+            resolved.append(_iso_within(ms))
+    return resolved, unreadable
+
+
+def _iso_within(ms: int) -> str:
+    return iso(0 if ms < 0 else ms if ms < MAX_MS else MAX_MS)
+
+
+def _clock_error_ms(received_at_ms: int, sent_at_ms: int) -> int:
+    error_ms = received_at_ms - sent_at_ms
+    return error_ms if abs(error_ms) > TRANSIT_MS_MAX else 0
 
 
 def _parse_text(text: str) -> int | None:

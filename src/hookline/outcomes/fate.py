@@ -18,6 +18,7 @@ from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
+from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.record import Record
@@ -40,7 +41,10 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of one event. ``fate`` sums up where no destination has a say; ``event`` is the caller's JSON."""
+    """What became of one event. ``fate`` sums up where no destination has a say; ``event`` is the caller's JSON.
+
+    ``warnings`` are those of the answer: what of the event was understood otherwise than it was sent.
+    """
 
     message_id: str
     source: str
@@ -51,6 +55,7 @@ class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     fate: str | None
     rejection: Rejection | None
     event: msgspec.Raw
+    warnings: tuple[EventWarning, ...] = ()
     destinations: tuple[DestinationFate, ...]
 
 
@@ -137,6 +142,7 @@ class Fates:
             fate=summary,
             rejection=Rejection(record.rejection.code, record.rejection.message) if record.rejection else None,
             event=_raw(record),
+            warnings=tuple(warnings_of(record.body)) if summary not in ("rejected", "erased") else (),
             destinations=tuple(destinations),
         )
 

@@ -32,6 +32,9 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_requests_total": Metric("counter", "requests", "Requests answered.", "collect", "status"),
     "hookline_collect_accepted_total": Metric("counter", "events", "Events acknowledged after commit.", "collect"),
     "hookline_collect_rejected_total": Metric("counter", "events", "Items refused, by code.", "collect", "code"),
+    "hookline_collect_warnings_total": Metric(
+        "counter", "warnings", "Warnings answered with accepted events, by code.", "collect", "code"
+    ),
     "hookline_collect_refused_pixels_total": Metric(
         "counter", "requests", "Pixels answered with a picture although their event was refused.", "collect", "code"
     ),

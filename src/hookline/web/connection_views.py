@@ -27,6 +27,7 @@ class SourceView(NamedTuple):
     shape: str
     word: str
     keys: Sequence[str]
+    batch_bytes: int
     snippets: Sequence[Snippet]
 
 
@@ -58,7 +59,8 @@ def source_view(source: Source, url: str) -> SourceView:
     """One source."""
     kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "off")
     snippets = few_of_source(source.write_keys[0], url) if source.write_keys else []
-    return SourceView(source.id, source.name, source.type, kind, shape, word, source.write_keys, snippets)
+    keys, batch_bytes = source.write_keys, source.batch_bytes
+    return SourceView(source.id, source.name, source.type, kind, shape, word, keys, batch_bytes, snippets)
 
 
 def destination_views(services: Services, destinations: Sequence[Stored[Destination]]) -> list[DestinationView]:

@@ -13,6 +13,7 @@ from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.event_filter import name_in
 from hookline.control.services import Services
+from hookline.events.warnings import EventWarning
 from hookline.outcomes.delivery import ReplayFate
 from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
 from hookline.web.address import destination_href
@@ -53,6 +54,7 @@ class EventPage(NamedTuple):
     user: PersonLink
     received_at: str
     duplicates: int
+    warnings: Sequence[EventWarning]
     fate: str
     reason: str
     stations: Sequence[Station]
@@ -75,6 +77,7 @@ def event_page(services: Services, fate: EventFate) -> EventPage:
         user=person_link(fate),
         received_at=fate.received_at,
         duplicates=fate.duplicates,
+        warnings=fate.warnings,
         fate=fate.fate or "",
         reason=fate.rejection.message if fate.rejection else NO_DESTINATION if fate.fate == "not_routed" else "",
         stations=stations(fate),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from hookline.connections.model import BATCH_BYTES_MAX
 from hookline.settings import Settings, parse_listen
 from hookline.web.snippet_texts import app, page, server
 
@@ -13,12 +14,16 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Snippet(NamedTuple):
-    """Text to paste; ``install`` is the line that gets the library, empty when there is none."""
+    """Text to paste; ``install`` is the line that gets the library, empty when there is none.
+
+    ``batch_bytes`` is how large its batches get, 0 where that is no more than every source takes.
+    """
 
     id: str
     title: str
     install: str
     text: str
+    batch_bytes: int = 0
 
 
 class Place(NamedTuple):
@@ -32,14 +37,16 @@ class _Sdk(NamedTuple):
     title: str
     install: str
     text: Callable[[str, str], str]
+    batch_bytes: int = 0
 
 
 _SDKS = {
     "curl": _Sdk("curl", "", server.curl),
     "browser": _Sdk("Browser", "", page.browser),
     "pixel": _Sdk("Pixel", "", page.pixel),
-    "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", page.rudder_js),
+    "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", page.rudder_js, BATCH_BYTES_MAX),
     "python": _Sdk("Python", "pip install hookline-client", server.python),
+    "rudder-python": _Sdk("RudderStack Python", "pip install rudder-sdk-python", server.rudder_python, BATCH_BYTES_MAX),
     "node": _Sdk("Node.js", "npm install @segment/analytics-node", server.node),
     "php": _Sdk("PHP", "composer require segmentio/analytics-php", server.php),
     "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", server.go),
@@ -51,7 +58,7 @@ _SDKS = {
 }
 _PLACES = {
     "web": ("In a web page", ("browser", "pixel", "rudder-js")),
-    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java")),
+    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java", "rudder-python")),
     "mobile": ("In an app", ("swift", "android", "react-native")),
 }
 _FEW = ("curl", "python", "node")
@@ -59,8 +66,8 @@ _FEW = ("curl", "python", "node")
 
 def snippet(id: str, write_key: str, url: str) -> Snippet:
     """The lines for one SDK and one write key."""
-    title, install, text = _SDKS[id]
-    return Snippet(id, title, install, text(write_key, url))
+    title, install, text, batch_bytes = _SDKS[id]
+    return Snippet(id, title, install, text(write_key, url), batch_bytes)
 
 
 def few_of_source(write_key: str, url: str) -> list[Snippet]:

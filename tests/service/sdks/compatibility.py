@@ -23,8 +23,8 @@ this (`tests/service/sdks`) wrote the table, and fails when it is no longer what
 `pytest tests/service/sdks --write-compatibility` writes it anew.
 
 Of each call arrived, unless a remark says otherwise: type, names, userId and anonymousId, every property, trait and
-context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond and
-corrected by the clock's error, under a valid `X-Signature`, once.
+context field unchanged, `context.library`, the SDK's own messageId as `X-Message-Id`, the time to the millisecond
+(moved by the clock's error where `sentAt` shows one of more than five seconds), under a valid `X-Signature`, once.
 
 | SDK | Version | Calls posted to | Key in | Packed | Arrived | Remarks |
 |---|---|---|---|---|---|---|
@@ -33,7 +33,10 @@ corrected by the clock's error, under a valid `X-Signature`, once.
 TAIL = """
 - *Arrived* counts the calls that were to arrive; the one that excludes all destinations was kept back.
 - *Packed* is gzip without anybody asking for it.
+- Calls of browsers got the browser's address as `context.ip` besides ([when](collection.md#addresses)).
 - *adds* is what the SDK puts into a call by itself; *leaves out* is what its calls have no place for.
+- RudderStack's SDKs send batches of up to 4 MiB where much is sent at once, and drop what is refused: let their source
+  take them with `batchBytes: 4194304` ([limits](collection.md#calls)).
 - SDKs of PHP and Ruby are run where their registries can be reached; elsewhere the test sends the bytes they sent.
 """
 

@@ -12,6 +12,7 @@ import hmac
 
 import pytest
 
+from hookline.events.timestamps import TRANSIT_MS_MAX
 from tests.service.sdks.every_sdk import SDKS
 from tests.service.sdks.field import BEHIND, SECRET, Field, Run
 from tests.service.sdks.said import NOT_ROUTED, SAID, body_of, differences, milliseconds, said_by
@@ -51,9 +52,12 @@ def test_what_was_said_arrives(run: Run) -> None:
 
 
 def test_what_was_posted_arrives(run: Run) -> None:
-    """The SDK's own additions, as its context, arrive too, and the service adds only the time."""
+    """The SDK's own additions, as its context, arrive too; the service adds the time, and a browser's address."""
     for name, request in run.received.items():
-        assert differences(body_of(run.events[name]), request.json) == {"timestamp": "added"}
+        has_address = run.visit is None or "ip" in run.events[name]["context"]
+        added = {"timestamp": "added"} if has_address else {"timestamp": "added", "context.ip": "added"}
+        assert differences(body_of(run.events[name]), request.json) == added
+        assert has_address or request.json["context"]["ip"] == "127.0.0.1"
 
 
 def test_the_library_says_who_it_is(run: Run) -> None:
@@ -63,13 +67,19 @@ def test_the_library_says_who_it_is(run: Run) -> None:
 
 
 def test_times_are_kept_and_the_clock_is_corrected(run: Run) -> None:
-    """The time that was said, moved by as much as the SDK's clock is behind; without one, the SDK's own."""
+    """The time that was said, moved by as much as the SDK's clock is behind; without one, the SDK's own.
+
+    Nothing is moved by what is transit only (Go's and Java's clocks are right), nor by a ``sentAt`` that is the event's
+    own time.
+    """
     unit = {"milliseconds": 1, "seconds": 1000}[run.sdk.times]
     for name, request in run.received.items():
         event = run.events[name]
         posted = milliseconds(event.get("timestamp") or event["originalTimestamp"])
-        behind = milliseconds(run.fates[name]["receivedAt"]) - milliseconds(event["sentAt"])
-        assert milliseconds(request.json["timestamp"]) == posted + behind
+        sent = milliseconds(event["sentAt"])
+        behind = milliseconds(run.fates[name]["receivedAt"]) - sent
+        moved = behind if abs(behind) > TRANSIT_MS_MAX and sent != posted else 0
+        assert milliseconds(request.json["timestamp"]) == posted + moved
         assert behind > BEHIND_MS or run.sdk.has_true_clock
         if "timestamp" in SAID[name]:
             assert posted == milliseconds(SAID[name]["timestamp"]) // unit * unit

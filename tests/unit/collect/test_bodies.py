@@ -130,9 +130,9 @@ def test_what_is_no_object_is_400(edge: Running, path: str, body: bytes) -> None
     assert edge.reason(edge.post(path, body)) == "invalid_body"
 
 
-@pytest.mark.parametrize("batch", [b"{}", b'{"batch":null}', b'{"batch":{}}', b'{"batch":"x"}'])
+@pytest.mark.parametrize("batch", [b"{}", b'{"batch":{}}', b'{"batch":"x"}'])
 def test_a_batch_without_its_array_is_400(edge: Running, batch: bytes) -> None:
-    """A batch must hold an array named batch."""
+    """A batch must hold an array named batch; one that is null is an empty one, as Segment takes it, with a warning."""
     assert edge.reason(edge.post("/v1/batch", batch)) == "invalid_body"
 
 

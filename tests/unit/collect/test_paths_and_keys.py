@@ -29,6 +29,27 @@ def test_batch_paths(edge: Running, path: str) -> None:
     assert answer.json == {"success": True, "accepted": 1, "rejected": []}
 
 
+@pytest.mark.parametrize("path", ["//v1/batch", "/v1//batch", "///v1///batch//", "//sdk/batch"])
+def test_repeated_slashes_are_one(edge: Running, path: str) -> None:
+    """A host that was given with a slash at its end leads where it is meant to."""
+    assert edge.post(path, {"batch": [{**EVENT, "type": "page"}]}).json["accepted"] == 1
+
+
+@pytest.mark.parametrize("type_", ["identify", "track", "page", "screen", "group", "alias"])
+@pytest.mark.parametrize("folder", ["/sdk", "/api/s", "/api/s/s2s"])
+def test_paths_of_june_and_jitsu(edge: Running, folder: str, type_: str) -> None:
+    """Their SDKs' paths take the calls that /v1 takes."""
+    assert edge.post(f"{folder}/{type_}", EVENT).json == {"success": True, "messageId": "m1"}
+    assert [record.type for record in edge.memory.records] == [type_]
+
+
+@pytest.mark.parametrize("path", ["/sdk/batch", "/sdk/b"])
+def test_batch_paths_of_june(edge: Running, path: str) -> None:
+    """June's SDK for Node posts to the one, its browser SDK where it batches to the other."""
+    assert edge.post(path, {"batch": [{**EVENT, "type": "page"}]}).json["accepted"] == 1
+    assert edge.post("/sdk/m", {"series": []}, key=None).json == {"success": True}
+
+
 def test_telemetry_is_accepted_and_dropped(edge: Running) -> None:
     """SDKs' usage counters are answered 200, without a key, and not stored."""
     answer = edge.post("/v1/m", {"series": []}, key=None)
@@ -40,14 +61,12 @@ NO_PATHS = [
     "/",
     "/v1",
     "/v1/",
-    "//v1/batch",
-    "/v1//batch",
     "/v1/./batch",
     "/v1/x/../batch",
     "/v1/%62atch",
     "/v1/batch%00",
 ]
-NO_PATHS += ["/v1/batch;x=1", "/v1/Batch", "/V1/batch", "/v1/batch//", "/v1/batch#x", "/..%2fv1/batch", "/v1/delete"]
+NO_PATHS += ["/v1/batch;x=1", "/v1/Batch", "/V1/batch", "/v1/batch#x", "/..%2fv1/batch", "/v1/delete"]
 NO_PATHS += ["/v2/batch", "/healthz/x", "/metrics", "/api/v1/sources", "/v1/pixel", "/v1/pixel/t", "/pixel/v1/group"]
 NO_PATHS += ["/beacon/v1/track", "/v1/projects//settings", "/v1/projects/settings", "/projects/wk_web/Settings"]
 NO_PATHS += ["/analytics.js/v1/wk_web/analytics.js", "/analytics.js/v1/analytics.min.js", "/sourceconfig"]
@@ -85,6 +104,7 @@ def test_preflight_needs_no_key(edge: Running, origin: str) -> None:
     assert answer.headers["access-control-allow-origin"] == "*"
     allowed = answer.headers["access-control-allow-headers"].split(", ")
     assert {"authorization", "content-type", "x-retry-count", "anonymousid", "sentat"} <= set(allowed)
+    assert {"x-write-key", "x-enable-debug", "x-ip-policy"} <= set(allowed)
     assert int(answer.headers["access-control-max-age"]) >= 600
     assert "access-control-allow-credentials" not in answer.headers
 
@@ -138,6 +158,16 @@ def _keyed(edge: Running, where: str) -> Answer:
             return edge.post(f"/v1/t?writeKey={OTHER_KEY}", event, key=None)
         case "envelope over event":
             return edge.post("/v1/b", {"batch": [{**event, "writeKey": OTHER_KEY}], "writeKey": KEY}, key=None)
+        case "Jitsu's header":
+            return edge.post("/api/s/track", {**event, "writeKey": f"{KEY}:***"}, key=None, X_Write_Key=f"{KEY}:secret")
+        case "Jitsu's header without a secret":
+            return edge.post("/api/s/s2s/track", event, key=None, X_Write_Key=KEY)
+        case "Jitsu's header beside an empty basic user":
+            return edge.post("/api/s/track", TRACK, key=None, X_Write_Key=KEY, Authorization=basic(":"))
+        case "body with a secret":
+            return edge.post("/v1/t", {**event, "writeKey": f"{KEY}:***"}, key=None)
+        case "query with a secret":
+            return edge.post(f"/api/s/track?writeKey={KEY}:secret", TRACK, key=None)
         case "bearer and body":
             return edge.post("/v1/t", event, key=None, Authorization="Bearer abc")
     return edge.post("/v1/t", event, key=None, Authorization=basic(":"))
@@ -145,7 +175,9 @@ def _keyed(edge: Running, where: str) -> Answer:
 
 WHERE = ["basic with colon", "basic without colon", "basic with password", "lower-case scheme", "event", "envelope"]
 WHERE += ["first event of a batch", "query", "query of a batch", "header over body", "body over query"]
-WHERE += ["envelope over event", "bearer and body", "empty basic user and body"]
+WHERE += ["Jitsu's header", "Jitsu's header without a secret", "Jitsu's header beside an empty basic user"]
+WHERE += ["body with a secret", "query with a secret", "envelope over event", "bearer and body"]
+WHERE += ["empty basic user and body"]
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -167,6 +199,9 @@ def test_the_write_key_is_found(edge: Running, where: str) -> None:
         ({"Authorization": "Basic /w=="}, "unknown_write_key"),
         ({"Authorization": basic("k" * 10_000)}, "unknown_write_key"),
         ({"Authorization": basic(DISABLED_KEY + ":")}, "source_disabled"),
+        ({"X_Write_Key": "nobody:secret"}, "unknown_write_key"),
+        ({"X_Write_Key": ":secret"}, "unknown_write_key"),
+        ({"X_Write_Key": f"{DISABLED_KEY}:secret"}, "source_disabled"),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/t", "/v1/b"])

@@ -41,7 +41,12 @@ def test_settings_name_this_server(edge: Running, path: str) -> None:
         ("https://shop.example/events/", b"x", "https://shop.example/events"),
         (None, b"shop.example:8080", "http://shop.example:8080"),
         (None, b"[::1]:8080", "http://[::1]:8080"),
+        (None, b"shop.example", "http://shop.example"),
         (None, b"", "http://127.0.0.1:8080"),
+        (None, b"shop.example:", "http://127.0.0.1:8080"),
+        (None, b"shop.example;evil.example", "http://127.0.0.1:8080"),
+        (None, b"shop'example", "http://127.0.0.1:8080"),
+        (None, b"-shop.example", "http://127.0.0.1:8080"),
         (None, b"x" * 300, "http://127.0.0.1:8080"),
     ],
 )
@@ -55,6 +60,15 @@ def test_a_path_of_the_public_address_is_kept(start: Callable[..., Running]) -> 
     public = Settings(collect=Collect(public_url="https://shop.example/events"))
     segment = start(settings=public).get("/v1/projects/wk_web/settings").json["integrations"]["Segment.io"]
     assert (segment["apiHost"], segment["protocol"]) == ("shop.example/events/v1", "https")
+
+
+def test_settings_that_name_the_host_asked_are_kept_by_nobody_else(
+    edge: Running, start: Callable[..., Running]
+) -> None:
+    """A shared cache may keep what names the public address, never what repeats somebody's Host."""
+    assert edge.get("/v1/projects/wk_web/settings").headers["cache-control"] == "private, max-age=120"
+    public = start(settings=Settings(collect=Collect(public_url="https://shop.example")))
+    assert public.get("/v1/projects/wk_web/settings").headers["cache-control"] == "public, max-age=120"
 
 
 def test_source_config_has_what_rudder_needs(edge: Running) -> None:

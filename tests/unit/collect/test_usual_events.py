@@ -67,9 +67,9 @@ def test_bulk_equals_one_by_one(items: list[Any], envelope: dict[str, Any]) -> N
     body = json.dumps({"batch": items, **envelope}).encode()
     arrival = Arrival("web", NOW, "00-trace")
     batch = BATCH.decode(body)
-    records, rejected, _ = records_of(batch, body, arrival)
+    records, rejected, _, _ = records_of(batch, body, arrival)
     expected = []
-    for raw in batch.batch:
+    for raw in batch.batch or ():
         head, refused = read_item(raw)
         expected.append(_known(record_of(bytes(raw), head, arrival, None, refused)))
     assert [_known(record) for record in records] == expected

@@ -104,6 +104,24 @@ def test_another_shape_is_one_problem(text: str) -> None:
     assert [code for code, _, _ in found(text)] == ["invalid_value"]
 
 
+@pytest.mark.parametrize("batch_bytes", [512_000, 4_194_304])
+def test_a_source_may_ask_for_larger_batches(store: Store, batch_bytes: int) -> None:
+    """From what every source takes up to 4 MiB; an exported file says it where it is more."""
+    text = f"sources:\n  - {{id: web, name: Web, batchBytes: {batch_bytes}}}\n"
+    assert file.apply(store, text, "me", dict).problems == ()
+    source = store.source("web")
+    assert source is not None
+    assert source.object.batch_bytes == batch_bytes
+    assert ("batchBytes" in file.export(store.snapshot())) == (batch_bytes > 512_000)
+
+
+@pytest.mark.parametrize("batch_bytes", ["511_999", "4194305", "4MB", "true", "null"])
+def test_other_sizes_of_batches_are_refused(batch_bytes: str) -> None:
+    """What is less than every SDK sends, more than is bounded, or no number."""
+    (problem,) = file.check_text(f"sources: [{{id: web, name: Web, batchBytes: {batch_bytes}}}]")
+    assert (problem.code, problem.path) == ("invalid_value", "sources[0].batchBytes")
+
+
 def test_duplicates_are_named() -> None:
     """An id and a write key occur once."""
     text = "sources: [{id: a, name: a, writeKeys: [k]}, {id: b, name: b, writeKeys: [k]}, {id: a, name: c}]"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hookline.events import timestamps
 from hookline.events.timestamps import MAX_MS, MIN_MS, iso, parse, resolve, resolve_all
+from hookline.events.warnings import are_times_unreadable
 
 SEVEN = 1_795_158_000_000  # 2026-11-20T07:00:00Z
 RECEIVED = SEVEN + 60_000
@@ -103,28 +104,49 @@ def test_resolve(timestamp: object, original: object, sent_at: object, expected:
     assert resolve(RECEIVED, timestamp, original, sent_at) == iso(expected)
 
 
+@pytest.mark.parametrize("late_ms", [-5_001, -5_000, -1, 0, 170, 1_980, 5_000, 5_001])
+def test_a_given_time_stands_where_the_difference_is_transit(late_ms: int) -> None:
+    """sentAt within 5 s of receipt, either way, moves nothing; what is further off is a clock's error."""
+    moved_ms = late_ms if abs(late_ms) > 5_000 else 0
+    expected = iso(SEVEN + moved_ms)
+    assert resolve(RECEIVED, iso(SEVEN), None, iso(RECEIVED - late_ms)) == expected
+    assert resolve_all(RECEIVED, [iso(SEVEN)], [RECEIVED - late_ms]) == ([expected], [])
+
+
+@pytest.mark.parametrize("sent_at", [iso(SEVEN), "2026-11-20T08:00:00+01:00", SEVEN])
+def test_an_event_that_calls_its_own_time_sent_at_keeps_it(sent_at: object) -> None:
+    """RudderStack's Go SDK does; the other events of its batch are corrected."""
+    assert resolve(RECEIVED, None, iso(SEVEN), sent_at) == iso(SEVEN)
+    earlier = iso(SEVEN - 60_000)
+    assert resolve_all(RECEIVED, [iso(SEVEN), earlier], [sent_at] * 2)[0] == [iso(SEVEN), iso(RECEIVED - 60_000)]
+
+
 WRITTEN = st.one_of(
     st.integers(MIN_MS, MAX_MS).map(iso),
+    st.integers(RECEIVED - 10_000, RECEIVED + 10_000).map(iso),
     st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ", fullmatch=True),
     st.sampled_from(["2026-11- 1T07:00:00.123Z", "2026-11-20T07:00:60.123Z", "2026-11-20T07:00:00.1234Z", "x"]),
     st.text(min_size=20, max_size=30),
 )
-SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), st.integers(), st.just(0.0), st.text())
+NEAR = st.integers(RECEIVED - 10_000, RECEIVED + 10_000).map(iso)
+SENT_AT = st.one_of(st.none(), st.integers(MIN_MS, MAX_MS).map(iso), NEAR, st.integers(), st.just(0.0), st.text())
 
 
 @given(st.lists(WRITTEN), st.lists(SENT_AT, min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_resolving_many_is_resolving_each(texts: list[str], clocks: list[object], random: Random) -> None:
     """In bulk the result is the same for every text and every clock, twice over, so that what is kept is right too."""
     sent_ats = [random.choice(clocks) for _ in texts]
-    expected = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in zip(texts, sent_ats, strict=True)]
-    assert resolve_all(RECEIVED, texts, sent_ats) == expected
-    assert resolve_all(RECEIVED, texts, sent_ats) == expected
+    pairs = list(zip(texts, sent_ats, strict=True))
+    expected = [resolve(RECEIVED, text, None, sent_at) for text, sent_at in pairs]
+    unreadable = [index for index, (text, sent_at) in enumerate(pairs) if are_times_unreadable(text, None, sent_at)]
+    assert resolve_all(RECEIVED, texts, sent_ats) == (expected, unreadable)
+    assert resolve_all(RECEIVED, texts, sent_ats) == (expected, unreadable)
 
 
 def test_seconds_are_kept_within_a_bound() -> None:
     """Timestamps of ever new seconds are right and do not fill the memory."""
     texts = [iso(SEVEN + second * 1000) for second in range(3 * timestamps._SECONDS_KEPT)]
-    assert resolve_all(SEVEN, texts, [None] * len(texts)) == texts
+    assert resolve_all(SEVEN, texts, [None] * len(texts)) == (texts, [])
     assert [parse(text) for text in texts[:2]] == [SEVEN, SEVEN + 1000]
     assert len(timestamps._SECOND_MS) <= timestamps._SECONDS_KEPT
     assert len(timestamps._SECOND_TEXT) <= timestamps._SECONDS_KEPT

@@ -249,6 +249,14 @@ def test_an_unusual_call_among_ordinary_ones(unusual: bytes) -> None:
         assert render_all_canonical(events) == [canonicalize_slowly(render_plain(event)) for event in events]
 
 
+@pytest.mark.parametrize("own", [{}, {"context": {"page": {"path": "/"}}}, {"context": {"ip": "1"}}, {"context": 7}])
+def test_the_quick_way_merges_contexts(own: dict[str, object]) -> None:
+    """What a browser sends has its address in the envelope, and takes no longer for it."""
+    events = [_event("track", {"event": "e", **own}, {"context": {"ip": "203.0.113.7"}}) for _ in range(3)]
+    expected = [canonicalize_slowly(render_plain(event)) for event in events]
+    assert ordinary.render_ordinary(events) == ordinary.render_ordinary(events) == expected
+
+
 def test_long_calls_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Joining needs the memory twice, so it is bounded; the bodies are the same."""
     events = [_event("track", {"event": "e" * 40, "properties": {"n": n}}) for n in range(4)]

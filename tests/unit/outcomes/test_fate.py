@@ -46,6 +46,7 @@ def test_the_shape(rig: Rig) -> None:
         "fate": None,
         "rejection": None,
         "event": {"type": "track", "event": "Order", "userId": "u1"},
+        "warnings": [],
     }
     assert target == {"id": "crm", "fate": "delivered", "reason": None, "rule": None, "replays": []}
     url = "https://crm.example.com/0"

@@ -1,0 +1,91 @@
+"""What of an accepted event was understood otherwise than it was sent: told in the answer, and again by ``why``.
+
+It follows from the caller's bytes alone, so nothing is kept for it, and events of older versions have it too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.events.timestamps import parse
+
+WARNINGS: dict[str, str] = {
+    "not_an_object": "{} must be a JSON object; what was given instead is not used.",
+    "unreadable_time": "{} cannot be read as a time and is not used; write ISO 8601, or seconds since the epoch.",
+    "empty_batch": "{} is null: no event was in it; send an array.",
+}
+"""Every code with its sentence, which begins with the field."""
+
+OBJECTS = ("properties", "traits", "context", "integrations")
+"""The fields that are objects; ``null`` and an empty list (as PHP writes an empty array) are as good as none."""
+
+
+class EventWarning(msgspec.Struct, frozen=True):
+    """One thing that was understood otherwise: a stable ``code``, the field, and a sentence."""
+
+    code: str
+    field: str
+    message: str
+
+
+class _Fields(msgspec.Struct, gc=False):
+    properties: msgspec.Raw = msgspec.Raw()
+    traits: msgspec.Raw = msgspec.Raw()
+    context: msgspec.Raw = msgspec.Raw()
+    integrations: msgspec.Raw = msgspec.Raw()
+    timestamp: Any = None
+    originalTimestamp: Any = None
+    sentAt: Any = None
+
+
+class _Context(msgspec.Struct, gc=False):
+    integrations: msgspec.Raw = msgspec.Raw()
+
+
+def warning(code: str, field: str) -> EventWarning:
+    """Return the warning of this code about a field."""
+    return EventWarning(code, field, WARNINGS[code].format(field))
+
+
+def warnings_of(body: bytes) -> list[EventWarning]:
+    """Return what is understood otherwise of an event that is accepted: at most one warning for each field."""
+    try:
+        fields = _decode_fields(body)
+        inner = _decode_context(fields.context).integrations if _is_object(fields.context) else msgspec.Raw()
+    except (ValueError, RecursionError):
+        return []
+    found = [name for name in OBJECTS if not is_object_or_none(getattr(fields, name))]
+    if not is_object_or_none(inner):
+        found.append("context.integrations")
+    times = "originalTimestamp" if fields.timestamp in (None, "") else "timestamp", "sentAt"
+    return [
+        *(warning("not_an_object", name) for name in found),
+        *(warning("unreadable_time", name) for name in times if is_unreadable(getattr(fields, name))),
+    ]
+
+
+def are_times_unreadable(timestamp: object, original_timestamp: object, sent_at: object) -> bool:
+    """Return whether a time of an event that counts, or its ``sentAt``, cannot be read."""
+    given = timestamp if timestamp is not None and timestamp != "" else original_timestamp
+    return is_unreadable(given) or is_unreadable(sent_at)
+
+
+def is_unreadable(time: object) -> bool:
+    """Return whether something was given as a time that is none."""
+    return time is not None and time != "" and parse(time) is None
+
+
+def is_object_or_none(raw: msgspec.Raw) -> bool:
+    """Return whether a field holds an object, or nothing that would be lost."""
+    written = bytes(raw)
+    return written[:1] == b"{" or written in (b"", b"null") or (written[0] == ord("[") and not written[1:-1].strip())
+
+
+def _is_object(raw: msgspec.Raw) -> bool:
+    return bytes(raw)[:1] == b"{"
+
+
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+_decode_context = msgspec.json.Decoder(_Context).decode

@@ -272,7 +272,7 @@ class Checkpointer:
             lane = engine.lanes.get(action.retry.lane) if action.retry is not None else None
             if lane is not None:
                 lane.next_retry_ms, lane.probe_at_seconds = 0, 0.0  # with an open breaker it is a wish for a probe
-        to_come = {number for number, _ in engine.batch.recalls}
+        to_come = {recall.lane for recall in engine.batch.recalls}
         for number, count in batch.recalled.items():
             lane = engine.lanes.get(number)
             if lane is not None:

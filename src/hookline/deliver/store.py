@@ -243,6 +243,9 @@ class DeliverStore:
                     f'retries SET due = 0 WHERE lane = ? AND partition = ? AND "offset" = ? AND due < {NEVER_MS}'
                 )
                 values: Sequence[object] = msgspec.structs.astuple(action.retry)
+            elif action.try_lane is not None:
+                statement = f"retries SET due = 0 WHERE lane = ? AND due > 0 AND due < {NEVER_MS}"
+                values = (action.try_lane,)
             else:
                 where, values = action.letters.where()
                 statement = f"dead_letters SET fate = 'discarded' WHERE {where}"

@@ -24,9 +24,11 @@ from hookline.deliver.batch import (
     RetryRow,
 )
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT
+from hookline.deliver.order import NEVER_MS
 from hookline.deliver.retry_rows import Look, values_of_place
 from hookline.deliver.store import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
+from hookline.replays.letters import LetterAction, LetterFilter
 from tests.unit.conftest import PlaceOf
 
 
@@ -159,6 +161,16 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     ]
     assert batch.recalled == {1: 2}
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
+
+
+def test_a_wish_to_try_a_lane_makes_all_its_rows_due(store: DeliverStore) -> None:
+    """Also those whose receiver asked to wait; what waits for its user's turn keeps waiting, as do other lanes."""
+    asked = retry(2, 900)._replace(urls=ALL_URLS | ASKED_TO_WAIT)
+    commit(store, retries=[retry(1, 300), asked, retry(3, NEVER_MS), retry(9, 300, lane=2)])
+    commit(store, actions=[LetterAction(1, LetterFilter(), try_lane=1)])
+    assert [row.due_ms for row in store.rows.oldest(1, 9)] == [0, 0, NEVER_MS]
+    assert [row.due_ms for row in store.rows.oldest(2, 9)] == [300]
+    assert [row.offset for row in store.rows.for_probe(1, 9, 100, None).oldest] == [1, 2, 3]
 
 
 def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(store: DeliverStore) -> None:

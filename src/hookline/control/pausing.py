@@ -102,7 +102,7 @@ class Pausing(Controller):
         services.replays.try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))
-        tries: Literal["oldest", "retries"] = "oldest" if standing.state in ("open", "suspect", "gone") else "retries"
+        tries: Literal["oldest", "retries"] = "oldest" if standing.state in ("open", "gone") else "retries"
         return TryAsked(object_id, standing.state, tries, standing.waiting)
 
 
@@ -131,4 +131,4 @@ async def _standing(services: Services, object_id: str) -> DestinationStanding:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return await asyncio.to_thread(standing_of, services.settings, stored)
+    return await asyncio.to_thread(standing_of, services.settings, services.series, stored)

@@ -1,4 +1,4 @@
-"""``hookline pause``, ``disable``, ``resume`` and ``secrets``: what an operator does with a destination."""
+"""``hookline pause``, ``disable``, ``resume``, ``try`` and ``secrets``: what an operator does with a destination."""
 
 from __future__ import annotations
 
@@ -68,6 +68,22 @@ def resume(destination: str, /, *, rate: float | None = None, as_json: Json = Fa
     from hookline.cli.pausing import resume_destination
 
     return resume_destination(server.admin(), destination, rate, as_json)
+
+
+@app.command(name="try", group=DELIVERY)
+def try_destination(destination: str, /, *, as_json: Json = False, server: Target = HERE) -> int:
+    """Try what waits for a destination at once, whatever its breaker, its retries or Retry-After say.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    as_json
+        Print the answer as JSON.
+    """
+    from hookline.cli.pausing import try_destination
+
+    return try_destination(server.admin(), destination, as_json)
 
 
 @app.command(group=DELIVERY)

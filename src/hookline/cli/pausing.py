@@ -1,4 +1,4 @@
-"""``hookline pause`` and ``resume``: hold a destination back and let it go on, told in a sentence or as JSON."""
+"""``hookline pause``, ``resume`` and ``try``: hold a destination back, let it go on, in a sentence or as JSON."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ def resume_destination(admin: AdminApi, destination: str, rate: float | None, as
     """Resume it and print how it stands."""
     standing = admin.request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})
     return _print(standing, f"hookline pause {destination}", as_json)
+
+
+def try_destination(admin: AdminApi, destination: str, as_json: bool) -> int:
+    """Ask for a try at once and print what is done."""
+    asked = admin.request("POST", f"/destinations/{quote(destination, safe='')}/try", {})
+    if as_json:
+        print(json.dumps(asked))
+        return 0
+    waiting = asked["waiting"]
+    about, count = "" if waiting["exact"] else "at most ", waiting["events"] + waiting["retrying"]
+    if asked["tries"] == "oldest":
+        print(f"the oldest event that waits is sent now; if {destination} takes it, {about}{count} follow")
+    else:
+        print(f"{waiting['retrying']} events that wait for another attempt are sent now")
+    return 0
 
 
 def _print(standing: dict[str, Any], opposite: str, as_json: bool) -> int:

@@ -1,4 +1,7 @@
-"""How each destination is doing, from what deliver wrote down; read-only, deliver is its one writer."""
+"""How each destination is doing, from what deliver wrote down; read-only, deliver is its one writer.
+
+Judged over minutes, not by the last answer: receivers restart, and one 503 among many answers is no outage.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ from hookline.database.connection import Connection
 from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
+from hookline.insights.series_log import Recent
 
 COUNTED_MAX = 1_000
 """Dead letters and retries of one destination are counted up to this: pages show many destinations at once."""
+WINDOW_SECONDS = 300
+FAILING_SHARE = 0.1
+"""A destination is failing when as many of its requests in the window have failed."""
 RECENT_ATTEMPTS_MAX = 500
 """Failed attempts looked at for each destination's latest one."""
 
@@ -33,6 +40,14 @@ class Health(NamedTuple):
     retrying: int = 0
     dead_letters: int = 0
     failure: Failure | None = None
+
+
+def is_failing(recent: Recent, retrying: int) -> bool:
+    """Return whether a destination that does not get everything gets too little of it."""
+    if not retrying and recent.given_up <= 0:
+        return False
+    requests = recent.delivered + recent.failures
+    return not recent.delivered or recent.failures >= FAILING_SHARE * requests
 
 
 class DestinationHealth:

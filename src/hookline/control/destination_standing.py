@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import msgspec
 
 from hookline.connections.model import Destination, Lane
 from hookline.connections.state import Stored
+from hookline.control.destination_health import WINDOW_SECONDS, is_failing
 from hookline.database.place import place_of
 from hookline.events.timestamps import iso
+from hookline.insights.series_log import Recent, SeriesLog
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError, Reader
 from hookline.journal.record import Record
@@ -21,9 +24,9 @@ from hookline.settings import Settings
 COUNTED_MAX = 20_000
 """Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
 
-State = Literal["healthy", "narrowed", "suspect", "open", "pausing", "paused", "gone", "draining", "disabled"]
-"""``pausing``: asked for, and deliver has not heard of it yet. ``draining``: disabled, and still getting what was
-accepted before."""
+State = Literal["healthy", "failing", "open", "pausing", "paused", "gone", "draining", "disabled"]
+"""``failing`` is judged over some minutes, not by the last answer. ``pausing``: asked for, and deliver has not heard of
+it yet. ``draining``: disabled, and still getting what was accepted before."""
 
 
 class PausedSince(msgspec.Struct, frozen=True):
@@ -56,18 +59,22 @@ class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
     dead_letters: int
 
 
-def standing_of(settings: Settings, stored: Stored[Destination]) -> DestinationStanding:
+def standing_of(settings: Settings, series: SeriesLog, stored: Stored[Destination]) -> DestinationStanding:
     """Look it up; reads the journal where something waits, so not on an event loop."""
+    id = stored.object.id
+    recent = series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
     deliveries = Deliveries(settings.data_path, place_of(settings, "deliver"))
     journal = open_reader(settings.data_path / "journal")
     try:
-        return _standing(deliveries, journal, stored)
+        return _standing(deliveries, journal, stored, recent)
     finally:
         deliveries.close()
         journal.close()
 
 
-def _standing(deliveries: Deliveries, journal: Reader, stored: Stored[Destination]) -> DestinationStanding:
+def _standing(
+    deliveries: Deliveries, journal: Reader, stored: Stored[Destination], recent: Recent
+) -> DestinationStanding:
     destination, lane = stored.object, stored.lane
     buried = deliveries.dead_letters(destination.id)
     if lane is None:
@@ -84,15 +91,16 @@ def _standing(deliveries: Deliveries, journal: Reader, stored: Stored[Destinatio
     waiting = Waiting(count, exact, deliveries.retrying(lane.number), None if oldest is None else iso(oldest))
     pause = lane.paused
     paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
-    state = "draining" if lane.until is not None else _state(paused is not None, states)
+    failing = is_failing(recent, waiting.retrying)
+    state = "draining" if lane.until is not None else _state(paused is not None, states, failing)
     return DestinationStanding(destination.id, state, paused, waiting, buried)
 
 
-def _state(paused: bool, states: list[str]) -> State:
+def _state(paused: bool, states: list[str], failing: bool) -> State:
     if paused:
         return "paused" if "paused" in states else "pausing"
-    known: tuple[State, ...] = ("gone", "open", "suspect", "narrowed")
-    return next((each for each in known if each in states), "healthy")
+    known: tuple[State, ...] = ("gone", "open")
+    return next((each for each in known if each in states), "failing" if failing else "healthy")
 
 
 def _count(

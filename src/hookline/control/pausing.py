@@ -1,4 +1,4 @@
-"""``/api/v1/destinations/{id}/pause``, ``resume`` and ``disable``: holding a destination back."""
+"""``/api/v1/destinations/{id}/pause``, ``resume``, ``try`` and ``disable``: holding a destination back, and not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from hookline.connections.edits import Put
 from hookline.connections.model import Pause
-from hookline.control.call import current_author
-from hookline.control.destination_standing import DestinationStanding, standing_of
+from hookline.control.audit.entry import AuditChange
+from hookline.control.call import current_author, the_call
+from hookline.control.destination_standing import DestinationStanding, State, Waiting, standing_of
 from hookline.control.journal_ends import journal_ends
 from hookline.control.objects import change, decode_body, refused_as_problem
 from hookline.control.problem import Problem, not_found
@@ -37,6 +38,16 @@ class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of ``resume``; without ``rate`` the receiver gets what has waited as fast as it takes it."""
 
     rate: Annotated[float, msgspec.Meta(ge=0.01, le=1_000_000)] | None = None
+
+
+class TryAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``try``. ``tries`` says what deliver sends within a moment: with ``oldest`` the oldest event that
+    waits, and after a success the others; with ``retries`` every event that waits for another attempt."""
+
+    id: str
+    state: State
+    tries: Literal["oldest", "retries"]
+    waiting: Waiting
 
 
 class Pausing(Controller):
@@ -77,6 +88,23 @@ class Pausing(Controller):
         services.lane_watch.resumed(object_id)
         return await _standing(services, object_id)
 
+    @post("/{object_id:str}/try", status_code=202, needs="editor")
+    async def try_destination(self, services: FromServices, object_id: FromPath[str]) -> TryAsked:
+        """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
+        standing = await _standing(services, object_id)
+        stored = services.store.destination(object_id)
+        if stored is None or stored.lane is None or stored.lane.paused is not None:
+            detail = f"{object_id} is {standing.state}: nothing is sent to it; resume or enable it first."
+            raise Problem(409, "not_delivering", detail)
+        count = standing.waiting.events + standing.waiting.retrying
+        if not count:
+            raise Problem(409, "nothing_waits", f"Nothing waits for {object_id}; the next event is sent as it comes.")
+        services.replays.try_lane(stored.lane.number, current_author())
+        target = f"destinations/{object_id}"
+        the_call().changed(target, AuditChange(target, "tried", None, count))
+        tries: Literal["oldest", "retries"] = "oldest" if standing.state in ("open", "gone") else "retries"
+        return TryAsked(object_id, standing.state, tries, standing.waiting)
+
 
 def _disable(services: Services, object_id: str, waiting: DestinationStanding, choice: str | None) -> None:
     """Do what was chosen; raise a problem that says what waits when nothing was."""
@@ -103,4 +131,4 @@ async def _standing(services: Services, object_id: str) -> DestinationStanding:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return await asyncio.to_thread(standing_of, services.settings, stored)
+    return await asyncio.to_thread(standing_of, services.settings, services.series, stored)

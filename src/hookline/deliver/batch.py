@@ -23,7 +23,7 @@ class RetryRow(NamedTuple):
     first_at_ms: int
     due_ms: int
     urls: int
-    """Bit i set: URL i is to be tried again."""
+    """Bit i set: URL i is to be tried again; above them what ``Delivery.urls`` has, and ``ASKED_TO_WAIT``."""
 
 
 class AttemptRow(NamedTuple):
@@ -76,6 +76,15 @@ class RangeRow(NamedTuple):
     fate: str
     at_ms: int
     reason: str
+
+
+class Recall(NamedTuple):
+    """Dead letters of the run that opened a breaker, given up at ``since_ms`` or later, go back to waiting: it was not
+    those events' fault. Without ``refusals`` those that the receiver refused one by one stay."""
+
+    lane: int
+    since_ms: int
+    refusals: bool = False
 
 
 class LaneRow(NamedTuple):
@@ -150,8 +159,7 @@ class Batch:
         self.settled: set[tuple[int, int, int]] = set()
         """Retry rows to delete, as (lane, partition, offset)."""
         self.dead_letters: list[DeadLetterRow] = []
-        self.recalls: list[tuple[int, int]] = []
-        """(lane, since ms): dead letters of a run of failures that opened the breaker go back to waiting."""
+        self.recalls: list[Recall] = []
         self.recall_urls: dict[int, str] = {}
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.recalled: dict[int, int] = {}

@@ -1,10 +1,14 @@
 """A lane's breaker: how many attempts may be in flight, and when to stop a stream of failures (DESIGN 4).
 
-Closed while attempts succeed. A run of failures first narrows the lane, so that few events are spent on finding out;
-an unbroken run of at least 20 over at least 10 s opens it. While open only the oldest event is tried. Every kind of
-failure counts, final ones too. Apart from runs, the allowance follows the receiver as TCP follows a network: one that
-says that it is too much (429, 502, 503, 504, a timeout) halves it, at most once per round trip; successes let it grow
-by one each up to where it was halved last, and more slowly beyond. Times are monotonic seconds, given by the caller.
+Closed while attempts succeed. Failures of the receiver and refusals of single events are counted apart, and only a
+success breaks a run of either. A run of failures first narrows the lane, so that few events are spent on finding out;
+one of at least 20 over at least 10 s opens it; final ones (401, 404) count too. Refusals (422) narrow nothing: the
+receiver is there, and it is asked about the next event. Only 1,000 in a row over at least 60 s open it, so that a
+changed schema does not burn the stream. While it is open, single events are tried.
+
+Apart from runs, the allowance follows the receiver as TCP follows a network: one that says that it is too much (429,
+502, 503, 504, a timeout) halves it, at most once per round trip; answers let it grow by one each up to where it was
+halved last, and more slowly beyond. Times are monotonic seconds, given by the caller.
 """
 
 from __future__ import annotations
@@ -13,9 +17,14 @@ from typing import Literal
 
 OPEN_FAILURES = 20
 OPEN_SECONDS = 10.0
+OPEN_REFUSALS = 1_000
+OPEN_REFUSALS_SECONDS = 60.0
 NARROW_FAILURES = 5
 NARROW_ALLOWANCE = 4
 SUSPECT_SPACING_SECONDS = 0.5
+PROBE_FIRST_SECONDS = 1.0
+PROBE_SECONDS_MAX = 60.0
+"""A receiver that was repaired gets events again within this."""
 FULL_ALLOWANCE = 64
 """Requests in flight at once of a healthy lane."""
 ALLOWANCE_MAX = 256
@@ -27,21 +36,24 @@ State = Literal["closed", "narrowed", "suspect", "open"]
 
 
 class Breaker:
-    """Count the unbroken run of failures and say how many attempts may be in flight.
+    """Count the unbroken runs of failures and refusals, and say how many attempts may be in flight.
 
     ``allowance`` 0 means that single attempts are made from time to time: every ``SUSPECT_SPACING_SECONDS`` while
-    suspect, on the retry schedule while open. ``cap`` is the user's own limit.
+    suspect, less and less often while open. ``cap`` is the user's own limit.
     """
 
     __slots__ = (
         "_credit",
         "_halved_seconds",
+        "_refused_since_seconds",
         "_threshold",
         "allowance",
         "failures",
         "full",
         "most",
         "reason",
+        "refusals",
+        "refuses",
         "run_started_seconds",
         "state",
         "steady",
@@ -51,10 +63,14 @@ class Breaker:
         self.state: State = "closed"
         self.allowance = FIRST_ALLOWANCE
         self.failures = 0
+        self.refusals = 0
+        self.refuses = False
+        """Whether it is open because nothing but refusals came for long."""
         self.run_started_seconds = 0.0
         self.reason = ""
         self.steady = False
-        """No failures and the full allowance: an ordinary success changes nothing."""
+        """No failures, no refusals and the full allowance: an ordinary success changes nothing."""
+        self._refused_since_seconds = 0.0
         self._halved_seconds = 0.0
         self._credit = 0
         self.limit(cap)
@@ -74,21 +90,15 @@ class Breaker:
         ``wants_more``: the lane has more to send, and its receiver takes so long that more at once would help.
         """
         was_open = self.state == "open"
-        self.failures = 0
-        if self.allowance < self.full or (wants_more and self.allowance < self.most):
-            self._credit += 1
-            if self.allowance < self._threshold or self._credit >= self.allowance:
-                self.allowance += 1
-                self._credit = 0
-        self.state = "closed" if self.allowance >= min(FIRST_ALLOWANCE, self.full) else "narrowed"
-        self.reason = "" if self.state == "closed" else self.reason
+        self._forget_runs()
+        self._grow(wants_more)
         self._settle()
         return was_open
 
     def failed(
         self, now_seconds: float, reason: str, *, too_much: bool = False, began_seconds: float | None = None
     ) -> bool:
-        """Note a failure; return whether this one opened the breaker.
+        """Note a failure of the receiver; return whether this one opened the breaker.
 
         ``too_much``: the receiver said, or showed by its silence, that it cannot keep up. ``began_seconds`` is when
         the request was sent: what was sent before the last halving says nothing new.
@@ -113,6 +123,22 @@ class Breaker:
             self.allowance = min(self.allowance, NARROW_ALLOWANCE)
         return False
 
+    def refused(self, now_seconds: float, reason: str) -> bool:
+        """Note a refusal of one event; return whether this one opened the breaker, or keeps it open from now on."""
+        if self.refusals == 0:
+            self._refused_since_seconds = now_seconds
+        self.refusals += 1
+        self.steady = False
+        if self.failures == 0 and self.state != "open":
+            self._grow(wants_more=False)  # what it says of one event says nothing against asking about more of them
+        lasts_seconds = now_seconds - self._refused_since_seconds
+        if self.refuses or self.refusals < OPEN_REFUSALS or lasts_seconds < OPEN_REFUSALS_SECONDS:
+            return False
+        self.refuses = True
+        self.reason = reason
+        self._open()
+        return True
+
     def open(self, reason: str) -> None:
         """Open at once: the receiver said that it is gone, or the breaker was open before a restart."""
         self.failures = max(self.failures, OPEN_FAILURES)
@@ -123,7 +149,7 @@ class Breaker:
         """A person says that the receiver is well again: begin with one attempt, and ramp up from there."""
         self.state = "narrowed"
         self.allowance = 1
-        self.failures = 0
+        self._forget_runs()
         self.reason = ""
         self.steady = False
 
@@ -133,6 +159,24 @@ class Breaker:
         self._threshold = self.full
         self.steady = False
 
+    @staticmethod
+    def probe_wait_seconds(probes: int, longest_seconds: float) -> float:
+        """Return the time from one probe of an open breaker to the next, after so many: doubled with each."""
+        return min(PROBE_FIRST_SECONDS * 2.0 ** min(probes, 60), PROBE_SECONDS_MAX, longest_seconds)
+
+    def _forget_runs(self) -> None:
+        self.failures = self.refusals = 0
+        self.refuses = False
+
+    def _grow(self, wants_more: bool) -> None:
+        if self.allowance < self.full or (wants_more and self.allowance < self.most):
+            self._credit += 1
+            if self.allowance < self._threshold or self._credit >= self.allowance:
+                self.allowance += 1
+                self._credit = 0
+        self.state = "closed" if self.allowance >= min(FIRST_ALLOWANCE, self.full) else "narrowed"
+        self.reason = "" if self.state == "closed" else self.reason
+
     def _halve(self, now_seconds: float) -> None:
         self._halved_seconds = now_seconds
         self._credit = 0
@@ -141,4 +185,4 @@ class Breaker:
             self.state = "narrowed"
 
     def _settle(self) -> None:
-        self.steady = self.failures == 0 and self.state == "closed" and self.allowance >= self.full
+        self.steady = self.failures == self.refusals == 0 and self.state == "closed" and self.allowance >= self.full

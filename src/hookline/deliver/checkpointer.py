@@ -270,10 +270,11 @@ class Checkpointer:
             if lane is not None:  # until it was saved, what waited for its turn was not due
                 lane.next_retry_ms = min(lane.next_retry_ms, due_ms)
         for action in batch.actions:
-            lane = engine.lanes.get(action.retry.lane) if action.retry is not None else None
+            lane = engine.lanes.get(action.tried_lane) if action.tried_lane is not None else None
             if lane is not None:
-                lane.next_retry_ms, lane.probe_at_seconds = 0, 0.0  # with an open breaker it is a wish for a probe
-        to_come = {number for number, _ in engine.batch.recalls}
+                lane.next_retry_ms = 0
+                lane.try_now()  # with an open breaker it is a wish for a probe
+        to_come = {recall.lane for recall in engine.batch.recalls}
         for number, count in batch.recalled.items():
             lane = engine.lanes.get(number)
             if lane is not None:

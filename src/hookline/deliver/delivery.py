@@ -20,6 +20,9 @@ else:
 ALL_URLS = (1 << WEBHOOKS_MAX) - 1
 """The mask of every URL a destination can have."""
 
+ASKED_TO_WAIT = 1 << (2 * WEBHOOKS_MAX)
+"""In a retry row's mask: its time is the one that the receiver asked for, and no probe comes before it."""
+
 
 class FailedTry(msgspec.Struct, gc=False, eq=False):
     """The failure of one URL within a delivery."""

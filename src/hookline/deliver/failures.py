@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
-from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
+from hookline.deliver.breaker import Breaker
+from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
 from hookline.deliver.lane import Lane
 from hookline.deliver.order import NEVER_MS
 from hookline.deliver.schedule import retry_after_ms
-from hookline.outcomes.outcome import FINAL, Outcome
+from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
@@ -75,23 +76,29 @@ class Failures:
             return
         if due_ms is None:
             self.bury(delivery, "expired" if urls else "failed", last, now_ms)
-        elif lane.to_all and not gone:
-            refused = _mask(failures) & ~urls
-            self._retry_later(delivery, urls | refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS, due_ms)
         else:
+            if lane.to_all and not gone:
+                refused = _mask(failures) & ~urls
+                urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS
+            if wait_ms and due_ms <= now_ms + wait_ms:
+                urls |= ASKED_TO_WAIT
             self._retry_later(delivery, urls, due_ms)
         if last is not None and not delivery.accepted:
             self._count_against(lane, failures, last, gone, now_ms)
         if wait_ms is not None and lane.breaker.allowance == 0:
-            # The receiver's wish holds for the probes too, as for a retry never past a window.
-            wait_seconds = min(wait_ms, self._engine.schedule.window_ms) / 1000
+            # The receiver's wish holds for the next probe too, but it was about one event: not for the window's hours.
+            wait_seconds = min(wait_ms, self._engine.schedule.max_ms) / 1000
             lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
 
     def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
-        """The breaker learns of it."""
+        """Tell the breaker of it. Where any URL refused the event for itself, a receiver is there and well."""
+        refusal = next((failed.failure for failed in failures if refuses_event(failed.failure.status)), None)
+        if refusal is not None:
+            self._count_refusal(lane, refusal, now_ms)
+            return
         if lane.breaker.failures == 0:
             lane.run_started_ms = now_ms
-        reason = f"{last.outcome} {last.status}" if last.status else str(last.outcome)
+        reason = _reason(last)
         now = self._engine.clock.monotonic()
         slowest = max(failures, key=lambda failed: failed.milliseconds)
         too_much = any(_is_too_much(failed.failure) for failed in failures)
@@ -100,11 +107,23 @@ class Failures:
             lane.breaker.open(reason)
             lane.gone = opened = True
         if opened:
-            self._open(lane)
+            self._open(lane, lane.run_started_ms)
         elif lane.breaker.state == "open":
             self._recall(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
             self._engine.probing.add(lane)
+
+    def _count_refusal(self, lane: Lane, refusal: Failure, now_ms: int) -> None:
+        if lane.breaker.refusals == 0:
+            lane.refusals_started_ms = now_ms
+        if lane.breaker.refused(self._engine.clock.monotonic(), _reason(refusal)):
+            self._open(lane, lane.refusals_started_ms)
+        elif lane.breaker.refuses:
+            self._recall(lane, now_ms)
+        elif lane.breaker.allowance == 0:
+            # It answers again, and what it thinks of others only they can tell: the next one is tried at once.
+            lane.probes = max(0, lane.probes - 1)
+            lane.probe_at_seconds = 0.0
 
     def _record_attempts(self, delivery: Delivery, failures: list[FailedTry], due_ms: int | None) -> None:
         lane, place = delivery.lane, delivery.event.place
@@ -205,24 +224,25 @@ class Failures:
             )
         )
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: Lane, since_ms: int) -> None:
         self._engine.counters.breaker_opened += 1
         self._engine.probing.add(lane)
         lane.probes = 1
-        lane.probe_at_seconds = self._engine.clock.monotonic() + self._engine.schedule.backoff_ms(1) / 1000
-        # What this run of failures burned as final was not the events' fault: it goes back to waiting.
-        self._recall(lane, lane.run_started_ms)
+        wait_seconds = Breaker.probe_wait_seconds(0, self._engine.schedule.max_ms / 1000)
+        lane.probe_at_seconds = self._engine.clock.monotonic() + wait_seconds
+        # What this run burned as final was not the events' fault: it goes back to waiting.
+        self._recall(lane, since_ms)
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
             reason=lane.breaker.reason,
-            failures=lane.breaker.failures,
+            failures=lane.breaker.refusals if lane.breaker.refuses else lane.breaker.failures,
         )
         self._engine.on_open(lane)
 
     def _recall(self, lane: Lane, since_ms: int) -> None:
         batch = self._engine.batch
-        batch.recalls.append((lane.number, since_ms))
+        batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.coming_back = True
         if lane.to_all:
             batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
@@ -239,6 +259,10 @@ def _are_gone(delivery: Delivery, failures: list[FailedTry]) -> bool:
     """Whether every URL of the destination has answered 410, and not only those that this attempt was left with."""
     everyone = all(delivery.has_failed(target) for target in delivery.lane.targets)
     return everyone and bool(failures) and all(failed.failure.status == GONE for failed in failures)
+
+
+def _reason(failure: Failure) -> str:
+    return f"{failure.outcome} {failure.status}" if failure.status else str(failure.outcome)
 
 
 def _is_too_much(failure: Failure) -> bool:

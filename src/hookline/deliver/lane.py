@@ -89,6 +89,7 @@ class Lane:
         "queue",
         "rate",
         "ready",
+        "refusals_started_ms",
         "retry_count",
         "rows",
         "rows_changed",
@@ -145,7 +146,7 @@ class Lane:
         """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
         self.probes = 0
         self.probe_at_seconds = 0.0
-        self.run_started_ms = 0
+        self.run_started_ms = self.refusals_started_ms = 0
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
         self.filtered = 0
@@ -183,6 +184,11 @@ class Lane:
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
         self.pace()
+
+    def try_now(self) -> None:
+        """Let the next probe leave at once, and begin anew with the waits between them: somebody wants to know."""
+        self.probe_at_seconds = 0.0
+        self.probes = 0
 
     def pace(self) -> None:
         """Take the rate that holds now: the user's, and while catching up after a pause the one chosen for that."""

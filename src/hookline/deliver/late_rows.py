@@ -47,14 +47,14 @@ class LateRows:
         """As ``Rows`` says."""
         return self._answer(Look("first_due", lane), limit * AHEAD)
 
-    def for_probe(self, lane: int, limit: int, overdue_before_ms: int | None) -> ProbeRows:
+    def for_probe(self, lane: int, limit: int, now_ms: int, overdue_before_ms: int | None) -> ProbeRows:
         """As ``Rows`` says."""
-        oldest, overdue = Look("oldest", lane), Look("overdue", lane)
+        oldest, overdue = Look("probe", lane), Look("overdue", lane)
         if overdue_before_ms is not None and self._there(overdue) is None:
             # Both together, for an answer does not outlive the next checkpoint.
-            self._wanted[oldest] = (limit,)
+            self._wanted[oldest] = (now_ms, limit)
             self._answer(overdue, overdue_before_ms, OVERDUE_MAX)
-        return ProbeRows(self._answer(oldest, limit), self._there(overdue) or [])
+        return ProbeRows(self._answer(oldest, now_ms, limit), self._there(overdue) or [])
 
     def row(self, lane: int, place: int) -> RetryRow | None:
         """As ``Rows`` says."""

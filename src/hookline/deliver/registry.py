@@ -147,7 +147,7 @@ class Registry:
         self._engine.open_lanes.add(lane)
         if was_unusable and lane.targets:
             self._engine.probing.add(lane)
-        lane.probe_at_seconds = 0.0  # whoever changed the settings wants to know at once whether it helped
+        lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
     def add_sides(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:

@@ -134,7 +134,7 @@ class Replays:
         self._look_at_others()
         # Dead letters on their way back to waiting are counted as waiting only once that is saved.
         batches = (self._engine.batch, committing)
-        coming_back = {lane for batch in batches if batch is not None for lane, _ in batch.recalls}
+        coming_back = {recall.lane for batch in batches if batch is not None for recall in batch.recalls}
         for lane in list(self.lanes.values()):
             if lane.finished and lane.number not in coming_back:
                 self._finish(lane)
@@ -155,7 +155,9 @@ class Replays:
         destinations |= {number: lane.destination.id for number, (lane, _) in ending.items()}
         delivered = self._count(batch, entries, destinations)
         now_ms = self._engine.clock.now_ms()
-        touched = {letter.lane for letter in batch.dead_letters} | {lane for lane, _ in batch.recalls} | set(delivered)
+        touched = (
+            {letter.lane for letter in batch.dead_letters} | {recall.lane for recall in batch.recalls} | set(delivered)
+        )
         for number, (lane, row) in ending.items():
             batch.replays[number] = row._replace(delivered=delivered[number])
             if lane.in_flight:
@@ -290,7 +292,8 @@ class Replays:
 
     def _prompt(self, lane: ReplayLane) -> None:
         """Somebody wants it sent now: if its receiver was down, look at once whether it is back."""
-        lane.live.probe_at_seconds = lane.probe_at_seconds = 0.0
+        lane.live.try_now()
+        lane.try_now()
         if not lane.paused:
             self._feeder.room(lane)
             self._engine.dispatch(lane)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.batch import RetryRow
-from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
-from hookline.deliver.delivery import ALL_URLS, Delivery
+from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS, Breaker
+from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
 from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
@@ -29,7 +29,6 @@ BEYOND_SHARE = 8
 """Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
 PROBE_ROWS = 16
 """A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
-PROBE_SPACING_SECONDS_MIN = 0.25
 RECHECK_MS = 1_000
 AGAIN_MS = 50
 """When to look at a lane's rows again if all that were found are on their way, and there may be more."""
@@ -176,11 +175,12 @@ class Retries:
             return False
         event = Event(place, record)
         first_at_ms = row.first_at_ms if row.attempt else now_ms
+        urls = row.urls & ~ASKED_TO_WAIT
         if self._engine.schedule.expired(now_ms, first_at_ms):
-            expired = Delivery(lane, event, first_at_ms, row.attempt, row.urls, True)
+            expired = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
             self._engine.failures.bury(expired, "expired", None, now_ms)
             return False
-        self._engine.start(lane, event, row.attempt + 1, first_at_ms, row.urls, True)
+        self._engine.start(lane, event, row.attempt + 1, first_at_ms, urls, True)
         return True
 
     def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
@@ -203,24 +203,35 @@ class Retries:
             return
         is_open = lane.breaker.state == "open"
         if is_open:
-            wait_ms = engine.schedule.backoff_ms(lane.probes)
-            lane.probe_at_seconds = now + max(PROBE_SPACING_SECONDS_MIN, wait_ms / 1000)
+            lane.probe_at_seconds = now + Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
         else:
             lane.probe_at_seconds = now + SUSPECT_SPACING_SECONDS
         lane.probes += 1
         lane.nothing_to_try = False
         if not is_open and self._probe_with_queue(lane, now_ms):
             return
-        if self._probe_with_row(lane, now_ms, is_open) or self._probe_with_queue(lane, now_ms):
+        # Where only refusals came, events that nobody asked about have every second turn: their kind may be accepted.
+        is_fresh_first = lane.breaker.refuses and lane.probes % 2 == 0
+        if is_fresh_first and self._probe_with_fresh(lane, now_ms):
             return
+        if self._probe_with_row(lane, now_ms, is_open):
+            return
+        lane.nothing_to_try = is_fresh_first or not self._probe_with_fresh(lane, now_ms)
+
+    def _probe_with_fresh(self, lane: Lane, now_ms: int) -> bool:
+        """Try an event that was not tried before; return False when there is none."""
+        if self._probe_with_queue(lane, now_ms):
+            return True
         event = self._feeder.catch_up.take_one(lane)
-        if event is None and self._feeder.catch_up.is_behind(lane):
+        if event is not None:
+            if self._is_its_turn(lane, event):
+                self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+            return True
+        if self._feeder.catch_up.is_behind(lane):
             lane.probes -= 1  # nothing was tried: go on looking at the next beat
-            lane.probe_at_seconds = now
-        elif event is None:
-            lane.nothing_to_try = True
-        elif self._is_its_turn(lane, event):
-            engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+            lane.probe_at_seconds = 0.0
+            return True
+        return False
 
     def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
         # Down to an event whose turn it is: reading on while others are queued would give some of them back twice.
@@ -244,14 +255,15 @@ class Retries:
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
         overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
-        oldest, overdue = self._rows.for_probe(lane.number, PROBE_ROWS + len(lane.settling), overdue_before_ms)
+        limit = PROBE_ROWS + len(lane.settling)
+        oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)
         self._expire(lane, overdue, now_ms)
         rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
         if lane.order is not None:
             rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
         if not rows:
             return False
-        row = rows[(lane.probes - 1) // 2 % min(len(rows), PROBE_ROWS)]
+        row = rows[max(0, lane.probes // 2 - 1) % min(len(rows), PROBE_ROWS)]
         return self._start(lane, row, now_ms)
 
     def _expire(self, lane: Lane, overdue: Sequence[RetryRow], now_ms: int) -> None:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from hookline.database.connection import Connection
 from hookline.deliver.batch import RetryRow
+from hookline.deliver.delivery import ASKED_TO_WAIT
 from hookline.deliver.fence import Fence, listed
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
@@ -19,7 +20,7 @@ OVERDUE_MAX = 256
 LOOKS_PER_STATEMENT = 32
 """Questions of one kind that are asked together."""
 
-Kind = Literal["first_due", "oldest", "overdue", "row"]
+Kind = Literal["first_due", "oldest", "overdue", "probe", "row"]
 
 
 class Look(NamedTuple):
@@ -57,8 +58,9 @@ class Rows(Protocol):
     def first_due(self, lane: int, limit: int) -> list[RetryRow]:
         """The rows of a lane that are, or will be, due first."""
 
-    def for_probe(self, lane: int, limit: int, overdue_before_ms: int | None) -> ProbeRows:
-        """The oldest rows of a lane, and those whose first attempt lies before a time, if one is given."""
+    def for_probe(self, lane: int, limit: int, now_ms: int, overdue_before_ms: int | None) -> ProbeRows:
+        """The oldest rows of a lane but those whose receiver asked for a later time, and those whose first attempt lies
+        before a time, if one is given."""
 
     def row(self, lane: int, place: int) -> RetryRow | None:
         """The row of one event."""
@@ -75,11 +77,11 @@ class RetryRows:
         """As ``Rows`` says."""
         return self._ask(Look("first_due", lane), limit)
 
-    def for_probe(self, lane: int, limit: int, overdue_before_ms: int | None) -> ProbeRows:
+    def for_probe(self, lane: int, limit: int, now_ms: int, overdue_before_ms: int | None) -> ProbeRows:
         """As ``Rows`` says."""
         overdue = Look("overdue", lane)
         found = [] if overdue_before_ms is None else self._ask(overdue, overdue_before_ms, OVERDUE_MAX)
-        return ProbeRows(self.oldest(lane, limit), found)
+        return ProbeRows(self._ask(Look("probe", lane), now_ms, limit), found)
 
     def row(self, lane: int, place: int) -> RetryRow | None:
         """As ``Rows`` says."""
@@ -141,9 +143,13 @@ _WHERE: dict[Kind, str] = {
     "first_due": "lane = ?",
     "oldest": "lane = ?",
     "overdue": "lane = ? AND first_at < ?",
+    "probe": f"lane = ? AND (urls < {ASKED_TO_WAIT} OR due <= ?)",
     "row": 'lane = ? AND partition = ? AND "offset" = ?',
 }
-_ORDER: dict[Kind, str] = {"first_due": " ORDER BY due", "oldest": ' ORDER BY partition, "offset"'}
+_ORDER: dict[Kind, str] = {
+    "first_due": " ORDER BY due",
+    **dict.fromkeys(("oldest", "probe"), ' ORDER BY partition, "offset"'),
+}
 
 
 def _statement(kind: Kind, taken: str | None) -> str:

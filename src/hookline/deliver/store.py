@@ -19,12 +19,12 @@ from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import overwriting, replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
 from hookline.deliver.retry_rows import RetryRows, answers, counts
-from hookline.outcomes.outcome import FINAL
+from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
 from hookline.replays.places import encode_places
@@ -49,6 +49,11 @@ _PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "
 _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
 _PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
 _OF_ERASURE = 'request = ?2 AND asked_at = ?3 AND "round" = ?4'
+_BY_RECEIVER = (
+    " AND (status IS NULL OR status NOT BETWEEN 400 AND 499 OR status IN"
+    f" ({', '.join(map(str, sorted(RECEIVER_STATUSES)))}))"
+)
+"""Of dead letters: those for which the receiver is to blame, as ``refuses_event`` says of one."""
 _PUT_ACTION = replacing("letter_actions", ("id",), ("last", "discarded"))
 
 
@@ -155,9 +160,10 @@ class DeliverStore:
             batch.dead_letters,
         )
         batch.recalled = {}
-        for lane, since_ms in batch.recalls:
+        for recall in batch.recalls:
+            lane = recall.lane
             urls = batch.recall_urls.get(lane, "[]")
-            found = self._recall(cursor, lane, since_ms, urls, mine, keep_letters=lane in batch.replays)
+            found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
@@ -237,6 +243,9 @@ class DeliverStore:
                     f'retries SET due = 0 WHERE lane = ? AND partition = ? AND "offset" = ? AND due < {NEVER_MS}'
                 )
                 values: Sequence[object] = msgspec.structs.astuple(action.retry)
+            elif action.try_lane is not None:
+                statement = f"retries SET due = 0 WHERE lane = ? AND due > 0 AND due < {NEVER_MS}"
+                values = (action.try_lane,)
             else:
                 where, values = action.letters.where()
                 statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
@@ -341,13 +350,15 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(self, cursor: object, lane: int, since_ms: int, urls: str, mine: str, *, keep_letters: bool) -> int:
+    def _recall(self, cursor: object, recall: Recall, urls: str, mine: str, *, keep_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
         gone, when their event is delivered. So they are still there when the replay is cancelled before.
         """
         execute = cursor.execute  # type: ignore[attr-defined]
+        lane, since_ms, refusals = recall
+        wanted = f"lane = ? AND at >= ? AND fate = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
         of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
         final = ", ".join(f"'{outcome}'" for outcome in sorted(FINAL))
         # An attempt without a next one gave the event up: when others followed, it was called back, and every refusal
@@ -362,12 +373,12 @@ class DeliverStore:
             f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
             f" AND a.number > {forgotten}),"
             f" {ALL_URLS})"
-            f" FROM dead_letters AS d WHERE lane = ? AND at >= ? AND fate = 'failed'{mine} ON CONFLICT DO NOTHING",
+            f" FROM dead_letters AS d WHERE {wanted} ON CONFLICT DO NOTHING",
             (urls, lane, since_ms),
         )
         count = int(done.rowcount)
         if not keep_letters:
-            execute(f"DELETE FROM dead_letters WHERE lane = ? AND at >= ? AND fate = 'failed'{mine}", (lane, since_ms))
+            execute(f"DELETE FROM dead_letters WHERE {wanted}", (lane, since_ms))
         return count
 
     def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:

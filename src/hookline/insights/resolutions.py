@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+MINUTE = 60
 HOUR = 3_600
 DAY = 24 * HOUR
 
-RESOLUTIONS = {10: 2 * HOUR, 60: 26 * HOUR, 600: 8 * DAY, HOUR: 32 * DAY, DAY: 400 * DAY}
+RESOLUTIONS = {10: 2 * HOUR, MINUTE: 26 * HOUR, 600: 8 * DAY, HOUR: 32 * DAY, DAY: 400 * DAY}
 """Seconds per row, and for how many seconds rows are kept: somewhat more than the range they answer."""
 
 Range = Literal["1h", "24h", "7d", "30d"]

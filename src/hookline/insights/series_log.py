@@ -10,7 +10,7 @@ from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.insights.columns import COLLECT_TOTALS, DELIVER_TOTALS, DESTINATION, LATENCY, RESPONSE
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import DAY, SPANS, Range, first_of
+from hookline.insights.resolutions import DAY, MINUTE, SPANS, Range, first_of
 
 USAGE_ROWS_MAX = 100_000
 TOTALS = (*COLLECT_TOTALS, *DELIVER_TOTALS)
@@ -39,6 +39,14 @@ class Failing(NamedTuple):
     failures: int
     given_up: int
     delivered: int
+
+
+class Recent(NamedTuple):
+    """What became of a destination's requests, and how many events it was not to get, in about the last minutes."""
+
+    delivered: int = 0
+    failures: int = 0
+    given_up: int = 0
 
 
 class DestinationUsage(NamedTuple):
@@ -132,6 +140,17 @@ class SeriesLog:
             (span.coarse, first_of(now_seconds, span.seconds, span.coarse), limit),
         )
         return [Failing(*row) for row in rows]
+
+    def recent(self, seconds: int, now_seconds: int, destination: str | None = None) -> dict[str, Recent]:
+        """What every destination, or one, came to in so many seconds, rounded up to minutes; without those that did
+        nothing."""
+        one = "" if destination is None else " AND destination = ?"
+        rows = self._rows(
+            "SELECT destination, coalesce(sum(delivered), 0), coalesce(sum(failures), 0), coalesce(sum(given_up), 0)"
+            f" FROM destination_series WHERE resolution = ? AND at >= ?{one} GROUP BY destination",
+            (MINUTE, first_of(now_seconds, seconds, MINUTE), *(() if destination is None else (destination,))),
+        )
+        return {row[0]: Recent(*row[1:]) for row in rows}
 
     def usage(self, first_day: int, last_day: int, by_month: bool) -> list[DestinationUsage]:
         """The sums of each destination by period, newest period first; days by their first second, both included."""

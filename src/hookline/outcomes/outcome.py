@@ -37,6 +37,15 @@ def of_status(status: int) -> Outcome:
     return Outcome.REJECTED
 
 
+RECEIVER_STATUSES = frozenset((401, 403, 404, 405, 407, 408, 410, 429))
+"""The 4xx that say something of the receiver, or of how it is asked: any event would have met the same."""
+
+
+def refuses_event(status: int | None) -> bool:
+    """Return whether an answer with this status is about the one event, and says nothing against its receiver."""
+    return status is not None and 400 <= status < 500 and status not in RECEIVER_STATUSES
+
+
 # Progress entries have room for one number: a status, or for an attempt without one, the place in this list.
 WITHOUT_STATUS = (
     Outcome.SUCCESS,

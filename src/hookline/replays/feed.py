@@ -64,7 +64,7 @@ class ReplayFeed:
             "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?", (after_id, ACTIONS_PER_LOOK_MAX)
         ).fetchall()
         stored = [(id, _action(letters)) for id, letters in rows]
-        return [LetterAction(id, letters, letters.retry_now) for id, letters in stored]
+        return [LetterAction(id, letters, letters.retry_now, letters.try_lane) for id, letters in stored]
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -58,15 +58,23 @@ class RetryPlace(msgspec.Struct, frozen=True):
 
 
 class StoredAction(LetterFilter, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """An action as it is kept: with ``retry_now`` it is about that event, and not about dead letters."""
+    """An action as it is kept: with ``retry_now`` it is about that event, with ``try_lane`` about all that waits in
+    that lane, and not about dead letters."""
 
     retry_now: RetryPlace | None = None
+    try_lane: int | None = None
 
 
 class LetterAction(msgspec.Struct, frozen=True):
-    """Dead letters to be discarded, or with ``retry`` an event that is to be tried again at once, as control asked for
-    it; deliver carries them out in the order of ``id``."""
+    """Dead letters to be discarded, or with ``retry`` an event, with ``try_lane`` all events of a lane, to be tried
+    again at once, as control asked for it; deliver carries them out in the order of ``id``."""
 
     id: int
     letters: LetterFilter
     retry: RetryPlace | None = None
+    try_lane: int | None = None
+
+    @property
+    def tried_lane(self) -> int | None:
+        """The lane in which something is to be tried at once."""
+        return self.try_lane if self.retry is None else self.retry.lane

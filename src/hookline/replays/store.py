@@ -150,6 +150,10 @@ class ReplayStore:
         """Ask deliver to try a waiting event at once; return the number by which it says that it has."""
         return self._act(StoredAction(retry_now=place), author)
 
+    def try_lane(self, lane: int, author: str) -> int:
+        """Ask deliver to try what waits in a lane at once; return the number by which it says that it has."""
+        return self._act(StoredAction(try_lane=lane), author)
+
     def _act(self, letters: LetterFilter, author: str) -> int:
         with self._transaction() as execute:
             ((number,),) = execute(

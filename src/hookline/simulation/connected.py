@@ -24,12 +24,12 @@ from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
 from hookline.simulation.machine import Machine
 from hookline.simulation.plan import SOURCES, Feature
-from hookline.simulation.receiver import BEHAVIOURS, WELL, Receiver
+from hookline.simulation.receiver import BEHAVIOURS, CHOOSY, WELL, Receiver
 from hookline.simulation.starvation import Starvation
 from hookline.simulation.watch import Watch
 
-HARMLESS = frozenset({"well", "slow"})
-"""Behaviours with which a receiver takes everything in time."""
+HARMLESS = frozenset({"well", "slow", CHOOSY.name})
+"""Behaviours with which a receiver answers everything in time, and fails at nothing."""
 DELETED = 0.15
 """How often a change deletes the destination."""
 ENABLED = 0.75
@@ -46,7 +46,7 @@ FILTERS = (
 ALONE = 0.5
 """How often only the last URL of a destination falls ill, in runs where all of them must accept."""
 LOW_RATES = (8.0, 15.0)
-_BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
+_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, CHOOSY)}
 
 
 class Connected:

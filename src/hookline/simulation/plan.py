@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from hookline.settings import Deliver, Seconds
-from hookline.simulation.receiver import BEHAVIOURS
+from hookline.simulation.receiver import BEHAVIOURS, CHOOSY
 from hookline.telemetry.crashpoints import CRASH_POINTS
 
 Kind = Literal[
@@ -77,6 +77,8 @@ REPLAYS_MAX = 5
 REPLAYED = ("stretch", "late", "source", "user", "ids", "letters", "unfiltered")
 """What a replay is asked for: everything, the second half, one source, one user, messageIds, dead letters, or
 everything past the filters."""
+CHOOSY_SHARE = 0.3
+"""In how many runs a receiver refuses most events for themselves."""
 MANY = 0.04
 """How often a run has many lanes."""
 
@@ -126,7 +128,7 @@ def plan_of(seed: int) -> Plan:
     if rng.random() < PLAIN:
         return plan
     features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
-    faults = [*plan.faults, *_uses(rng, features, plan.seconds, plan.spared)]
+    faults = [*plan.faults, *_uses(rng, features, plan.seconds, plan.spared), *_choosy(seed, plan)]
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
     return msgspec.structs.replace(plan, features=features, faults=ordered)
 
@@ -172,6 +174,13 @@ def _fault(rng: random.Random, seconds: float, touchable: int) -> Fault:
     if kind in ("disk_full", "slow_disk", "pause"):
         return Fault(at, kind, target, amount=rng.uniform(0.5, 5.0))
     return Fault(at, kind, target, amount=rng.uniform(0.05, 2.0))
+
+
+def _choosy(seed: int, plan: Plan) -> Iterator[Fault]:
+    """A receiver that has no use for most events; by numbers of its own, so that the rest of a seed stays as it was."""
+    rng = random.Random(f"{seed}/choosy")
+    if rng.random() < CHOOSY_SHARE:
+        yield Fault(rng.uniform(0, plan.seconds), "receiver", rng.randrange(plan.spared), CHOOSY.name)
 
 
 def _uses(rng: random.Random, features: tuple[Feature, ...], seconds: float, touchable: int) -> Iterator[Fault]:

@@ -33,6 +33,8 @@ class Behaviour:
     retry_after: tuple[bytes, ...] = ()
     taken: float = 0.0
     """How often an event is processed although the answer says otherwise, or is lost."""
+    run: int = 0
+    """Not by chance: so many of each hundred requests, one after the other, meet ``results``."""
 
 
 WELL = Behaviour("well")
@@ -52,6 +54,8 @@ BEHAVIOURS = (
     Behaviour("hanging", (None,), taken=0.5),
     Behaviour("nameless", (Outcome.NAME_NOT_RESOLVED, Outcome.TLS_REFUSED)),
 )
+CHOOSY = Behaviour("choosy", (422,), run=70)
+"""Has no use for most events, and says so of each. Apart from the others, so that a seed keeps its run."""
 
 
 class Receiver:
@@ -60,12 +64,15 @@ class Receiver:
     def __init__(self, rng: random.Random, behaviour: Behaviour = WELL) -> None:
         self.behaviour = behaviour
         self._rng = rng
+        self._asked = 0
 
     def answer(self) -> Answer:
         """Decide about the next request."""
         rng, how = self._rng, self.behaviour
         seconds: float | None = rng.uniform(*how.latency_seconds)
-        result = rng.choice(how.results) if rng.random() < how.share else 200
+        self._asked += 1
+        is_met = self._asked % 100 < how.run if how.run else rng.random() < how.share
+        result = rng.choice(how.results) if is_met else 200
         retry_after = rng.choice(how.retry_after) if how.retry_after and result != 200 else None
         if result is None:
             return Answer(None, Outcome.TIMED_OUT, None, rng.random() < how.taken)

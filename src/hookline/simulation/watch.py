@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver import schedule
+from hookline.deliver.breaker import PROBE_FIRST_SECONDS
 from hookline.deliver.lane import Lane
-from hookline.deliver.retries import PROBE_SPACING_SECONDS_MIN
 from hookline.deliver.schedule import retry_after_ms
-from hookline.outcomes.outcome import FINAL, Outcome, of_status
+from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
 from hookline.simulation.arrivals import CARD
 from hookline.simulation.clock import SimulatedClock
@@ -32,6 +32,7 @@ class Tries:
     __slots__ = (
         "accepted",
         "asked_at",
+        "asked_long",
         "began_ms",
         "failed_at",
         "final",
@@ -61,6 +62,8 @@ class Tries:
         self.not_before_ms = 0
         """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
         self.asked_at = 0.0
+        self.asked_long = False
+        """Whether that is longer than we would wait by ourselves: then no probe comes before it either."""
 
     @property
     def taken(self) -> bool:
@@ -91,12 +94,13 @@ class Watch:
         self._ledger = ledger
         self.pace = Pace(clock, ledger)
         self._window_ms = int(deliver.retry_window * 1000)
+        self._longest_wait_ms = int(deliver.retry_max * 1000)
         self._attempt_seconds = deliver.timeout + SWEEP_SECONDS
         self._receiver_of = receiver_of
         self._lane_of = lane_of
         self._under_way: dict[tuple[int, str, int], Request] = {}
         self.asked_until: dict[int, float] = {}
-        """By lane: until when its receiver asked to be left alone; an open breaker's probes wait that long too."""
+        """By lane: until when its receiver asked to be left alone, as far as the probes of an open breaker heed it."""
         self._probes: dict[int, float] = {}
         """By lane: when the last probe of an open breaker was sent."""
         self.lost: set[LanePlace] = set()
@@ -151,11 +155,14 @@ class Watch:
                     tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
                 return
         tries.final |= outcome in FINAL
+        if isinstance(result, int) and refuses_event(result):
+            self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
         wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
-            until = self._clock.seconds + min(wait_ms, self._window_ms) / 1000
+            tries.asked_long = wait_ms > self._longest_wait_ms
+            until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
             self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
         if not self._is_under_way(request):  # the last of its URLs decides
             tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
@@ -245,7 +252,7 @@ class Watch:
         if lane is not None and lane.breaker.allowance == 0:
             request.probe = True
             self.probed.add(key)
-        elif now_ms < tries.not_before_ms:
+        if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
             early = tries.not_before_ms - now_ms
             self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
         tries.not_before_ms = 0
@@ -257,7 +264,7 @@ class Watch:
             return
         last, now = self._probes.get(request.lane), self._clock.seconds
         free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
-        if last is not None and not free and now - last < PROBE_SPACING_SECONDS_MIN - 1e-6:
+        if last is not None and not free and now - last < PROBE_FIRST_SECONDS - 1e-6:
             self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
         self._probes[request.lane] = now
 

@@ -9,8 +9,9 @@ from hookline.connections.model import Destination, SecretSetting, Source
 from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
-from hookline.control.destination_health import Failure, Health
+from hookline.control.destination_health import WINDOW_SECONDS, Failure, Health, is_failing
 from hookline.control.services import Services
+from hookline.insights.series_log import Recent
 from hookline.web.snippets import Snippet, few_of_source, host_of
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
@@ -71,18 +72,21 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
     open_breakers = here | services.fleet.open_breakers
     now_ms = services.store.now_ms()
-    return [
-        _destination_view(stored, healths.get(stored.object.id), stored.object.id in open_breakers, now_ms)
-        for stored in destinations
-    ]
+    recent = services.series.recent(WINDOW_SECONDS, now_ms // 1000)
+    views: list[DestinationView] = []
+    for stored in destinations:
+        id, health = stored.object.id, healths.get(stored.object.id)
+        failing = health is not None and is_failing(recent.get(id, Recent()), health.retrying)
+        state = _destination_state(stored, health, id in open_breakers, failing)
+        views.append(_destination_view(stored, health or Health(), state, now_ms))
+    return views
 
 
 def _destination_view(
-    stored: Stored[Destination], health: Health | None, breaker_open: bool, now_ms: int
+    stored: Stored[Destination], health: Health, state: tuple[str, str, str], now_ms: int
 ) -> DestinationView:
     destination = stored.object
-    kind, shape, word = _destination_state(stored, health, breaker_open)
-    health = health or Health()
+    kind, shape, word = state
     return DestinationView(
         id=destination.id,
         name=destination.name,
@@ -99,7 +103,9 @@ def _destination_view(
     )
 
 
-def _destination_state(stored: Stored[Destination], health: Health | None, breaker_open: bool) -> tuple[str, str, str]:
+def _destination_state(
+    stored: Stored[Destination], health: Health | None, breaker_open: bool, failing: bool
+) -> tuple[str, str, str]:
     if not stored.object.enabled or stored.lane is None or health is None:
         return "off", "○", "off"
     if stored.lane.paused is not None:
@@ -107,8 +113,8 @@ def _destination_state(stored: Stored[Destination], health: Health | None, break
         return "warn", "▲", f"paused; events wait{because}"
     if breaker_open:
         return "dead", "■", "not answering; events wait"
-    if health.retrying:
-        return "warn", "▲", "failing; trying again"
+    if failing:
+        return "warn", "▲", "failing; trying again" if health.retrying else "failing"
     if health.detached:
         return "wait", "◔", "catching up"
     return "good", "●", "healthy"

@@ -94,6 +94,7 @@ NEEDS = {
     "POST /api/v1/destinations/{object_id:str}/disable": "editor",
     "POST /api/v1/destinations/{object_id:str}/pause": "editor",
     "POST /api/v1/destinations/{object_id:str}/resume": "editor",
+    "POST /api/v1/destinations/{object_id:str}/try": "editor",
     "POST /api/v1/destinations/{object_id:str}/rotate-secret": "editor",
     "POST /api/v1/destinations/{object_id:str}/end-overlap": "editor",
     "POST /api/v1/destinations/{object_id:str}/filters/test": "editor",

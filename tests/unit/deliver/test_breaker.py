@@ -45,6 +45,56 @@ def test_a_success_in_between_begins_anew() -> None:
     assert breaker.state == "suspect"
 
 
+def refuse(breaker: Breaker, count: int, seconds: float, start: float = 100.0) -> list[bool]:
+    """So many refusals spread evenly over a time, the first one at its start."""
+    return [breaker.refused(start + seconds * n / max(count - 1, 1), "rejected 422") for n in range(count)]
+
+
+def test_refusals_narrow_nothing() -> None:
+    """However many come within a minute, the lane keeps its full allowance; a smaller one grows by them."""
+    breaker = steady()
+    assert not any(refuse(breaker, 10_000, 59.0))
+    assert (breaker.state, breaker.allowance) == ("closed", FULL_ALLOWANCE)
+    fresh = Breaker()
+    refuse(fresh, FULL_ALLOWANCE, 1.0)
+    assert fresh.allowance == FULL_ALLOWANCE
+
+
+def test_a_thousand_refusals_over_a_minute_open_it() -> None:
+    """Both must be met; a success in between begins anew; and a success brings it back."""
+    breaker = steady()
+    assert not any(refuse(breaker, 999, 600.0))
+    breaker.succeeded()
+    assert refuse(breaker, 1_000, 60.0, start=1_000.0) == [False] * 999 + [True]
+    assert (breaker.state, breaker.allowance, breaker.reason, breaker.refuses) == ("open", 0, "rejected 422", True)
+    assert not breaker.refused(2_000.0, "rejected 422")
+    assert breaker.succeeded()
+    assert (breaker.refuses, breaker.refusals, breaker.allowance) == (False, 0, 1)
+
+
+def test_refusals_do_not_hide_failures_of_the_receiver() -> None:
+    """Where it refuses some for what they are and fails at all others, it is down: neither run breaks the other."""
+    breaker = Breaker()
+    opened = [breaker.refused(100.0 + n, "x") or breaker.failed(100.0 + n, "server_error 503") for n in range(20)]
+    assert opened == [False] * 19 + [True]
+    assert not breaker.refuses
+
+
+def test_an_open_breaker_learns_that_only_refusals_come() -> None:
+    """One that failures opened, or a restart found open, burns no more than a thousand events to a changed schema."""
+    breaker = Breaker()
+    breaker.open("open before the restart")
+    assert refuse(breaker, 1_000, 60.0) == [False] * 999 + [True]
+    assert breaker.refuses
+
+
+def test_probes_are_a_minute_apart_at_most() -> None:
+    """The first after a second, then twice as long each time; never longer than the user lets an event wait."""
+    waits = [Breaker.probe_wait_seconds(probes, 600.0) for probes in range(9)]
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert Breaker.probe_wait_seconds(10_000, 5.0) == 5.0
+
+
 def test_five_failures_narrow_the_lane() -> None:
     """Few events are spent on finding out whether a receiver is ill."""
     breaker = Breaker()
@@ -83,7 +133,7 @@ def test_too_much_halves_the_allowance_once_per_round_trip() -> None:
     breaker = steady()
     breaker.failed(100.0, "throttled 429", too_much=True, began_seconds=99.9)
     breaker.failed(100.1, "throttled 429", too_much=True, began_seconds=99.95)
-    breaker.failed(100.2, "rejected 400")
+    breaker.failed(100.2, "rejected 401")
     assert breaker.allowance == FULL_ALLOWANCE // 2
     breaker.failed(100.3, "throttled 429", too_much=True, began_seconds=100.05)
     assert breaker.allowance == FULL_ALLOWANCE // 4

@@ -95,7 +95,7 @@ def test_a_suspect_lane_sends_one_event_at_a_time(rig: Rig) -> None:
     assert len(rig.network.waiting) == 2
 
 
-def test_an_open_lane_is_probed_on_the_retry_schedule(make_rig: MakeRig) -> None:
+def test_an_open_lane_is_probed_less_and_less_often(make_rig: MakeRig) -> None:
     """While open single events are tried at growing distances, never two at once; success brings everything back."""
     rig = make_rig(deliver=Deliver(retry_max=Seconds(16.0)))
     begin(rig, 60)
@@ -111,10 +111,26 @@ def test_an_open_lane_is_probed_on_the_retry_schedule(make_rig: MakeRig) -> None
         rig.checkpoint()
         rig.pass_time(0.5)
     probes = len(rig.network.sent) - before
-    assert 300 / 16 <= probes <= 300 / 4
+    assert 300 / 16 <= probes <= 300 / 16 + 5
     rig.come_to_rest()
     assert rig.lane("crm").breaker.state == "closed"
     assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+
+
+def test_a_repaired_receiver_gets_events_within_a_minute(rig: Rig) -> None:
+    """However long it was away: the oldest is tried every minute, although its own next try may be far away."""
+    begin(rig, 60)
+    for _ in range(1_800):
+        rig.answer_all(500)
+        rig.checkpoint()
+        rig.pass_time(2.0)
+    rig.answer_all(500)
+    rig.checkpoint()
+    for _ in range(61):
+        rig.pass_time(1.0)
+    assert len(rig.network.waiting) == 1
+    rig.answer_all(200)
+    assert rig.lane("crm").breaker.state != "open"
 
 
 def test_one_bad_event_does_not_keep_a_lane_shut(rig: Rig) -> None:
@@ -184,7 +200,7 @@ def test_a_busy_lane_still_tries_what_is_due(rig: Rig) -> None:
 
 
 def test_an_open_lane_waits_as_long_as_the_receiver_asks(rig: Rig) -> None:
-    """Retry-After holds for probes too."""
+    """Retry-After holds for probes too, as far as it asks for less than the longest wait."""
     begin(rig, 60)
     while rig.lane("crm").breaker.state != "open":
         for request in list(rig.network.waiting):
@@ -197,3 +213,30 @@ def test_an_open_lane_waits_as_long_as_the_receiver_asks(rig: Rig) -> None:
     assert rig.network.waiting == []
     rig.pass_time(2)
     assert len(rig.network.waiting) == 1
+
+
+def test_a_burst_of_retry_after_does_not_stop_a_destination(rig: Rig) -> None:
+    """After ``retry_max`` the receiver is asked with an event that was not tried; those that it sent away for an hour
+    come after that hour, and not before, although a probe was wanted and found nothing else."""
+    begin(rig, 8)
+    for request in list(rig.network.waiting):
+        rig.answer(request, 429, retry_after=b"3600")
+    rig.append(*(f"never{n}" for n in range(100)))
+    rig.turn()
+    while rig.network.waiting:
+        rig.answer(rig.network.waiting[0], 429, retry_after=b"3600")
+        rig.turn()
+    asked = sorted(rig.offsets("crm"))
+    assert asked == list(range(len(asked)))
+    rig.checkpoint()
+    for _ in range(599):
+        rig.pass_time(1.0)
+    assert sorted(rig.offsets("crm")) == asked
+    for _ in range(300):
+        rig.answer_all(200)
+        rig.checkpoint()
+        rig.pass_time(0.05)
+    assert sorted(rig.offsets("crm")) == list(range(108))
+    rig.pass_time(3_600)
+    rig.come_to_rest()
+    assert sorted(rig.offsets("crm")) == sorted([*asked, *range(108)])

@@ -19,12 +19,16 @@ from hookline.deliver.batch import (
     CheckpointRow,
     DeadLetterRow,
     LaneRow,
+    Recall,
     ReplayRow,
     RetryRow,
 )
+from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT
+from hookline.deliver.order import NEVER_MS
 from hookline.deliver.retry_rows import Look, values_of_place
 from hookline.deliver.store import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
+from hookline.replays.letters import LetterAction, LetterFilter
 from tests.unit.conftest import PlaceOf
 
 
@@ -56,9 +60,10 @@ def retry(offset: int, due_ms: int = 100, *, lane: int = 1, first_at_ms: int = 5
     return RetryRow(lane, 0, offset, attempt, first_at_ms, due_ms, 31)
 
 
-def dead_letter(offset: int, at_ms: int = 100, fate: str = "failed") -> DeadLetterRow:
+def dead_letter(offset: int, at_ms: int = 100, fate: str = "failed", status: int = 401) -> DeadLetterRow:
     """A dead letter of lane 1."""
-    return DeadLetterRow(1, "crm", 0, offset, f"m{offset}", "website", "track", fate, 1, at_ms, "rejected", 400, "no")
+    outcome = "rejected"
+    return DeadLetterRow(1, "crm", 0, offset, f"m{offset}", "website", "track", fate, 1, at_ms, outcome, status, "no")
 
 
 def commit(store: DeliverStore, **parts: object) -> Batch:
@@ -79,12 +84,18 @@ def test_retry_rows_by_time_and_by_age(store: DeliverStore) -> None:
     )
     assert [row.offset for row in store.rows.first_due(1, 9)] == [2, 3, 1, 4]
     assert [row.offset for row in store.rows.first_due(1, 2)] == [2, 3]
-    oldest, overdue = store.rows.for_probe(1, 2, 50)
+    oldest, overdue = store.rows.for_probe(1, 2, 0, 50)
     assert [row.offset for row in oldest] == [1, 2]
     assert [row.offset for row in overdue] == [1]
-    assert store.rows.for_probe(1, 2, None).overdue == []
+    assert store.rows.for_probe(1, 2, 0, None).overdue == []
     assert (store.rows.row(1, 4), store.rows.row(2, 4)) == (retry(4, 900), None)
     assert store.backlogs() == {1: RetryBacklog(4, 100), 2: RetryBacklog(1, 100)}
+
+
+def test_a_row_whose_receiver_asked_to_wait_is_no_probe_before(store: DeliverStore) -> None:
+    """A probe chooses it from its time on; one whose time is only ours, at any time."""
+    commit(store, retries=[retry(1, 300)._replace(urls=ALL_URLS | ASKED_TO_WAIT), retry(2, 900)])
+    assert [[row.offset for row in store.rows.for_probe(1, 9, now, None).oldest] for now in (299, 300)] == [[2], [1, 2]]
 
 
 def test_many_questions_are_answered_as_each_by_itself(store: DeliverStore) -> None:
@@ -94,13 +105,13 @@ def test_many_questions_are_answered_as_each_by_itself(store: DeliverStore) -> N
     ]
     batch = commit(store, retries=rows)
     for lane in range(40):
-        batch.looks |= {Look("first_due", lane): (3,), Look("oldest", lane): (2,), Look("overdue", lane): (2, 9)}
+        batch.looks |= {Look("first_due", lane): (3,), Look("probe", lane): (9, 2), Look("overdue", lane): (2, 9)}
         batch.looks[Look("row", lane, 3)] = values_of_place(3)
     store.look(batch)
     for lane in range(40):
         assert batch.found[Look("first_due", lane)] == store.rows.first_due(lane, 3)
-        oldest, overdue = store.rows.for_probe(lane, 2, 2)
-        assert (batch.found[Look("oldest", lane)], batch.found[Look("overdue", lane)]) == (oldest, overdue)
+        oldest, overdue = store.rows.for_probe(lane, 2, 9, 2)
+        assert (batch.found[Look("probe", lane)], batch.found[Look("overdue", lane)]) == (oldest, overdue)
         row = store.rows.row(lane, 3)
         assert batch.found[Look("row", lane, 3)] == ([] if row is None else [row])
 
@@ -143,7 +154,7 @@ def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connecti
 def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Connection) -> None:
     """Dead letters of the run become retry rows that are due at once; expired and earlier ones stay."""
     commit(store, dead_letters=[dead_letter(1, 99), dead_letter(2, 100), dead_letter(3, 150, "expired")])
-    batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[(1, 100)])
+    batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[Recall(1, 100)])
     assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.rows.oldest(1, 9)] == [
         (2, 1, 100, 31),
         (4, 1, 160, 31),
@@ -152,16 +163,34 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
 
 
+def test_a_wish_to_try_a_lane_makes_all_its_rows_due(store: DeliverStore) -> None:
+    """Also those whose receiver asked to wait; what waits for its user's turn keeps waiting, as do other lanes."""
+    asked = retry(2, 900)._replace(urls=ALL_URLS | ASKED_TO_WAIT)
+    commit(store, retries=[retry(1, 300), asked, retry(3, NEVER_MS), retry(9, 300, lane=2)])
+    commit(store, actions=[LetterAction(1, LetterFilter(), try_lane=1)])
+    assert [row.due_ms for row in store.rows.oldest(1, 9)] == [0, 0, NEVER_MS]
+    assert [row.due_ms for row in store.rows.oldest(2, 9)] == [300]
+    assert [row.offset for row in store.rows.for_probe(1, 9, 100, None).oldest] == [1, 2, 3]
+
+
+def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(store: DeliverStore) -> None:
+    """A run of the receiver's own failures leaves a 422 among them where it is; one of refusals brings back both."""
+    commit(store, dead_letters=[dead_letter(1, status=422), dead_letter(2, status=301)], recalls=[Recall(1, 100)])
+    assert [row.offset for row in store.rows.oldest(1, 9)] == [2]
+    commit(store, recalls=[Recall(1, 100, refusals=True)])
+    assert [row.offset for row in store.rows.oldest(1, 9)] == [1, 2]
+
+
 def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Connection) -> None:
     """It took a live letter's place: given up again it is replaced, and cancelled it is still there."""
     replay = ReplayRow(9, "running", 1, 0)
     commit(store, dead_letters=[dead_letter(2)])
-    commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], recalls=[(9, 100)], replays={9: replay})
+    commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], recalls=[Recall(9, 100)], replays={9: replay})
     assert [row.offset for row in store.rows.oldest(9, 9)] == [2]
     assert reader.execute('SELECT lane, "offset" FROM dead_letters').fetchall() == [(9, 2)]
     commit(store, dead_letters=[dead_letter(2, 200)._replace(lane=9)], settled=[(9, 0, 2)], replays={9: replay})
     assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
-    commit(store, recalls=[(9, 200)], replays={9: replay})
+    commit(store, recalls=[Recall(9, 200)], replays={9: replay})
     commit(store, lanes_ended={9}, replays={9: replay._replace(state="cancelled")})
     assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
     assert reader.execute("SELECT failed FROM replays").fetchall() == [(0,)]
@@ -184,14 +213,16 @@ def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int,
     second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "rejected", 401, "", 1, 9)
     letter = dead_letter(2)._replace(attempts=3)
     attempts = [first, first._replace(url="b"), second]
-    commit(store, attempts=attempts, dead_letters=[letter], recalls=[(1, 100)], recall_urls={1: '["a", "b"]'})
+    commit(store, attempts=attempts, dead_letters=[letter], recalls=[Recall(1, 100)], recall_urls={1: '["a", "b"]'})
     assert [row.urls for row in store.rows.oldest(1, 9)] == [urls]
 
 
 def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:
     """The window of what comes back counts from its first attempt."""
     attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "rejected", 401, "", 1, None)
-    commit(store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[(1, 100)])
+    commit(
+        store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[Recall(1, 100)]
+    )
     assert [row.first_at_ms for row in store.rows.oldest(1, 9)] == [70]
 
 

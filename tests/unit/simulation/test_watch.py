@@ -134,7 +134,8 @@ def test_a_pause_lasts_until_the_role_is_back(scene: Scene) -> None:
 
 
 def test_retry_after_is_honoured(scene: Scene) -> None:
-    """A retry before the time that the receiver asked for is wrong; a probe has its own times."""
+    """A retry before the time that the receiver asked for is wrong. A probe has its own times, unless its event was to
+    wait longer than any does by itself."""
     scene.fail(429, b"30")
     scene.lane.breaker.allowance = 0
     scene.fail(429, b"30")
@@ -142,13 +143,21 @@ def test_retry_after_is_honoured(scene: Scene) -> None:
     scene.lane.breaker.allowance = 8
     scene.send()
     assert scene.says("before its Retry-After")
+    other = Scene()
+    other.fail(429, b"3600")
+    other.lane.breaker.allowance = 0
+    other.send()
+    assert other.says("before its Retry-After")
 
 
 def test_an_open_breaker_sends_single_probes(scene: Scene) -> None:
-    """Two attempts within a quarter of a second are no probes."""
+    """Two attempts within a second are no probes, unless the first one's event was refused for itself."""
     scene.clock.seconds += 10
     scene.lane.breaker.state, scene.lane.breaker.allowance = "open", 0
+    scene.watch.told(scene.send(), 422, None)
+    scene.clock.seconds += 0.1
     scene.watch.told(scene.send(), 503, None)
+    assert scene.watch.violations == []
     scene.clock.seconds += 0.1
     scene.send()
     assert scene.says("second probe")

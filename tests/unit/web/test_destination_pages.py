@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hookline.control.role_metrics import RoleMetrics
+from hookline.control.series_watch import SeriesWatch
+from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.metrics import publish
-from hookline.telemetry.slots import SLOT_SECONDS, DestinationSlot, Slot, write_slots
+from hookline.telemetry.slots import SLOT_SECONDS, DestinationSlot, Slot, slot_of, write_slots
 from hookline.web.address import address
 from hookline.web.destination.flow import Flow, flows
 from hookline.web.destination.list_page import destination_list
@@ -44,6 +48,28 @@ def test_the_list_is_searched_and_filtered_by_state(control: Running) -> None:
         ["old"],
         ["crm"],
     ]
+
+
+def test_health_is_judged_over_minutes(control: Running) -> None:
+    """One 503 in 16 is no outage although its event waits for another attempt; a tenth of the requests is, and so are
+    refusals where nothing else comes, and events that wait where nothing is sent at all."""
+    run = control.data_path / "run"
+    run.mkdir(exist_ok=True)
+    did = {
+        "crm": DestinationSlot(delivered=15, failures=1, retries=1),
+        "erp": DestinationSlot(delivered=9, failures=1, given_up=1),
+        "mail": DestinationSlot(failures=4, given_up=4),
+    }
+    write_slots(run, [Slot(at=slot_of(time.time_ns() // 1_000_000) - SLOT_SECONDS, destinations=did)])
+    store = SeriesStore(control.data_path / "insights.db")
+    SeriesWatch(control.data_path, store, RoleMetrics(control.data_path)).run_once()
+    store.close()
+    control.api("PUT", "/destinations/new", destination("new"))
+    publish(run, "deliver", {"hookline_deliver_retry_rows": {"destination": {"crm": 1, "new": 1}}})
+    assert listed(control, state="failing") == ["erp", "mail", "new"]
+    views = {row.view.id: row.view.word for row in destination_list(control.services, "", "", "").rows}
+    assert (views["crm"], views["erp"]) == ("healthy", "failing")
+    assert control.api("GET", "/destinations/erp/metrics").json["state"] == "failing"
 
 
 def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:

@@ -14,7 +14,7 @@ from hookline.control.effective_settings import EffectiveSetting
 from hookline.control.filter_tests import FilterTest
 from hookline.control.listing import Listing
 from hookline.control.openapi.operation import PAGE, WRITE, Operation
-from hookline.control.pausing import DisableRequest, PauseRequest, ResumeRequest
+from hookline.control.pausing import DisableRequest, PauseRequest, ResumeRequest, TryAsked
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
 from hookline.control.versions import RollBackRequest
 from hookline.route.filter_trial import FilterTrial
@@ -85,6 +85,15 @@ CONNECTION_OPERATIONS: tuple[Operation, ...] = (
         DestinationStanding,
         body=ResumeRequest,
         problems=(404, 409, 422),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/try",
+        "tryDestination",
+        "Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say.",
+        TryAsked,
+        status=202,
+        problems=(404, 409),
     ),
     Operation(
         "post",

@@ -26,14 +26,15 @@ TABS = (
 
 
 class DestinationHead(NamedTuple):
-    """``state`` is what can be done next: ``running``, ``paused``, ``draining`` or ``off``; ``per_hour`` what its
-    sources sent in the last hour."""
+    """``state`` is what can be done next: ``running``, ``paused``, ``draining`` or ``off``; ``can_try`` whether what
+    waits may be tried at once; ``per_hour`` what its sources sent in the last hour."""
 
     view: DestinationView
     href: str
     api: str
     tabs: Sequence[tuple[str, str, bool]]
     state: str
+    can_try: bool
     flow: Flow
     per_hour: int
 
@@ -48,7 +49,8 @@ def destination_head(services: Services, stored: Stored[Destination], tab: str) 
         href=href,
         api=f"/api/v1{href}",
         tabs=[(title, f"{href}/{id}", id == tab) for id, title in TABS],
-        state=_state(stored),
+        state=(state := _state(stored)),
+        can_try=state in ("running", "draining") and bool(view.kind == "dead" or view.retrying),
         flow=flows(services.settings.data_path).get(destination.id, Flow()),
         per_hour=services.series.accepted(destination.sources, "1h", int(time.time())),
     )

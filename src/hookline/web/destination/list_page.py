@@ -8,7 +8,9 @@ from typing import NamedTuple
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
+from hookline.control.destination_health import WINDOW_SECONDS, is_failing
 from hookline.control.services import Services
+from hookline.insights.series_log import Recent
 from hookline.web.address import destination_href
 from hookline.web.connection_views import DestinationView, destination_views
 from hookline.web.destination.flow import Flow, flows
@@ -60,11 +62,14 @@ def destination_list(services: Services, search: str, state: str, after: str) ->
 
 def _failing(services: Services) -> set[str]:
     failing = set(services.fleet.open_breakers)
+    recent = services.series.recent(WINDOW_SECONDS, services.store.now_ms() // 1000)
+    retrying: dict[str, int] = {}
     deliver = services.metrics.reports().get("deliver")
     if deliver is not None:
-        for name in (BREAKER_OPEN, "hookline_deliver_retry_rows"):
-            failing.update(id for id, value in deliver.by_label(name).items() if value)
-    return failing
+        failing.update(id for id, value in deliver.by_label(BREAKER_OPEN).items() if value)
+        retrying = {id: int(value) for id, value in deliver.by_label("hookline_deliver_retry_rows").items()}
+    some = (id for id in recent.keys() | retrying.keys() if is_failing(recent.get(id, Recent()), retrying.get(id, 0)))
+    return failing.union(some)
 
 
 def _state(stored: Stored[Destination], failing: set[str]) -> str:

@@ -96,7 +96,7 @@ class Services:
         self.sessions = Sessions(self.people, token.mark, secure)
         self.tokens = Tokens(self.people)
         self.audit = AuditLog(self.people)
-        self.kept_answers = KeptAnswers(self.people)
+        self.kept_answers = KeptAnswers(self.people, store.steady_ms)
         self.throttle = LoginThrottle()
         self.link = OneTimeLink(settings.data_path)
         self.events = EventLog(settings)
@@ -112,10 +112,12 @@ class Services:
         self.attempt_log = AttemptLog(settings.data_path, deliver)
         self.lane_watch = LaneWatch(settings, store)
         self.usage = UsageLog(deliver)
-        self.replays = ReplayStore(control)
+        self.replays = ReplayStore(control, steady_ms=store.steady_ms)
         self.planner = Planner(settings, self.replays)
         self.replay_progress = ReplayProgress(deliver)
-        self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
+        self.replay_watch = ReplayWatch(
+            settings, store, self.replays, self.planner, self.replay_progress, store.steady_ms
+        )
         self.metrics = RoleMetrics(settings.data_path)
         self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()

@@ -281,7 +281,7 @@ class Checkpointer:
                 engine.tallies.of(number).given_up -= count
                 lane.retry_count += count
                 lane.rows_changed = True
-                lane.next_retry_ms = engine.clock.now_ms()
+                lane.next_retry_ms = engine.clock.steady_ms()
                 engine.retrying.add(lane)
         self._recount(batch)
         engine.wake_starved()

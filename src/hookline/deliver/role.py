@@ -15,6 +15,7 @@ from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
 from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import DatabaseAway
+from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
@@ -81,7 +82,8 @@ class DeliverRole:
         self._fence = Fence(settings.deliver.session_timeout) if is_shared(settings) else None
         self.store = DeliverStore(place, self._fence)
         self.feed = Feed(place_of(settings, "control"))
-        clock = clock or SystemClock()
+        clock = clock or SystemClock(steady_clock_of(settings))
+        self._keep_time = clock.steady.keep if isinstance(clock, SystemClock) else None
         self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
@@ -218,6 +220,8 @@ class DeliverRole:
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._save()),
         ]
+        if self._keep_time is not None:
+            beats.append(loop.create_task(self._every(KEEP_SECONDS, self._keep_time)))
         stopped = loop.create_task(stop.wait())
         done, _ = await asyncio.wait([*beats, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stopped}:

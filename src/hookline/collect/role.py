@@ -14,6 +14,7 @@ from hookline.connections.model import Snapshot
 from hookline.database.claim import LOCAL, wait_for_database
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
+from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
@@ -48,7 +49,8 @@ class CollectRole:
         self._run_folder = data / "run"
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
-        self.appender = open_appender(settings, self._on_failed)
+        self.steady = steady_clock_of(settings)
+        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms)
         if isinstance(self.appender, LocalAppender):
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning
@@ -73,6 +75,7 @@ class CollectRole:
             loop.create_task(self._follow_connections()),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._look_after_journal()),
+            loop.create_task(self._every(KEEP_SECONDS, self.steady.keep)),
         ]
         ends = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -181,7 +184,7 @@ class CollectRole:
         else:
             from hookline.collect.journal_watch import JournalWatch
 
-            await JournalWatch(self.appender, self.edge).run()
+            await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
@@ -189,7 +192,7 @@ class CollectRole:
             await asyncio.sleep(seconds)
 
     def _retain(self, appender: LocalAppender) -> None:
-        freed = appender.retain(int(time.time() * 1000))
+        freed = appender.retain(self.steady.now_ms())
         if freed:
             self._log.info("retention_dropped", bytes=freed)
 

@@ -136,13 +136,20 @@ class Services:
         self.suppressions = Suppressions(self.privacy, digests)
         self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
         self.deletion_requests = Requests(self.privacy, digests, self.suppressions)
-        self.delete_messages = Messages(self.privacy)
+        self.delete_messages = Messages(self.privacy, store.steady_ms)
         journal = RemoteAppender(settings.socket_path("collect.sock"))
         self.deletion_watch = DeletionWatch(
             settings,
             store,
             self.deletion_requests,
-            DeletionMessages(settings.data_path, self.delete_messages, self.deletion_requests, journal, self.events),
+            DeletionMessages(
+                settings.data_path,
+                self.delete_messages,
+                self.deletion_requests,
+                journal,
+                self.events,
+                store.steady_ms,
+            ),
             journal,
             Forgetting(self.people, self.replays),
             self.suppressed_usage,
@@ -151,7 +158,9 @@ class Services:
         """Keyed hashes of people's ids."""
         self.activity = SourceActivity(control)
         self.notices = NoticeLog(control)
-        self.notice_webhooks = NoticeWebhooks(settings, self.notices, self.own_metrics)
+        self.notice_webhooks = NoticeWebhooks(
+            settings, self.notices, self.own_metrics, clock=lambda: store.steady_ms() / 1000
+        )
         self.notice_watch = NoticeWatch(
             self.notices,
             store,
@@ -215,7 +224,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog) -> list[Con
         Pauses(),
         Breakers(deliver, thresholds.breaker_open),
         DeadLetters(deliver, thresholds.dead_letters),
-        Retention(data, deliver, settings.retention, thresholds.retention_ahead),
+        Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),

@@ -20,6 +20,7 @@ from zlib import crc32
 from hookline.database.claim import LOCAL
 from hookline.database.connect import connect
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -64,7 +65,7 @@ class SteadyClock:
         """Write down how far time has come; a disk that refuses only makes the next start know less."""
         if self._path is not None:
             with suppress(OSError):
-                fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+                fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
                     _write(fd, self.now_ms())
                 finally:
@@ -72,10 +73,13 @@ class SteadyClock:
 
 
 def steady_clock_of(settings: Settings) -> SteadyClock:
-    """The clock of this process, the same for all of a data folder; DatabaseAway where the database's is meant."""
+    """The clock of this process: that of the data folder, or of the database where many machines share a journal. While
+    the database is away it goes on from what this machine has kept of it."""
+    path = settings.data_path / FILE
     if settings.journal.url != LOCAL and settings.database.url != LOCAL:
-        return _by_database(settings)
-    return kept_in(settings.data_path / FILE)
+        with suppress(DatabaseAway):
+            return SteadyClock(_by_database(settings), path)
+    return kept_in(path)
 
 
 def kept_in(path: Path) -> SteadyClock:
@@ -112,13 +116,13 @@ def _write(fd: int, now_ms: int) -> None:
     os.pwrite(fd, record + _CHECK.pack(crc32(record)), 0)
 
 
-def _by_database(settings: Settings) -> SteadyClock:
+def _by_database(settings: Settings) -> int:
     connection = connect(place_of(settings, "deliver"), read_only=True)
     try:
-        (now_ms,) = connection.execute("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)").fetchone()
+        query = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+        return int(connection.execute(query).fetchone()[0])
     finally:
         connection.close()
-    return SteadyClock(now_ms)
 
 
 def _boot() -> bytes:

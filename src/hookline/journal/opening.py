@@ -123,8 +123,11 @@ def is_shared(settings: Settings) -> bool:
     return settings.journal.url != _LOCAL and settings.database.url != _LOCAL
 
 
-def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]) -> LocalAppender | KafkaAppender:
-    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic."""
+def open_appender(
+    settings: Settings, on_failed: Callable[[JournalFailed], None], steady_ms: Callable[[], int]
+) -> LocalAppender | KafkaAppender:
+    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic. Records age
+    by the service's own clock, ``steady_ms``."""
     folder = settings.data_path / FOLDER
     note = _note(folder)
     if note is None:
@@ -137,6 +140,7 @@ def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]
             retention_bytes=settings.retention.bytes,
             wake_path=settings.socket_path("deliver.wake"),
             on_failed=on_failed,
+            steady_ms=steady_ms,
         )
     from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.appender import KafkaAppender
@@ -149,6 +153,7 @@ def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]
         retention_bytes=settings.retention.bytes,
         wake_path=settings.socket_path("deliver.wake"),
         on_failed=on_failed,
+        steady_ms=steady_ms,
     )
 
 

@@ -23,7 +23,7 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
 from hookline.journal.local.retention import drop_expired
 from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
-from hookline.journal.record import Record
+from hookline.journal.record import Record, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
 
@@ -54,11 +54,13 @@ class LocalAppender:
         pending_bytes_max: int = PENDING_BYTES_MAX,
         disk: Disk | None = None,
         clock: Callable[[], float] = time.monotonic,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
         """Lock, recover and open every partition.
 
         ``wake_path`` names a datagram socket that is poked after each commit, if anyone listens there. ``on_failed``
         is called once when the disk failed: the process must exit. ``recovered`` says what had to be repaired.
+        ``steady_ms`` is the service's own clock, by which records age; without it they do by the clock they came with.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
@@ -73,6 +75,7 @@ class LocalAppender:
         self._reserve_bytes = reserve_bytes
         self._disk = disk or Disk()
         self._clock = clock
+        self._steady_ms = steady_ms
         self._closed = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
         self._wake = Wake(wake_path)
@@ -179,6 +182,8 @@ class LocalAppender:
             raise self.failed
         if not records:
             return 0.0
+        if self._steady_ms is not None:
+            note_clock(records, self._steady_ms)
         if len(self._partitions) == 1:
             self._partitions[0].write(records)
             return self._partitions[0].sync_seconds

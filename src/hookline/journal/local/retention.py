@@ -77,7 +77,7 @@ class _Expirable:
 
 
 def last_received_at(path: Path) -> int:
-    """When the last record of a segment was received; 0 for one without records."""
+    """When the last record of a segment was received, by the service's own clock; 0 for one without records."""
     fd = os.open(path, os.O_RDONLY)
     try:
         position, newest, base, headers = SEGMENT_HEADER_BYTES, 0, 0, b""

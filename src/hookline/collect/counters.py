@@ -19,6 +19,7 @@ class Counters:
         "dropped_telemetry",
         "heard",
         "open_connections",
+        "over_budget",
         "refused_connections",
         "refused_pixels",
         "rejected",
@@ -35,6 +36,7 @@ class Counters:
         self.dropped_telemetry = 0
         self.heard: set[str] = set()
         self.open_connections = 0
+        self.over_budget: defaultdict[str, int] = defaultdict(int)
         self.refused_connections = 0
         self.refused_pixels: defaultdict[str, int] = defaultdict(int)
         self.rejected: defaultdict[str, int] = defaultdict(int)
@@ -48,5 +50,6 @@ class Counters:
         counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})
         counts.update({f"suppressed.{source}": count for source, count in self.suppressed.items()})
+        counts.update({f"over_budget.{source}": count for source, count in self.over_budget.items()})
         counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -124,6 +124,14 @@ class Checkpointer:
         except sqlite.Error as error:
             self._log.warning("outcomes_not_dropped", error=str(error))
 
+    async def retries_below(self, partition: int, offset: int) -> dict[int, int]:
+        """The first retry row below an offset, by lane; none where that cannot be read now."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._store.retries_below, partition, offset)
+        except sqlite.Error:
+            return {}
+
     async def forget_replays(self) -> None:
         """Drop the counts of replays that control no longer keeps."""
         forgotten = self._replays.forgotten

@@ -25,6 +25,7 @@ from hookline.deliver.erasures import Erasures
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.fence import Fence
 from hookline.deliver.guard import Guard
+from hookline.deliver.losses import RETENTION_PASSED, Loss, record_loss
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.registry import Registry
@@ -334,9 +335,18 @@ class DeliverRole:
             start = self.lookups.start(shared.partition)
             shared.duplicates.retain()
             if start > self._forgotten.get(shared.partition, 0):
+                await self._note_lost(shared.partition, start)
                 await self.checkpointer.forget_below(shared.partition, start)
                 self._forgotten[shared.partition] = start
         await self.checkpointer.forget_replays()
+
+    async def _note_lost(self, partition: int, start: int) -> None:
+        """Put on the record what retention took from lanes that stand still, without waiting until they go on."""
+        self.feeder.catch_up.pass_over(partition, start)
+        for number, first in (await self.checkpointer.retries_below(partition, start)).items():
+            lane = self.engine.lanes.get(number)
+            if lane is not None:
+                record_loss(self.engine, lane, partition, first, Loss(start, "expired_by_retention", RETENTION_PASSED))
 
 
 def _network(sink: Sink, settings: Settings) -> Pools:

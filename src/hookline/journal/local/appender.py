@@ -21,7 +21,7 @@ from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
-from hookline.journal.local.retention import drop_expired
+from hookline.journal.local.retention import Needed, drop_expired, insisted_bytes
 from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
 from hookline.journal.record import Record, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
@@ -65,6 +65,8 @@ class LocalAppender:
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
         self.failed: JournalFailed | None = None
+        self.taken_bytes: dict[str, int] = {}
+        """About how much was taken to be stored, by source, since whoever counts it took it out."""
         self.recovered: tuple[Recovery, ...] = ()
         self._folder = folder
         self._retention_seconds = retention_seconds
@@ -106,7 +108,11 @@ class LocalAppender:
         error: BaseException | None = self.failed
         if error is None:
             try:
-                self._committer.add(records, self._size_bytes(records), done)
+                size_bytes = self._size_bytes(records)
+                self._committer.add(records, size_bytes, done)
+                if records:
+                    source = records[0].source  # those of a call have one
+                    self.taken_bytes[source] = self.taken_bytes.get(source, 0) + size_bytes
                 return
             except (JournalError, ValueError) as refused:
                 error = refused
@@ -131,8 +137,21 @@ class LocalAppender:
             reader.close()
         return count
 
-    def retain(self, now_ms: int) -> int:
-        """Drop what retention no longer keeps; return the number of bytes freed."""
+    def insisted_bytes(self, needed: Needed) -> int:
+        """How much of what is stored working lanes wait for and do not let go, in whole segments."""
+        being_written = sum(
+            partition.position
+            for number, partition in enumerate(self._partitions)
+            if partition.next_offset > needed.working.get(number, 0)
+        )
+        return being_written + insisted_bytes([partition.folder for partition in self._partitions], needed)
+
+    def stored_bytes(self) -> int:
+        """How much the journal takes, about: whole segments, and of those being written what is written."""
+        return sum(partition.sealed_bytes + partition.position for partition in self._partitions)
+
+    def retain(self, now_ms: int, needed: Needed | None = None) -> int:
+        """Drop what retention no longer keeps; return the number of bytes freed. Without ``needed`` nobody waits."""
         self._check_usable()
         span_ms = int(self._retention_seconds * 1000)
         for partition in self._partitions:
@@ -140,7 +159,11 @@ class LocalAppender:
                 partition.roll()
         folders = [partition.folder for partition in self._partitions]
         try:
-            return drop_expired(folders, self._disk, now_ms - span_ms, self._retention_bytes)
+            freed = drop_expired(folders, self._disk, now_ms - span_ms, self._retention_bytes, needed)
+            if freed:
+                for partition in self._partitions:
+                    partition.count_sealed()
+            return freed
         except OSError as error:
             raise self._disk_error(error) from error
 

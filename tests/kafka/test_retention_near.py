@@ -23,6 +23,8 @@ from tests.kafka.cluster import Cluster
 from tests.unit.control.conditions.moments import HOUR_MS, NOW_MS, moment
 
 DAY_MS = 24 * HOUR_MS
+STEADY_MS = [NOW_MS]
+"""The service's own clock, as a test sets it."""
 RECORDS = 20
 """One for every hour, the first ``RECORDS`` hours ago."""
 
@@ -55,7 +57,7 @@ def condition_of(tmp_path: Path, address: KafkaAddress) -> Iterator[Callable[...
         deliver.execute("INSERT INTO lanes VALUES (1, 0, ?, 'open', ?)", (offset, blob))
         deliver.close()
         limits = Limits(events=Seconds(days * DAY_MS / 1000))
-        made.append(Retention(tmp_path, tmp_path / "deliver.db", limits, DAY_MS / 1000))
+        made.append(Retention(tmp_path, tmp_path / "deliver.db", limits, DAY_MS / 1000, lambda: STEADY_MS[0]))
         return made[-1]
 
     yield make
@@ -65,6 +67,7 @@ def condition_of(tmp_path: Path, address: KafkaAddress) -> Iterator[Callable[...
 
 def look(condition: Retention, after_ms: int = 0) -> list[tuple[str, str, bool]]:
     """What is found so long from now."""
+    STEADY_MS[0] = NOW_MS + after_ms
     found: Sequence[Finding] = condition.findings(moment(None, "crm", now_ms=NOW_MS + after_ms)) or ()
     return [(each.kind, each.subject, each.weak) for each in found]
 

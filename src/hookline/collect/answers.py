@@ -59,6 +59,7 @@ ERRORS: dict[str, tuple[int, str]] = {
     "overloaded": (503, "Too much is arriving at once; send it again in a moment."),
     "too_many_connections": (503, "Too many connections are open; send it again in a moment."),
     "journal_full": (503, "There is no room to store events right now; send it again in a moment."),
+    "journal_budget_spent": (503, "What is stored waits to be delivered and fills the journal; send it again later."),
     "journal_away": (503, "The brokers that store events do not answer right now; send it again in a moment."),
     "journal_failed": (503, "Events cannot be stored right now; send it again in a moment."),
     "http_version_not_supported": (505, "Only HTTP/1.1 and HTTP/1.0 are spoken here."),

@@ -19,6 +19,7 @@ class Counters:
         "dropped_telemetry",
         "heard",
         "open_connections",
+        "over_budget",
         "rate_limited",
         "rate_limited_addresses",
         "refused_connections",
@@ -40,6 +41,7 @@ class Counters:
         self.open_connections = 0
         self.rate_limited: defaultdict[str, int] = defaultdict(int)
         self.rate_limited_addresses = 0
+        self.over_budget: defaultdict[str, int] = defaultdict(int)
         self.refused_connections = 0
         self.refused_pixels: defaultdict[str, int] = defaultdict(int)
         self.rejected: defaultdict[str, int] = defaultdict(int)
@@ -56,5 +58,6 @@ class Counters:
         counts.update({f"suppressed.{source}": count for source, count in self.suppressed.items()})
         counts.update({f"rate_limited.{source}": count for source, count in self.rate_limited.items()})
         counts.update({f"warnings.{code}": count for code, count in self.warnings.items()})
+        counts.update({f"over_budget.{source}": count for source, count in self.over_budget.items()})
         counts.update({f"refused_pixels.{code}": count for code, count in self.refused_pixels.items()})
         return counts

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -34,6 +34,9 @@ from hookline.journal.port import JournalAway, JournalError, JournalFailed, Jour
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
 from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.collect.budget import Verdict
 
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % CALL_METHODS + ANSWER_HEADERS)
@@ -78,13 +81,16 @@ class Intake:
         """Whether the snapshot is one that was kept on the disk, which may be old."""
         self.browser_addresses = BrowserAddresses(())
         """Where the addresses of browsers are found, by the proxies that are trusted."""
+        self.refusing: Verdict | None = None
+        """Whose events are refused because the journal's bytes are spent; None for nobody's."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
 
     @property
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
-        return self.takes and not self.away and self._clock() >= self._full_until
+        spent = self.refusing is not None and self.refusing.everybody
+        return self.takes and not (self.away or spent) and self._clock() >= self._full_until
 
     def _readiness(self) -> bytes:
         if not self.ready:
@@ -317,6 +323,10 @@ class Intake:
     def _append(
         self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
     ) -> None:
+        if self.refusing is not None and self.refusing.refuses(records[0].source):
+            self._counters.over_budget[records[0].source] += 1
+            self._refuse(exchange, "journal_budget_spent")
+            return
         done = partial(self._stored, exchange, answer, accepted, rejected)
         try:
             self._appender.append_soon(records, done)
@@ -371,6 +381,8 @@ class Intake:
         rejection = record.rejection
         if rejection is not None:
             self._counters.rejected[rejection.code] += 1
+        if self.refusing is not None and self.refusing.refuses(record.source):
+            return
         try:
             self._appender.append_soon([record], self._kept)
         except JournalError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from hookline.collect.server import Edge
 from hookline.journal.kafka.appender import KafkaAppender
@@ -20,9 +21,10 @@ RETENTION_SECONDS = 30.0
 class JournalWatch:
     """Runs for the life of the role; an error that waiting does not mend ends it."""
 
-    def __init__(self, appender: KafkaAppender, edge: Edge) -> None:
+    def __init__(self, appender: KafkaAppender, edge: Edge, steady_ms: Callable[[], int]) -> None:
         self._appender = appender
         self._edge = edge
+        self._steady_ms = steady_ms
         self._reason = ""
         self._log = logger()
 
@@ -50,7 +52,7 @@ class JournalWatch:
 
     async def _retain(self) -> None:
         try:
-            dropped = await asyncio.to_thread(self._appender.retain, int(time.time() * 1000))
+            dropped = await asyncio.to_thread(self._appender.retain, self._steady_ms())
         except JournalAway:
             return  # the next time
         if dropped:

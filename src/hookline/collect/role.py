@@ -14,6 +14,7 @@ from hookline.connections.model import Snapshot
 from hookline.database.claim import LOCAL, wait_for_database
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
+from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
@@ -25,14 +26,19 @@ from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
+    from hookline.collect.budget import Budget
     from hookline.collect.erased_elsewhere import ErasedElsewhere
     from hookline.collect.kept_connections import KeptConnections
+    from hookline.journal.local.retention import Needed
 
 AnswerT = TypeVar("AnswerT")
 
 CONNECTIONS_SECONDS = 0.25
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
+BUDGET_SECONDS = 0.25
+NEEDED_SECONDS = 1.0
+"""How old what lanes wait for may be: they only go on, and what is behind them is kept meanwhile."""
 CONTROL_WAIT_SECONDS = 10.0
 """How long to wait for control to load the connections file before going on with the last known connections."""
 
@@ -48,7 +54,8 @@ class CollectRole:
         self._run_folder = data / "run"
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
-        self.appender = open_appender(settings, self._on_failed)
+        self.steady = steady_clock_of(settings)
+        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms)
         if isinstance(self.appender, LocalAppender):
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning
@@ -61,6 +68,8 @@ class CollectRole:
         self._erased = self._erased_elsewhere(settings)
         self._kept = self._kept_connections(settings)
         self._snapshot: Snapshot | None = None
+        self.budget: Budget | None = None
+        """Of a local journal, once it is looked after."""
 
     async def run(self, stop: asyncio.Event) -> int:
         """Collect until told to stop or until the disk fails; return the exit code."""
@@ -73,6 +82,7 @@ class CollectRole:
             loop.create_task(self._follow_connections()),
             loop.create_task(self._every(PUBLISH_SECONDS, self._publish)),
             loop.create_task(self._look_after_journal()),
+            loop.create_task(self._every(KEEP_SECONDS, self.steady.keep)),
         ]
         ends = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -177,21 +187,39 @@ class CollectRole:
 
     async def _look_after_journal(self) -> None:
         if isinstance(self.appender, LocalAppender):
-            await self._every(RETENTION_SECONDS, partial(self._retain, self.appender))
+            from hookline.collect.budget import Budget
+
+            self.budget = Budget(self._settings, self.appender)
+            try:
+                await self._follow_budget(self.budget)
+            finally:
+                self.budget.save()
+                self.budget.close()
         else:
             from hookline.collect.journal_watch import JournalWatch
 
-            await JournalWatch(self.appender, self.edge).run()
+            await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 
     async def _every(self, seconds: float, beat: Any) -> None:
         while True:
             beat()
             await asyncio.sleep(seconds)
 
-    def _retain(self, appender: LocalAppender) -> None:
-        freed = appender.retain(int(time.time() * 1000))
-        if freed:
-            self._log.info("retention_dropped", bytes=freed)
+    async def _follow_budget(self, budget: Budget) -> None:
+        """Retention of a local journal: by age now and then, by bytes as soon as they are spent."""
+        retained = asked = -RETENTION_SECONDS
+        needed: Needed | None = None
+        while True:
+            now, now_ms = time.monotonic(), self.steady.now_ms()
+            is_due, is_near = now - retained >= RETENTION_SECONDS, budget.is_near()
+            if is_due or (is_near and now - asked >= NEEDED_SECONDS):
+                needed, asked = await self._ask(partial(budget.needed, now_ms)), now
+            if is_due and needed is not None:
+                retained = now
+                budget.retain(now_ms, needed)
+                budget.save()
+            self.edge.refuse(budget.look(now_ms, needed if is_near else None))
+            await asyncio.sleep(BUDGET_SECONDS)
 
     def _publish(self) -> None:
         counters = self.edge.counters
@@ -218,6 +246,15 @@ class CollectRole:
             "hookline_journal_away": int(self.edge.away),
             "hookline_collect_connections_kept": int(self.edge.kept),
         }
+        if self.budget is not None:
+            wall_ms = self.steady.wall_ms
+            since = {name: wall_ms(since_ms) / 1000 for name, since_ms in self.budget.since_ms.items()}
+            values |= {
+                "hookline_journal_bytes": self.budget.stored_bytes,
+                "hookline_journal_waited_bytes": self.budget.insisted_bytes,
+                "hookline_collect_over_budget_total": {"source": dict(counters.over_budget)},
+                "hookline_collect_over_budget_since_seconds": {"source": since},
+            }
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}
         metrics.publish(self._run_folder, "collect", values)

@@ -29,6 +29,7 @@ from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
 
 if TYPE_CHECKING:
+    from hookline.collect.budget import Verdict
     from hookline.telemetry.tracing import Tracing
 
 
@@ -71,6 +72,10 @@ class Edge:
     def kept(self) -> bool:
         """Whether the sources in use are those that were kept on the disk."""
         return self._intake.kept
+
+    def refuse(self, verdict: Verdict | None) -> None:
+        """Answer these sources 503 from the next request on; None for nobody."""
+        self._intake.refusing = verdict
 
     def suppress(self, suppressed: Suppressed | None) -> None:
         """Store no events of these people from the next request on; None for nobody."""

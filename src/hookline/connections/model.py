@@ -143,9 +143,13 @@ Offsets = dict[int, int]
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Since when (ms) a destination is paused, and why; ``by`` Hookline itself when every URL answered 410."""
+    """Since when (ms) a destination is paused, and why; ``by`` Hookline itself when every URL answered 410.
+
+    ``steady_since`` is the same by the service's own clock, which says how long it lasted; None in older ones.
+    """
 
     since: int
+    steady_since: int | None = None
     reason: str = ""
     by: Literal["person", "hookline"] = "person"
 

@@ -60,9 +60,13 @@ class Store:
         place: Place,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         plan_level: str = PLAN_LEVEL,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
+        """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
         self._connection = open_control(place)
         self._now_ms = now_ms
+        self.steady_ms = steady_ms or now_ms
+        """The time by the service's own clock, which never jumps."""
         self._plan_level = plan_level
         self._lock = threading.Lock()
         self._state = State()

@@ -44,31 +44,32 @@ class DeletionMessages:
         requests: Requests,
         journal: RemoteAppender,
         events: EventLog,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """Tries follow each other, and end, by the service's own clock, ``steady_ms``."""
         self._data_path = data_path
         self._messages = messages
         self._requests = requests
         self._journal = journal
         self._events = events
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
 
     async def send(self, request: DeletionRequest) -> None:
         """Append what is due; one that was appended before a crash is recognised by its messageId."""
-        now_ms = self._now_ms()
+        now_ms = self._steady_ms()
         planned = [
             each for each in self._messages.of(request.number) if each.state == "planned" and each.due_ms <= now_ms
         ]
         if not planned:
             return
         users = {person.number: person.user_id or "" for person in self._requests.people(request.number)}
-        await self._journal.append([_record(each, users[each.number], now_ms) for each in planned])
+        await self._journal.append([_record(each, users[each.number], time.time_ns() // 1_000_000) for each in planned])
         for each in planned:
             self._messages.sent(each.id)
 
     async def all_closed(self, request: DeletionRequest) -> bool:
         """Look what has become of the messages; whether each was acknowledged or cannot be."""
-        now_ms = self._now_ms()
+        now_ms = self._steady_ms()
         for message in self._messages.of(request.number):
             if message.state == "sent" and message.due_ms <= now_ms:
                 await self._look(request, message, now_ms)

@@ -70,7 +70,9 @@ class LaneWatch:
                 continue
             if lane is None or lane.number not in gone or lane.paused is not None or id in self._resumed:
                 continue
-            pause = Pause(since=self._store.now_ms(), reason=REASON, by="hookline")
+            pause = Pause(
+                since=self._store.now_ms(), steady_since=self._store.steady_ms(), reason=REASON, by="hookline"
+            )
             try:
                 self._store.pause(id, pause, "hookline", lambda: journal_ends(self._settings))
             except ChangeRefused:

@@ -110,7 +110,7 @@ class NoticeLog:
         ``opened`` and ``seen`` (with the notice's id) come with how many subjects the finding stands for. What is
         opened or resolved is due to be sent to ``webhooks``.
         """
-        unsent, due = (_json(webhooks), now_ms) if webhooks else (None, None)
+        unsent, due = (_json(webhooks), 0) if webhooks else (None, None)
         with self._transaction() as execute:
             for finding, others in opened:
                 kind = KINDS[finding.kind]

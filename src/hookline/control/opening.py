@@ -11,6 +11,7 @@ from uuid import uuid4
 from hookline.connections.store import Store
 from hookline.control.journal_ends import journal_ends
 from hookline.database.place import place_of
+from hookline.database.steady_clock import steady_clock_of
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -30,7 +31,8 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     """
     settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
-    store = Store(place_of(settings, "control"), plan_level=settings.plan.level)
+    steady = steady_clock_of(settings)
+    store = Store(place_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
     if connections_file is not None:
         _apply(store, settings, connections_file)
     store.mark_ready(boot_id or uuid4().hex)

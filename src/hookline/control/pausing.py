@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Annotated, Literal
 
 import msgspec
@@ -70,7 +69,7 @@ class Pausing(Controller):
     ) -> DestinationStanding:
         """Park a destination's events until it is resumed; what is in flight still ends."""
         asked = decode_body(body or b"{}", PauseRequest)
-        pause = Pause(since=time.time_ns() // 1_000_000, reason=asked.reason)
+        pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
         refused_as_problem(
             lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
         )

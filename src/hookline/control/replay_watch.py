@@ -27,14 +27,14 @@ class ReplayWatch:
         store: ReplayStore,
         planner: Planner,
         progress: ReplayProgress,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._kept_ms = int(settings.retention.events * 1000)
         self._connections = connections
         self._store = store
         self._planner = planner
         self._progress = progress
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._ended: set[int] = set()
 
     async def watch_forever(self) -> None:
@@ -67,4 +67,4 @@ class ReplayWatch:
             if replay.total is None and stored is not None and replay.state != "cancelled":
                 self._planner.plan(replay, stored.object)
         # What the journal no longer keeps, nobody can ask about any more.
-        self._store.forget_ended_before(self._now_ms() - self._kept_ms)
+        self._store.forget_ended_before(self._steady_ms() - self._kept_ms)

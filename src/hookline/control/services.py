@@ -17,6 +17,7 @@ from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
+from hookline.control.conditions.journal_budget import JournalBudget
 from hookline.control.conditions.partitions import Partitions
 from hookline.control.conditions.pauses import Pauses
 from hookline.control.conditions.retention import Retention
@@ -96,7 +97,7 @@ class Services:
         self.sessions = Sessions(self.people, token.mark, secure)
         self.tokens = Tokens(self.people)
         self.audit = AuditLog(self.people)
-        self.kept_answers = KeptAnswers(self.people)
+        self.kept_answers = KeptAnswers(self.people, store.steady_ms)
         self.throttle = LoginThrottle()
         self.link = OneTimeLink(settings.data_path)
         self.events = EventLog(settings)
@@ -112,10 +113,12 @@ class Services:
         self.attempt_log = AttemptLog(settings.data_path, deliver)
         self.lane_watch = LaneWatch(settings, store)
         self.usage = UsageLog(deliver)
-        self.replays = ReplayStore(control)
+        self.replays = ReplayStore(control, steady_ms=store.steady_ms)
         self.planner = Planner(settings, self.replays)
         self.replay_progress = ReplayProgress(deliver)
-        self.replay_watch = ReplayWatch(settings, store, self.replays, self.planner, self.replay_progress)
+        self.replay_watch = ReplayWatch(
+            settings, store, self.replays, self.planner, self.replay_progress, store.steady_ms
+        )
         self.metrics = RoleMetrics(settings.data_path)
         self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()
@@ -134,13 +137,20 @@ class Services:
         self.suppressions = Suppressions(self.privacy, digests)
         self.suppressed_usage = SuppressedUsage(self.privacy, self.metrics)
         self.deletion_requests = Requests(self.privacy, digests, self.suppressions)
-        self.delete_messages = Messages(self.privacy)
+        self.delete_messages = Messages(self.privacy, store.steady_ms)
         journal = RemoteAppender(settings.socket_path("collect.sock"))
         self.deletion_watch = DeletionWatch(
             settings,
             store,
             self.deletion_requests,
-            DeletionMessages(settings.data_path, self.delete_messages, self.deletion_requests, journal, self.events),
+            DeletionMessages(
+                settings.data_path,
+                self.delete_messages,
+                self.deletion_requests,
+                journal,
+                self.events,
+                store.steady_ms,
+            ),
             journal,
             Forgetting(self.people, self.replays),
             self.suppressed_usage,
@@ -149,7 +159,9 @@ class Services:
         """Keyed hashes of people's ids."""
         self.activity = SourceActivity(control)
         self.notices = NoticeLog(control)
-        self.notice_webhooks = NoticeWebhooks(settings, self.notices, self.own_metrics)
+        self.notice_webhooks = NoticeWebhooks(
+            settings, self.notices, self.own_metrics, clock=lambda: store.steady_ms() / 1000
+        )
         self.notice_watch = NoticeWatch(
             self.notices,
             store,
@@ -213,8 +225,9 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog) -> list[Con
         Pauses(),
         Breakers(deliver, thresholds.breaker_open),
         DeadLetters(deliver, thresholds.dead_letters),
-        Retention(data, deliver, settings.retention, thresholds.retention_ahead),
+        Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
+        JournalBudget(settings.retention.bytes),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted),
         DatabaseOutages(),

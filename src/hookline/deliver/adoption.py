@@ -92,7 +92,7 @@ class Adoption:
         destination, start = before
         self._registry.add_sides(lane, partition, lane.start, start.sources.keys())
         if destination.delivery.order != lane.destination.delivery.order:
-            now_ms = self._engine.clock.now_ms()
+            now_ms = self._engine.clock.steady_ms()
             self._engine.batch.unorder(lane.number, now_ms)
             lane.next_retry_ms = now_ms
         if destination.filters != lane.destination.filters:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.lane import Intake, Lane
-from hookline.deliver.losses import Loss, loss_by, record_loss
+from hookline.deliver.losses import RETENTION_PASSED, Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
@@ -120,6 +120,17 @@ class CatchUp:
         if lane.detached and not lane.full and (group is not None or not (lane.is_replay or lane.drains)):
             self.want(lane)  # one that ends and waits for the shared reader is looked at in every beat instead
         return bool(self._hungry)
+
+    def pass_over(self, partition: int, start: int) -> None:
+        """Take intakes that stand still to where a partition of the journal begins now, on the record of their lanes.
+
+        Those that read find out by themselves; a lane that is paused, or whose breaker is open, does not read.
+        """
+        for lane in self._engine.lanes.values():
+            for intake in lane.detached if lane.halted and not lane.is_replay else ():
+                if intake.partition == partition and intake.next_offset < start:
+                    self._skip(intake, Loss(start, "expired_by_retention", RETENTION_PASSED))
+                    self._engine.open_lanes.add(lane)
 
     def _companions(self, lane: Lane, intake: Intake) -> list[Lane]:
         """Other hungry lanes at the very same place."""

@@ -125,6 +125,14 @@ class Checkpointer:
         except sqlite.Error as error:
             self._log.warning("outcomes_not_dropped", error=str(error))
 
+    async def retries_below(self, partition: int, offset: int) -> dict[int, int]:
+        """The first retry row below an offset, by lane; none where that cannot be read now."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._store.retries_below, partition, offset)
+        except sqlite.Error:
+            return {}
+
     async def forget_replays(self) -> None:
         """Drop the counts of replays that control no longer keeps."""
         forgotten = self._replays.forgotten
@@ -283,7 +291,7 @@ class Checkpointer:
                 engine.tallies.of(number).given_up -= count
                 lane.retry_count += count
                 lane.rows_changed = True
-                lane.next_retry_ms = engine.clock.now_ms()
+                lane.next_retry_ms = engine.clock.steady_ms()
                 engine.retrying.add(lane)
         self._recount(batch)
         engine.wake_starved()

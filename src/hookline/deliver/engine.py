@@ -77,7 +77,7 @@ class Engine:
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
         self._call_soon = call_soon
-        self._now_ms = clock.now_ms
+        self._steady_ms = clock.steady_ms
         self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
         self._paced: set[Lane] = set()
@@ -94,7 +94,7 @@ class Engine:
         may_leave = len(queue) if lane.retry_count < RETRY_ROWS_MAX else _leading(lane)
         count = min(may_leave, self.room(lane))
         if count > 0:
-            now_ms = self._now_ms()
+            now_ms = self._steady_ms()
             take = queue.popleft
             is_plain = lane.is_plain
             self.open_lanes.add(lane)

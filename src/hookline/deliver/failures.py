@@ -68,9 +68,10 @@ class Failures:
         urls |= sum(1 << target.index for target in left)
         due_ms = None
         wait_ms = _wait_asked_for(failures, now_ms)
+        steady_ms = self._engine.clock.steady_ms()
         if urls:
-            due_ms = self._engine.schedule.next_due(now_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
-        self._record_attempts(delivery, failures, due_ms)
+            due_ms = self._engine.schedule.next_due(steady_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
+        self._record_attempts(delivery, failures, None if due_ms is None else due_ms - steady_ms + now_ms)
         last = failures[-1].failure if failures else None
         if lane.closed:
             return
@@ -80,7 +81,7 @@ class Failures:
             if lane.to_all and not gone:
                 refused = _mask(failures) & ~urls
                 urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS
-            if wait_ms and due_ms <= now_ms + wait_ms:
+            if wait_ms and due_ms <= steady_ms + wait_ms:
                 urls |= ASKED_TO_WAIT
             self._retry_later(delivery, urls, due_ms)
         if last is not None and not delivery.accepted:
@@ -125,7 +126,7 @@ class Failures:
             lane.probes = max(0, lane.probes - 1)
             lane.probe_at_seconds = 0.0
 
-    def _record_attempts(self, delivery: Delivery, failures: list[FailedTry], due_ms: int | None) -> None:
+    def _record_attempts(self, delivery: Delivery, failures: list[FailedTry], next_at_ms: int | None) -> None:
         lane, place = delivery.lane, delivery.event.place
         for failed in failures:
             failure = failed.failure
@@ -142,7 +143,7 @@ class Failures:
                     failure.status,
                     failure.error,
                     failed.milliseconds,
-                    due_ms,
+                    next_at_ms,
                     failure.head,
                 )
             )
@@ -167,7 +168,7 @@ class Failures:
 
     def retry_never_tried(self, lane: Lane, place: int) -> None:
         """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
-        now_ms = self._engine.clock.now_ms()
+        now_ms = self._engine.clock.steady_ms()
         lane.retry_count += 1
         self._engine.retrying.add(lane)
         lane.loose.discard(place)
@@ -188,7 +189,7 @@ class Failures:
 
     def wait_for_turn(self, lane: Lane, place: int) -> None:
         """An event waits for its user's turn as a row: never tried, and not due before it is called."""
-        now_ms = self._engine.clock.now_ms()
+        now_ms = self._engine.clock.steady_ms()
         lane.retry_count += 1
         self._engine.retrying.add(lane)
         lane.loose.discard(place)

@@ -163,15 +163,16 @@ class Registry:
     def change_order(self, lane: Lane) -> None:
         """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
         self._feeder.detach(lane)
-        now_ms = self._engine.clock.now_ms()
+        now_ms = self._engine.clock.steady_ms()
         self._engine.batch.unorder(lane.number, now_ms)
         lane.next_retry_ms = now_ms
         lane.rows_changed = True
 
     def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
-        now_ms = self._engine.clock.now_ms()
-        self._engine.batch.shift(lane.number, max(0, now_ms - pause.since))
+        now_ms = self._engine.clock.steady_ms()
+        since_ms = pause.since if pause.steady_since is None else pause.steady_since
+        self._engine.batch.shift(lane.number, max(0, now_ms - since_ms))
         lane.next_retry_ms = now_ms
         lane.gone = False
         if lane.breaker.allowance == 0:

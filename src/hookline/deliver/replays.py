@@ -287,7 +287,7 @@ class Replays:
     def _start(self, replay: Replay) -> LaneStart:
         """A replay is paused while it, or its destination, is."""
         live = self._snapshot.lanes.get(replay.request.destination)
-        own = None if replay.paused_ms is None else Pause(since=replay.paused_ms)
+        own = None if replay.paused_ms is None else Pause(since=replay.paused_ms, steady_since=replay.paused_ms)
         return LaneStart(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
 
     def _prompt(self, lane: ReplayLane) -> None:

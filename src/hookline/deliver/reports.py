@@ -101,7 +101,7 @@ class Reports:
             "hookline_usage_filtered_total": {"source": counters.filtered},
             "hookline_deliver_database_away": int(OUTAGES.is_away),
             "hookline_dedup_window_seconds": min(
-                (s.duplicates.window_seconds_real(engine.clock.now_ms()) for s in shared), default=0.0
+                (s.duplicates.window_seconds_real(engine.clock.steady_ms()) for s in shared), default=0.0
             ),
             "hookline_dedup_index_failing": sum(s.tell_index_failure() for s in shared),
             "hookline_dedup_ranges_given_up_total": sum(s.duplicates.runs_given_up for s in shared),

@@ -58,7 +58,7 @@ class Retries:
         """Start what is due now; called several times a second."""
         if self._engine.stopping:
             return
-        now_ms = self._engine.clock.now_ms()
+        now_ms = self._engine.clock.steady_ms()
         for lane in list(self._engine.retrying):
             if lane.closed or lane.retry_count <= 0:
                 self._engine.retrying.discard(lane)
@@ -178,7 +178,7 @@ class Retries:
         urls = row.urls & ~ASKED_TO_WAIT
         if self._engine.schedule.expired(now_ms, first_at_ms):
             expired = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
-            self._engine.failures.bury(expired, "expired", None, now_ms)
+            self._engine.failures.bury(expired, "expired", None, self._engine.clock.now_ms())
             return False
         self._engine.start(lane, event, row.attempt + 1, first_at_ms, urls, True)
         return True

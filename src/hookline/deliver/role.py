@@ -15,6 +15,7 @@ from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
 from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import DatabaseAway
+from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
@@ -24,6 +25,7 @@ from hookline.deliver.erasures import Erasures
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.fence import Fence
 from hookline.deliver.guard import Guard
+from hookline.deliver.losses import RETENTION_PASSED, Loss, record_loss
 from hookline.deliver.pool import Pools, tls_context
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.registry import Registry
@@ -81,7 +83,8 @@ class DeliverRole:
         self._fence = Fence(settings.deliver.session_timeout) if is_shared(settings) else None
         self.store = DeliverStore(place, self._fence)
         self.feed = Feed(place_of(settings, "control"))
-        clock = clock or SystemClock()
+        clock = clock or SystemClock(steady_clock_of(settings))
+        self._keep_time = clock.steady.keep if isinstance(clock, SystemClock) else None
         self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
@@ -228,6 +231,8 @@ class DeliverRole:
             loop.create_task(self._every(RETENTION_SECONDS, self._retain)),
             loop.create_task(self._save()),
         ]
+        if self._keep_time is not None:
+            beats.append(loop.create_task(self._every(KEEP_SECONDS, self._keep_time)))
         stopped = loop.create_task(stop.wait())
         done, _ = await asyncio.wait([*beats, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stopped}:
@@ -341,9 +346,18 @@ class DeliverRole:
             start = self.lookups.start(shared.partition)
             shared.duplicates.retain()
             if start > self._forgotten.get(shared.partition, 0):
+                await self._note_lost(shared.partition, start)
                 await self.checkpointer.forget_below(shared.partition, start)
                 self._forgotten[shared.partition] = start
         await self.checkpointer.forget_replays()
+
+    async def _note_lost(self, partition: int, start: int) -> None:
+        """Put on the record what retention took from lanes that stand still, without waiting until they go on."""
+        self.feeder.catch_up.pass_over(partition, start)
+        for number, first in (await self.checkpointer.retries_below(partition, start)).items():
+            lane = self.engine.lanes.get(number)
+            if lane is not None:
+                record_loss(self.engine, lane, partition, first, Loss(start, "expired_by_retention", RETENTION_PASSED))
 
 
 def _network(sink: Sink, settings: Settings) -> Pools:

@@ -12,7 +12,7 @@ LATE_MS_MAX = 60_000
 
 
 class RetrySchedule:
-    """Decide the time of the next attempt. Times are wall-clock milliseconds since the epoch."""
+    """Decide the time of the next attempt. Times are milliseconds of the service's own clock."""
 
     def __init__(self, settings: Deliver, rng: random.Random | None = None) -> None:
         self.first_ms = settings.retry_first * 1000

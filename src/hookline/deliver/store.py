@@ -412,6 +412,16 @@ class DeliverStore:
         ):
             cursor.execute(statement, (partition, offset))
 
+    def retries_below(self, partition: int, offset: int) -> dict[int, int]:
+        """The offset of the first retry row below an offset that no range record names, by lane; on the writing
+        thread."""
+        query = (
+            'SELECT lane, min("offset") FROM retries WHERE partition = ? AND "offset" < ? AND NOT EXISTS'
+            " (SELECT 1 FROM ranges WHERE ranges.partition = retries.partition AND ranges.lane = retries.lane"
+            ' AND ranges.first_offset <= retries."offset" AND ranges.last_offset >= retries."offset") GROUP BY lane'
+        )
+        return dict(self._write.execute(query, (partition, offset)).fetchall())
+
     def sync(self) -> None:
         """Bring what was committed to the disk, so that a power cut takes back a moment and not all since SQLite's own
         checkpoint; raise OSError when the disk refuses."""

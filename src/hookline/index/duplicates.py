@@ -1,8 +1,9 @@
 """Recognises repeated events of one partition while it is read, and keeps the index that ``why`` and erasure use.
 
 An event is a duplicate exactly if a smaller offset holds the same fingerprint and was received at most the window
-before. That is a property of the journal alone, so a re-read after a crash, a catch-up and a replay agree with the
-first reading. Rejected and erased records are neither duplicates nor make others one; in doubt nothing is a duplicate.
+before, by the service's own clock. That is a property of the journal alone, so a re-read after a crash, a catch-up and
+a replay agree with the first reading. Rejected and erased records are neither duplicates nor make others one; in doubt
+nothing is a duplicate.
 
 It lives on its caller's event loop: ``work`` does the slow part in steps of about a millisecond.
 """
@@ -24,7 +25,7 @@ from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
-from hookline.journal.record import Record
+from hookline.journal.record import Record, journal_ms
 
 RUN_EVENTS = 131_072
 """Events per sealed run; in memory they take about 5 MB until then."""
@@ -122,7 +123,7 @@ class Duplicates:
         known = max(self.next_offset - first_offset, 0)
         if known >= len(records):
             rows = rows_of(keys_of(records), self._rows)
-            since = min([record.received_at for record in records]) - self._window_ms
+            since = min(map(journal_ms, records)) - self._window_ms
             return self._decide(records, first_offset, self._ask(rows, first_offset, since))
         if known > 0:
             rest = self.check(records[known:], first_offset + known)
@@ -188,7 +189,8 @@ class Duplicates:
         """Index records that are new; return which parts may hold them already."""
         keys, recent = keys_of(records), self._recent
         rows = rows_of(keys, self._rows)
-        received = [record.received_at for record in records]
+        # As journal_ms says; written out, for this is done for every event.
+        received = [each.received_at if each.ahead_ms is None else each.received_at - each.ahead_ms for each in records]
         parts = self._ask(rows, first_offset, min(received) - self._window_ms, recent)
         perhaps = {index for index, named in parts.items() if recent in named}
         repeated = recent.add(records, keys, received, perhaps.union(rows.again()))
@@ -222,7 +224,7 @@ class Duplicates:
         for part in sorted(parts, key=_first_offset) if len(parts) > 1 else parts:
             # Times grow with offsets: when neither the first nor the last one in a part is near enough, none is.
             for candidate in self._candidates(part, record.fingerprint, offset):
-                within = part.times.within(candidate, record.received_at, self._window_ms)
+                within = part.times.within(candidate, journal_ms(record), self._window_ms)
                 if within or (within is None and self._within(candidate, record)):
                     return candidate
         return None
@@ -242,7 +244,7 @@ class Duplicates:
         except JournalError:  # in doubt it is not a duplicate
             return False
         return (
-            earlier is not None and not earlier.erased and record.received_at - earlier.received_at <= self._window_ms
+            earlier is not None and not earlier.erased and journal_ms(record) - journal_ms(earlier) <= self._window_ms
         )
 
     def _step(self) -> bool | Future[None]:

@@ -25,6 +25,7 @@ from hookline.telemetry.slots import DestinationSlot, Slot
 
 TABLES = ("total_series", "destination_series", "source_series")
 
+_NO_END = 2**62
 _KEY = ("resolution", "at")
 _ADD_TOTAL = adding("total_series", _KEY, (*DELIVER_TOTALS, *RESPONSE, *LATENCY))
 _ADD_ACCEPTED = adding("total_series", _KEY, COLLECT_TOTALS)
@@ -78,10 +79,19 @@ class SeriesStore:
         self._write((_ADD_ACCEPTED, [(*key, accepted, rejected) for key in _keys(at)]))
 
     def drop_old(self, now_seconds: int) -> None:
-        """Drop what is older than it is kept."""
+        """Drop what is older than the newest rows that are kept of each resolution.
+
+        They are counted, those before now and those after it by themselves: a clock that was set ahead must not make
+        all that there is old, and once it is set back, what it wrote must not push out what is written then.
+        """
+        newest = "SELECT at FROM total_series WHERE resolution = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT 1"
         for resolution, kept_seconds in RESOLUTIONS.items():
-            bound = (resolution, now_seconds - kept_seconds)
-            self._write(*((f"DELETE FROM {table} WHERE resolution = ? AND at < ?", [bound]) for table in TABLES))
+            for after, until in ((-1, now_seconds), (now_seconds, _NO_END)):
+                span = (resolution, after, until)
+                row = self._connection.execute(f"{newest} OFFSET {kept_seconds // resolution}", span).fetchone()
+                if row is not None:
+                    drop = "DELETE FROM {} WHERE resolution = ? AND at > ? AND at <= ?"
+                    self._write(*((drop.format(table), [(resolution, after, row[0])]) for table in TABLES))
 
     def close(self) -> None:
         """Let go of the file; idempotent."""

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FOLDER = "journal"
 KAFKA_FILE = "kafka"
 """In the journal's folder: the ``journal.url`` in the first line, and what brokers are met with in the second."""
+SEGMENT_BYTES_MIN = 4 * 1024 * 1024
+SEGMENTS_MIN = 16
+"""A local journal's segments are this small a share of its bytes, for retention takes whole ones."""
 LOOP_WAIT_SECONDS = 0.25
 """How long a read may hold up an event loop; after one that was in vain, none is tried for ``LOOP_REST_SECONDS``."""
 LOOP_REST_SECONDS = 2.0
@@ -125,20 +128,25 @@ def is_shared(settings: Settings) -> bool:
     return settings.journal.url != _LOCAL and settings.database.url != _LOCAL
 
 
-def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]) -> LocalAppender | KafkaAppender:
-    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic."""
+def open_appender(
+    settings: Settings, on_failed: Callable[[JournalFailed], None], steady_ms: Callable[[], int]
+) -> LocalAppender | KafkaAppender:
+    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic. Records age
+    by the service's own clock, ``steady_ms``."""
     folder = settings.data_path / FOLDER
     note = _note(folder)
     if note is None:
-        from hookline.journal.local.appender import LocalAppender
+        from hookline.journal.local.appender import SEGMENT_BYTES, LocalAppender
 
         return LocalAppender(
             folder,
             settings.journal.partitions,
             retention_seconds=settings.retention.events,
             retention_bytes=settings.retention.bytes,
+            segment_bytes=max(SEGMENT_BYTES_MIN, min(SEGMENT_BYTES, settings.retention.bytes // SEGMENTS_MIN)),
             wake_path=settings.socket_path("deliver.wake"),
             on_failed=on_failed,
+            steady_ms=steady_ms,
         )
     from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.appender import KafkaAppender
@@ -151,6 +159,7 @@ def open_appender(settings: Settings, on_failed: Callable[[JournalFailed], None]
         retention_bytes=settings.retention.bytes,
         wake_path=settings.socket_path("deliver.wake"),
         on_failed=on_failed,
+        steady_ms=steady_ms,
     )
 
 

@@ -202,7 +202,8 @@ class Appender(Protocol):
         """Erase the records at these offsets; return how many were there. Durable on return."""
 
     def retain(self, now_ms: int) -> int:
-        """Drop what retention no longer keeps; return how much: bytes of a local journal, records on Kafka."""
+        """Drop what retention no longer keeps, ``now_ms`` by the service's own clock; return how much: bytes of a
+        local journal, records on Kafka."""
 
     async def close(self) -> None:
         """Finish what is being written and let go of the journal; idempotent."""

@@ -6,11 +6,15 @@ such additions. A reader accepts every version up to its own and refuses newer o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+SLACK_MS = 60_000
+"""What records wait before they are stored, and what clocks are corrected by all the time, is less than this."""
 
 MessageType = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
 Origin = Literal["sdk", "audience", "trait", "deletion"]
@@ -33,7 +37,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     ``integrations`` to be merged under the body's own, when the batch had any. ``selection`` is the effective
     destination selection map (SPEC 2.4), None when it disables nothing. ``to`` lists destination ids and is set for
     internal origins only. ``rejection`` is set for an item that is kept for inspection and never delivered.
-    ``erased`` marks a record whose content was overwritten in place.
+    ``erased`` marks a record whose content was overwritten in place. ``ahead_ms`` is by how much the wall clock, and so
+    ``received_at``, was ahead of the service's own clock, None for about as it. Ages are reckoned by ``journal_ms``.
     """
 
     format_version: int
@@ -52,3 +57,20 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     to: tuple[str, ...] | None = None
     traceparent: str | None = None
     rejection: Rejection | None = None
+    ahead_ms: int | None = None
+
+
+def journal_ms(record: Record) -> int:
+    """When the record was stored by the service's own clock, which never jumps."""
+    return record.received_at if record.ahead_ms is None else record.received_at - record.ahead_ms
+
+
+def note_clock(records: Sequence[Record], steady_ms: Callable[[], int]) -> None:
+    """Note in records that are to be stored now by how much their clock is off; free while it is not."""
+    now_ms = steady_ms()
+    # Those of one turn come in the order of their receipt, so that a clock that was set shows at one of the ends.
+    if all(-SLACK_MS < record.received_at - now_ms < SLACK_MS for record in (records[0], records[-1])):
+        return
+    for record in records:
+        ahead_ms = record.received_at - now_ms
+        record.ahead_ms = None if -SLACK_MS < ahead_ms < SLACK_MS else ahead_ms

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import encode
 from hookline.journal.kafka.topic import MESSAGE_BYTES_MAX
-from hookline.journal.record import Record
+from hookline.journal.record import Record, journal_ms
 from hookline.moving.failure import MoveFailed
 
 CHUNK_MESSAGES = 50_000
@@ -60,7 +60,7 @@ class TopicWriter:
         headers: list[tuple[str, str | bytes | None]] | None = None
         if record.traceparent is not None and not record.erased:
             headers = [("traceparent", record.traceparent)]
-        self._write(encode(record), key, record.received_at, headers)
+        self._write(encode(record), key, max(0, journal_ms(record)), headers)
 
     def pad(self, count: int, at_ms: int) -> None:
         """Take up offsets with messages that are no records."""

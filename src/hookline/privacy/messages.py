@@ -27,9 +27,10 @@ class Unacknowledged(NamedTuple):
 class Messages:
     """Follows the messages of all requests; safe to share between threads."""
 
-    def __init__(self, store: PrivacyStore, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, store: PrivacyStore, steady_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        """Tries follow each other, and end, by the service's own clock, ``steady_ms``."""
         self._store = store
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
 
     def of(self, request: int) -> list[Message]:
         """The messages of a request, by person and source."""
@@ -57,7 +58,7 @@ class Messages:
 
     def sent(self, message: int) -> None:
         """It is in the journal."""
-        now_ms = self._now_ms()
+        now_ms = self._steady_ms()
         with self._store.database.transaction() as execute:
             execute(
                 "UPDATE deletion_messages SET state = 'sent', first_at = coalesce(first_at, ?1), due = ?1"

@@ -128,7 +128,6 @@ class Requests:
 
     def plan(self, request: DeletionRequest, found: Found, planned: Sequence[Planned]) -> None:
         """The look-up is done: write down what is to be erased and who is to be told."""
-        now_ms = self._now_ms()
         with self._store.change(SUPPRESSIONS) as execute:
             for place, ids in enumerate(found.ids):
                 if request.action == "both":
@@ -146,7 +145,7 @@ class Requests:
                     (
                         *(request.number, number, source, events, _json(destinations)),
                         self.message_id(request, number, source, 1),
-                        *("planned" if destinations else "closed", now_ms),
+                        *("planned" if destinations else "closed", 0),
                     ),
                 )
             self._begin_round(execute, request, found.places)

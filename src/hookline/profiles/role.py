@@ -17,6 +17,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
+from hookline.database.steady_clock import steady_clock_of
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError
 from hookline.journal.remote import RemoteAppender
@@ -58,6 +59,7 @@ class ProfilesRole:
         data = settings.data_path
         self._run_folder = data / "run"
         self._journal_folder = data / "journal"
+        self._steady = steady_clock_of(settings)
         self.journal = open_reader(self._journal_folder)
         self.store = ProfileStore(place_of(settings, "profiles"))
         self.registry = Registry(self.store)
@@ -144,7 +146,7 @@ class ProfilesRole:
             worked = self.store.trait_chunks.fold() or worked
             worked = self.backfill.step() or worked
             worked = self.registry.let_go() or worked
-            worked = worked or self.trim.step(int(time.time() * 1000))
+            worked = worked or self.trim.step(self._steady.now_ms())
         except (sqlite.Error, JournalError, OSError) as error:
             self._failed(error)
             return False
@@ -183,7 +185,7 @@ class ProfilesRole:
 
     def _look_at_people(self) -> bool:
         """Take a step of a sync or, when none is due, of a preview."""
-        now_ms = int(time.time() * 1000)
+        now_ms = self._steady.now_ms()  # nobody leaves an audience because a clock was set
         near = self.ingest.lag() <= BATCH_RECORDS  # what is said of people should not be long out of date
         return (near and self.sync.evaluate(now_ms, self._unready())) or self.previews.step(now_ms)
 

@@ -85,6 +85,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     total: int | None = None
     paused_ms: int | None = None
+    """Since when it is paused, by the service's own clock."""
     ended_ms: int | None = None
 
     @property

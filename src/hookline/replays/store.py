@@ -36,9 +36,16 @@ class TooManyReplays(Exception):
 class ReplayStore:
     """Makes and changes replays; safe to share between threads."""
 
-    def __init__(self, place: Place, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        place: Place,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        steady_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
         self._connection = open_control(place)
         self._now_ms = now_ms
+        self._steady_ms = steady_ms or now_ms
         self._lock = threading.Lock()
 
     def create(
@@ -99,7 +106,7 @@ class ReplayStore:
             execute(
                 "UPDATE replays SET state = ?1, rate = ?2, paused_at = CASE WHEN ?1 = 'paused'"
                 " THEN coalesce(paused_at, ?3) END WHERE lane = ?4",
-                (state, rate, self._now_ms(), lane),
+                (state, rate, self._steady_ms(), lane),
             )
 
     def plan(self, lane: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The two clocks of a simulated machine."""
+"""The clocks of a simulated machine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class SimulatedClock:
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""
         return self._wall_ms + int(self.seconds * 1000)
+
+    def steady_ms(self) -> int:
+        """The service's own clock: where the wall clock would be if nobody had set it."""
+        return START_MS + int((self.seconds - START_SECONDS) * 1000)
 
     def monotonic(self) -> float:
         """Seconds that never jump."""

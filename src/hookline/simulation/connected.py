@@ -114,7 +114,7 @@ class Connected:
         """Pause a destination that is enabled and not paused."""
         lane = self._machine.store.snapshot().lanes.get(id)
         if lane is not None and lane.paused is None:
-            self._paused[id] = Pause(since=self._clock.now_ms())
+            self._paused[id] = Pause(since=self._clock.now_ms(), steady_since=self._clock.steady_ms())
             self._machine.store.pause(id, self._paused[id], "simulation", self._machine.ends)
             self._note_change()
 
@@ -126,7 +126,7 @@ class Connected:
         self._control.resumed(id)
         rate = seconds * RATE_PER_PAUSED_SECOND if int(seconds * 10) % 2 else None
         self._machine.store.resume(id, rate, "simulation", self._machine.ends)
-        paused_ms = max(0, self._clock.now_ms() - pause.since)
+        paused_ms = _lasted_ms(pause, self._clock)
         self._watch.resumed(lane.number, paused_ms)
         for replay in self._ledger.replays_to(id):
             self._watch.resumed(replay.lane, paused_ms)
@@ -145,7 +145,7 @@ class Connected:
         self._paused.pop(id, None)
         self._machine.store.drain(id, "simulation", self._machine.ends)
         if lane.paused is not None:
-            self._watch.resumed(lane.number, max(0, self._clock.now_ms() - lane.paused.since))
+            self._watch.resumed(lane.number, _lasted_ms(lane.paused, self._clock))
         self._note_change()
         return True
 
@@ -248,3 +248,7 @@ class Connected:
         if "filters" in self._features and rng.random() < 0.7:
             filters = tuple(rng.sample(FILTERS, rng.randint(1, 3)))
         return replace(plain, delivery=options, filters=filters)
+
+
+def _lasted_ms(pause: Pause, clock: SimulatedClock) -> int:
+    return max(0, clock.steady_ms() - (pause.since if pause.steady_since is None else pause.steady_since))

@@ -92,7 +92,9 @@ class Machine:
         self._writers: list[PartitionWriter] = []
         self._ends_before: Offsets = {}
         self.open_journal()
-        self.store = Store(self._data / "control.db", now_ms=scheduler.clock.now_ms)
+        self.store = Store(
+            self._data / "control.db", now_ms=scheduler.clock.now_ms, steady_ms=scheduler.clock.steady_ms
+        )
         self.reader = LocalReader(self._data / "journal")
 
     # the journal and the connections

@@ -137,7 +137,7 @@ class Simulation:
             self._role.close()
 
     def _connect(self, folder: Path) -> None:
-        store = Store(folder / "control.db", now_ms=self._clock.now_ms)
+        store = Store(folder / "control.db", now_ms=self._clock.now_ms, steady_ms=self._clock.steady_ms)
         destination = msgspec.structs.replace(self._outage.destination, sources=(SOURCE,), enabled=True)
         store.change([Put(Source(id=SOURCE, name=SOURCE)), Put(destination)], "simulation", None, lambda: {0: 0})
         store.close()

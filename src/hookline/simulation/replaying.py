@@ -38,10 +38,10 @@ class Replaying:
         self._machine = machine
         self._ledger = ledger
         self._watch = watch
-        self._store = ReplayStore(machine.settings.data_path / "control.db", now_ms=clock.now_ms)
+        self._store = ReplayStore(machine.settings.data_path / "control.db", clock.now_ms, clock.steady_ms)
         self._progress = ReplayProgress(machine.settings.data_path / "deliver.db", clock.monotonic)
         given = machine.settings, machine.store, self._store, cast(Planner, self), self._progress
-        self._control = ReplayWatch(*given, clock.now_ms)
+        self._control = ReplayWatch(*given, clock.steady_ms)
 
     def ask(self, destination: str, what: str, rate: float, at: float) -> None:
         """Ask for a replay, if the destination is enabled."""
@@ -67,7 +67,7 @@ class Replaying:
             return
         self._store.want(lane, "running", replay.rate)
         asked.paused_at = None
-        self._watch.resumed(lane, max(0, self._clock.now_ms() - replay.paused_ms))
+        self._watch.resumed(lane, max(0, self._clock.steady_ms() - replay.paused_ms))
         self._watch.changed()
 
     def cancel(self, chosen: int) -> None:

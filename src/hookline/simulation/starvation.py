@@ -108,12 +108,12 @@ class Starvation:
                 or (tries is None and self._ledger.may_be_filtered(place, lane))
                 or (lane, place) in self._watch.lost
                 or (tries is not None and (tries.told_at is not None or tries.final))
-                or (tries is not None and self._clock.now_ms() > tries.first_at_ms + self._window_ms)
+                or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):
                 del places[place]
 
     def _due_at(self, lane: int, place: Place, at: float) -> float:
         """When the event could have been sent, on the monotonic clock."""
         tries = self._watch.tries.get((lane, place))
-        wait_ms = tries.not_before_ms - self._clock.now_ms() if tries is not None and tries.not_before_ms else None
+        wait_ms = tries.not_before_ms - self._clock.steady_ms() if tries is not None and tries.not_before_ms else None
         return at if wait_ms is None else max(at, self._clock.seconds + wait_ms / 1000)

@@ -109,7 +109,7 @@ class Watch:
         self._shifts: dict[int, int] = {}
         self._down_since: float | None = None
         self._resumed: dict[int, tuple[float, int]] = {}
-        """By lane: when its last pause ended, and up to which time of the wall clock it counts."""
+        """By lane: when its last pause ended, and up to which time it counts."""
 
     def wrong(self, what: str) -> None:
         """Write down a violation."""
@@ -124,7 +124,7 @@ class Watch:
         key = request.lane, place
         tries = self.tries.get(key)
         if tries is None:
-            tries = self.tries[key] = Tries(self._clock.now_ms())
+            tries = self.tries[key] = Tries(self._clock.steady_ms())
         self.requests += 1
         self._check_routing(request, key)
         self._check_repeats(request, key, tries)
@@ -160,7 +160,7 @@ class Watch:
         wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
         if wait_ms is not None:
             end_ms = tries.first_at_ms + self._window_ms
-            tries.not_before_ms = max(tries.not_before_ms, min(self._clock.now_ms() + wait_ms, end_ms))
+            tries.not_before_ms = max(tries.not_before_ms, min(self._clock.steady_ms() + wait_ms, end_ms))
             tries.asked_long = wait_ms > self._longest_wait_ms
             until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
             self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
@@ -196,7 +196,7 @@ class Watch:
         """The time of a pause does not count as part of any window."""
         known_after_ms = int(KNOWN_AFTER_SECONDS * 1000)  # the role counts until it learns of the end
         self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
-        self._resumed[lane] = self._clock.seconds, self._clock.now_ms()
+        self._resumed[lane] = self._clock.seconds, self._clock.steady_ms()
 
     def look(self, role_lives: bool) -> None:
         """Follow whether the role lives; to be called every half second.
@@ -204,7 +204,7 @@ class Watch:
         One that does not live learns of the end of a pause when it is back, and counts the pause until then: nothing is
         sent in either, and what it should have counted instead is written down nowhere. So no window ends in it.
         """
-        now, now_ms = self._clock.seconds, self._clock.now_ms()
+        now, now_ms = self._clock.seconds, self._clock.steady_ms()
         if role_lives:
             self._down_since = None
             return
@@ -240,7 +240,7 @@ class Watch:
             self.resent += 1
 
     def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         if tries.failed_at is None:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms

@@ -62,6 +62,16 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_spans_total": Metric(
         "counter", "spans", "Spans of calls that the collector took, and that were dropped.", "collect", "outcome"
     ),
+    "hookline_collect_over_budget_total": Metric(
+        "counter", "requests", "Requests answered 503 for the journal's bytes are spent.", "collect", "source"
+    ),
+    "hookline_collect_over_budget_since_seconds": Metric(
+        "gauge", "seconds", "Since when, since the epoch, a source is refused for that; * is all.", "collect", "source"
+    ),
+    "hookline_journal_bytes": Metric("gauge", "bytes", "What the events of a local journal take.", "collect"),
+    "hookline_journal_waited_bytes": Metric(
+        "gauge", "bytes", "Of those, what working destinations wait for; 0 while there is room.", "collect"
+    ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
     "hookline_collect_connections_kept": Metric(
         "gauge", "", "1 while collect goes by the connections it kept on the disk, for PostgreSQL is away.", "collect"

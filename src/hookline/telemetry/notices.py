@@ -83,6 +83,18 @@ KINDS: dict[str, Kind] = {
         "{who} has lost events to retention: {detail}.",
         "Raise retention.events or retention.bytes before the next long outage; these events are gone.",
     ),
+    "journal_filling": Kind(
+        "warning",
+        "setting",
+        "{who} is nearly spent on events that working destinations still wait for: {detail}.",
+        "Find the slow receiver (hookline why, or the first page) and speed it up, pause it, or raise retention.bytes.",
+    ),
+    "events_refused": Kind(
+        "critical",
+        "source",
+        "{who} is answered 503, for the journal is full of events that wait to be delivered: {detail}.",
+        "Find the slow receiver and speed it up or pause it, raise retention.bytes, or stop what floods the source.",
+    ),
     "source_silent": Kind(
         "warning",
         "source",

@@ -50,12 +50,16 @@ SEGMENT_BYTES = 64 * 1024
 
 
 class ManualClock:
-    """A clock that moves when the test says so."""
+    """A clock that moves when the test says so, and whose wall time it can set."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
+        self.set_by_ms = 0
 
     def now_ms(self) -> int:
+        return self.steady_ms() + self.set_by_ms
+
+    def steady_ms(self) -> int:
         return START_MS + int(self.seconds * 1000)
 
     def monotonic(self) -> float:

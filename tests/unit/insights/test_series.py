@@ -8,7 +8,7 @@ import pytest
 
 from hookline.database.connect import connect
 from hookline.insights.percentile import percentile
-from hookline.insights.resolutions import DAY, HOUR, RESOLUTIONS
+from hookline.insights.resolutions import DAY, HOUR
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.slots import DestinationSlot, Slot, SourceSlot
@@ -97,15 +97,30 @@ def test_the_place_goes_with_the_rows(store: SeriesStore) -> None:
 
 def test_old_rows_go(store: SeriesStore, place_of: PlaceOf) -> None:
     """Each resolution is kept for its time, so that the file does not grow for ever."""
-    store.add_slots([slot(NOW - 3 * HOUR), slot(NOW)])
+    store.add_slots([slot(NOW - 10 * number) for number in range(800)])
     store.drop_old(NOW)
+    assert _finest(place_of) == {NOW - 10 * number for number in range(720)}
+
+
+@pytest.mark.parametrize("jump", [40 * DAY, -40 * DAY, -NOW])
+def test_a_clock_that_is_set_and_set_back_takes_nothing(store: SeriesStore, place_of: PlaceOf, jump: int) -> None:
+    """Neither what was there is old then, nor is what comes after it pushed out by what was written meanwhile."""
+    there = {NOW - 10 * number for number in range(100)}
+    meanwhile = {NOW + jump + 10 * number for number in range(100)}
+    after = {NOW + 10 * number for number in range(1, 100)}
+    for slots, now in ((there, NOW), (meanwhile, max(meanwhile)), (after, max(after))):
+        store.add_slots([slot(at) for at in sorted(slots)])
+        store.drop_old(now)
+    assert _finest(place_of) == there | meanwhile | after
+
+
+def _finest(place_of: PlaceOf) -> set[int]:
     reading = connect(place_of("insights"), read_only=True)
-    for table in ("total_series", "destination_series", "source_series"):
-        rows = dict(reading.execute(f"SELECT resolution, count(*) FROM {table} GROUP BY 1").fetchall())
-        assert rows == {10: 1, 60: 2, 600: 2, HOUR: 2, DAY: rows[DAY]}
-    store.drop_old(NOW + max(RESOLUTIONS.values()) + DAY)
-    assert reading.execute("SELECT count(*) FROM destination_series").fetchone() == (0,)
+    tables = ("total_series", "destination_series", "source_series")
+    found = [{at for (at,) in reading.execute(f"SELECT at FROM {each} WHERE resolution = 10")} for each in tables]
     reading.close()
+    assert found[0] == found[1] == found[2]
+    return found[0]
 
 
 def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:

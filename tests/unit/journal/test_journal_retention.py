@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hookline.journal.conformance import a_record
+from hookline.journal.local.retention import Needed
 from hookline.journal.local.segment import list_segments, segment_name
+from hookline.journal.port import partition_of
 from tests.unit.journal.conftest import SEGMENT_BYTES
 from tests.unit.journal.stored import stored_ids
 
@@ -93,3 +95,81 @@ def test_a_kept_torn_tail_goes_with_its_segment(open_appender: Any, journal: Pat
         await appender.close()
 
     asyncio.run(run())
+
+
+OLD_MS, YOUNG_MS, WINDOW_MS = 1_000, 50_000, 10_000
+"""When records of a test were received, and how long working lanes may insist on them."""
+
+
+def retained(open_appender: Any, journal: Path, needed: dict[str, int], received_at: int, segments_max: int) -> int:
+    """The first offset that is kept of a hundred records, by what is needed from which offset on."""
+
+    async def run() -> None:
+        appender = open_appender(retention_seconds=1e6, retention_bytes=segments_max * SEGMENT_BYTES)
+        for number in range(100):
+            await appender.append([a_record(number, received_at=received_at, body=b"x" * 8_000)])
+        waits = Needed({0: needed["working"]}, {0: needed.get("held", 1 << 60)}, YOUNG_MS - WINDOW_MS)
+        appender.retain(YOUNG_MS, waits)
+        assert appender.insisted_bytes(waits) <= appender.stored_bytes()
+        await appender.close()
+
+    asyncio.run(run())
+    return list_segments(journal / "0")[0]
+
+
+def test_what_nobody_waits_for_goes_by_bytes(open_appender: Any, journal: Path) -> None:
+    """As before: the oldest segments, until the rest fits."""
+    assert retained(open_appender, journal, {"working": 100}, YOUNG_MS, 3) > 50
+
+
+def test_what_only_held_lanes_wait_for_goes_too(open_appender: Any, journal: Path) -> None:
+    """A dead receiver never stops intake: its events go, however young."""
+    assert retained(open_appender, journal, {"working": 100, "held": 0}, YOUNG_MS, 3) > 50
+
+
+def test_what_working_lanes_wait_for_stays(open_appender: Any, journal: Path) -> None:
+    """Within the retry window nothing of it goes, whatever it comes to; what is before it does."""
+    kept = retained(open_appender, journal, {"working": 40}, YOUNG_MS, 3)
+    assert 30 < kept <= 40
+
+
+def test_beyond_the_window_it_goes(open_appender: Any, journal: Path) -> None:
+    """What has been waited for that long no longer keeps new events out."""
+    assert retained(open_appender, journal, {"working": 0}, OLD_MS, 3) > 50
+
+
+def test_partitions_give_first_what_nobody_waits_for(open_appender: Any, journal: Path) -> None:
+    """Although what a held lane waits for is older in another partition."""
+    users = [next(f"u{n}" for n in range(100) if partition_of(f"u{n}", 2) == number) for number in range(2)]
+
+    async def run() -> None:
+        appender = open_appender(partitions=2, retention_seconds=1e6, retention_bytes=8 * SEGMENT_BYTES)
+        for number in range(100):
+            received_at = YOUNG_MS if number % 2 else OLD_MS
+            given = a_record(number, user=users[number % 2], received_at=received_at, body=b"x" * 8_000)
+            await appender.append([given])
+        appender.retain(YOUNG_MS, Needed({0: 100, 1: 100}, {0: 0}, YOUNG_MS))
+        await appender.close()
+
+    asyncio.run(run())
+    assert list_segments(journal / "0")[0] == 0
+    assert list_segments(journal / "1")[0] > 0
+
+
+def test_a_clock_that_was_set_ages_nothing(open_appender: Any, journal: Path) -> None:
+    """Records received under a clock of 1970, or one 40 days ahead, are as old as the service's own clock says."""
+    day_ms = 86_400_000
+    steady_ms = 20_000 * day_ms
+
+    async def run() -> None:
+        appender = open_appender(retention_seconds=30 * 86_400.0, steady_ms=lambda: steady_ms)
+        for received_at in (1_000, steady_ms + 40 * day_ms, steady_ms):
+            for number in range(10):
+                await appender.append([a_record(number, received_at=received_at, body=b"x" * 8_000)])
+        assert len(list_segments(journal / "0")) > 2
+        assert appender.retain(steady_ms + 29 * day_ms) == 0
+        assert appender.retain(steady_ms + 31 * day_ms) > 0
+        await appender.close()
+
+    asyncio.run(run())
+    assert len(list_segments(journal / "0")) == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hookline.journal.opening import hurry, open_reader
 from hookline.journal.port import Reader
+from hookline.journal.record import journal_ms
 from hookline.settings import Retention
 
 ASK_SECONDS = 5.0
@@ -78,4 +79,4 @@ class KeptTopic:
 
 def _received_ms(reader: Reader, partition: int, offset: int) -> int | None:
     record = reader.get(partition, offset)
-    return None if record is None else record.received_at
+    return None if record is None else journal_ms(record)

@@ -39,7 +39,7 @@ class Kept(Protocol):
 
     def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
         """When retention takes the event at (partition, offset), as things are now; None when that is later than
-        ``until_ms``, or cannot be told. It is asked in the order of the places."""
+        ``until_ms``, or cannot be told. It is asked in the order of the places. All by the service's own clock."""
 
     def close(self) -> None:
         """Let go of what is held; idempotent."""
@@ -50,11 +50,19 @@ class Retention:
 
     kinds = ("retention_near", "retention_passed")
 
-    def __init__(self, data_path: Path, deliver: DatabasePlace, limits: RetentionLimits, ahead_seconds: float) -> None:
+    def __init__(
+        self,
+        data_path: Path,
+        deliver: DatabasePlace,
+        limits: RetentionLimits,
+        ahead_seconds: float,
+        steady_ms: Callable[[], int],
+    ) -> None:
         self._database = ReadOnly(deliver)
         self._kept = _kept(data_path / "journal", limits)
         self._ahead_ms = ahead_seconds * 1000
-        self._looked_ms = 0
+        self._steady_ms = steady_ms
+        self._looked_ms = -LOOK_MS
         self._near: list[Finding] = []
         self._last_range = 0
         self._passed: dict[str, tuple[int, int]] = {}
@@ -64,9 +72,10 @@ class Retention:
         connection = self._database.open()
         if connection is None:
             return None
-        if self._ahead_ms > 0 and moment.now_ms - self._looked_ms >= LOOK_MS:
-            self._near = list(self._about_to_lose(connection, moment))
-            self._looked_ms = moment.now_ms
+        now_ms = self._steady_ms()
+        if self._ahead_ms > 0 and now_ms - self._looked_ms >= LOOK_MS:
+            self._near = list(self._about_to_lose(connection, moment, now_ms))
+            self._looked_ms = now_ms
         return [*self._lost(connection, moment), *(each for each in self._near if each.subject in moment.enabled)]
 
     def close(self) -> None:
@@ -74,10 +83,10 @@ class Retention:
         self._database.close()
         self._kept.close()
 
-    def _about_to_lose(self, connection: Connection, moment: Moment) -> Iterator[Finding]:
+    def _about_to_lose(self, connection: Connection, moment: Moment, now_ms: int) -> Iterator[Finding]:
         open_places = sorted(place for place in set(_places(connection)) if place.lane in moment.lanes)
-        until_ms = moment.now_ms + int(self._ahead_ms * MARGIN)
-        kept = self._kept.look(moment.now_ms, until_ms) if open_places else None
+        until_ms = now_ms + int(self._ahead_ms * MARGIN)
+        kept = self._kept.look(now_ms, until_ms) if open_places else None
         of_destination: dict[str, int] = {}
         for place in open_places:
             drop_ms = kept(place.partition, place.offset) if kept is not None else None
@@ -85,8 +94,9 @@ class Retention:
                 destination = moment.lanes[place.lane]
                 of_destination[destination] = min(drop_ms, of_destination.get(destination, drop_ms))
         for destination, drop_ms in sorted(of_destination.items()):
-            detail = f"the oldest that wait go at about {_to_the_hour(drop_ms)}"
-            yield Finding("retention_near", destination, detail, weak=drop_ms - moment.now_ms > self._ahead_ms)
+            seen_ms = drop_ms - now_ms + moment.now_ms
+            detail = f"the oldest that wait go at about {_to_the_hour(seen_ms)}"
+            yield Finding("retention_near", destination, detail, weak=drop_ms - now_ms > self._ahead_ms)
 
     def _lost(self, connection: Connection, moment: Moment) -> Iterator[Finding]:
         since_ms = moment.now_ms - PASSED_KEPT_MS

@@ -28,6 +28,10 @@ class Moment:
         """Milliseconds since the epoch."""
         return self._now_ms
 
+    def steady_ms(self) -> int:
+        """The same."""
+        return self._now_ms
+
     def monotonic(self) -> float:
         """Seconds."""
         return self._now_ms / 1000

@@ -28,7 +28,7 @@ from hookline.journal.kafka.topic import ADMIN_SECONDS, MESSAGE_BYTES_MAX, open_
 from hookline.journal.kafka.turns import TURN_BYTES, Turns, Waiting
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull, JournalUnusable, partition_of
-from hookline.journal.record import Record
+from hookline.journal.record import Record, journal_ms, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
 
@@ -65,14 +65,16 @@ class KafkaAppender:
         on_failed: Callable[[JournalFailed], None] | None = None,
         pending_bytes_max: int = PENDING_BYTES_MAX,
         delivery_seconds: float = DELIVERY_SECONDS,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
-        """Take the folder; records are taken once ``open`` was called. ``wake_path`` and ``on_failed`` are what they
-        are for a local journal."""
+        """Take the folder; records are taken once ``open`` was called. ``wake_path``, ``on_failed`` and ``steady_ms``
+        are what they are for a local journal."""
         self.failed: JournalFailed | None = None
         self.away = "the journal's topic was not found yet"
         """Why records cannot be stored just now, as far as is known; empty when they can."""
         self._retention_bytes = retention_bytes
         self._folder = folder
+        self._steady_ms = steady_ms
         self._address = address
         self._partitions = partitions
         self._retention_ms = int(retention_seconds * 1000)
@@ -128,6 +130,8 @@ class KafkaAppender:
         Without records it is called once everything that was appended before is answered.
         """
         try:
+            if records and self._steady_ms is not None:
+                note_clock(records, self._steady_ms)
             call = self._begin(records, done)
         except (JournalError, ValueError, TypeError) as refused:
             asyncio.get_running_loop().call_soon(done, refused)
@@ -229,7 +233,7 @@ class KafkaAppender:
                     record.user_key.encode() or None,
                     partition,
                     on_delivery=call.delivered,
-                    timestamp=record.received_at,
+                    timestamp=max(0, journal_ms(record)),
                     headers=_headers(record),
                 )
             except (BufferError, KafkaException) as error:

@@ -21,9 +21,9 @@ from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
-from hookline.journal.local.retention import drop_expired
+from hookline.journal.local.retention import Needed, drop_expired, insisted_bytes
 from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
-from hookline.journal.record import Record
+from hookline.journal.record import Record, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
 
@@ -54,15 +54,19 @@ class LocalAppender:
         pending_bytes_max: int = PENDING_BYTES_MAX,
         disk: Disk | None = None,
         clock: Callable[[], float] = time.monotonic,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
         """Lock, recover and open every partition.
 
         ``wake_path`` names a datagram socket that is poked after each commit, if anyone listens there. ``on_failed``
         is called once when the disk failed: the process must exit. ``recovered`` says what had to be repaired.
+        ``steady_ms`` is the service's own clock, by which records age; without it they do by the clock they came with.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
         self.failed: JournalFailed | None = None
+        self.taken_bytes: dict[str, int] = {}
+        """About how much was taken to be stored, by source, since whoever counts it took it out."""
         self.recovered: tuple[Recovery, ...] = ()
         self._folder = folder
         self._retention_seconds = retention_seconds
@@ -73,6 +77,7 @@ class LocalAppender:
         self._reserve_bytes = reserve_bytes
         self._disk = disk or Disk()
         self._clock = clock
+        self._steady_ms = steady_ms
         self._closed = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
         self._wake = Wake(wake_path)
@@ -103,7 +108,11 @@ class LocalAppender:
         error: BaseException | None = self.failed
         if error is None:
             try:
-                self._committer.add(records, self._size_bytes(records), done)
+                size_bytes = self._size_bytes(records)
+                self._committer.add(records, size_bytes, done)
+                if records:
+                    source = records[0].source  # those of a call have one
+                    self.taken_bytes[source] = self.taken_bytes.get(source, 0) + size_bytes
                 return
             except (JournalError, ValueError) as refused:
                 error = refused
@@ -128,8 +137,21 @@ class LocalAppender:
             reader.close()
         return count
 
-    def retain(self, now_ms: int) -> int:
-        """Drop what retention no longer keeps; return the number of bytes freed."""
+    def insisted_bytes(self, needed: Needed) -> int:
+        """How much of what is stored working lanes wait for and do not let go, in whole segments."""
+        being_written = sum(
+            partition.position
+            for number, partition in enumerate(self._partitions)
+            if partition.next_offset > needed.working.get(number, 0)
+        )
+        return being_written + insisted_bytes([partition.folder for partition in self._partitions], needed)
+
+    def stored_bytes(self) -> int:
+        """How much the journal takes, about: whole segments, and of those being written what is written."""
+        return sum(partition.sealed_bytes + partition.position for partition in self._partitions)
+
+    def retain(self, now_ms: int, needed: Needed | None = None) -> int:
+        """Drop what retention no longer keeps; return the number of bytes freed. Without ``needed`` nobody waits."""
         self._check_usable()
         span_ms = int(self._retention_seconds * 1000)
         for partition in self._partitions:
@@ -137,7 +159,11 @@ class LocalAppender:
                 partition.roll()
         folders = [partition.folder for partition in self._partitions]
         try:
-            return drop_expired(folders, self._disk, now_ms - span_ms, self._retention_bytes)
+            freed = drop_expired(folders, self._disk, now_ms - span_ms, self._retention_bytes, needed)
+            if freed:
+                for partition in self._partitions:
+                    partition.count_sealed()
+            return freed
         except OSError as error:
             raise self._disk_error(error) from error
 
@@ -179,6 +205,8 @@ class LocalAppender:
             raise self.failed
         if not records:
             return 0.0
+        if self._steady_ms is not None:
+            note_clock(records, self._steady_ms)
         if len(self._partitions) == 1:
             self._partitions[0].write(records)
             return self._partitions[0].sync_seconds

@@ -16,7 +16,13 @@ from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.next_segment import NextSegment
 from hookline.journal.local.recovery import Tail
-from hookline.journal.local.segment import SEGMENT_HEADER_BYTES, EncodedGroup, encode_groups, segment_name
+from hookline.journal.local.segment import (
+    SEGMENT_HEADER_BYTES,
+    EncodedGroup,
+    encode_groups,
+    list_segments,
+    segment_name,
+)
 from hookline.journal.port import GROUP_BYTES_MAX, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.telemetry.crashpoints import crash_point
@@ -50,11 +56,25 @@ class PartitionWriter:
         self._full: deque[int] = deque()
         """The first offsets of the full segments that may be in the page cache."""
         self._end_file = EndFile(folder / END_NAME, writable=True)
+        self.sealed_bytes = 0
+        """What the segments before the current one take."""
+        self.count_sealed()
 
     @property
     def first_at(self) -> int:
         """When the oldest record of the current segment was received, in milliseconds; 0 when it is empty."""
         return self._first_at
+
+    @property
+    def position(self) -> int:
+        """How much of the current segment is written."""
+        return 0 if self._segment is None else self._position
+
+    def count_sealed(self) -> None:
+        """Look what the segments before the current one take, for some are gone."""
+        current = None if self._segment is None else self._segment.first_offset
+        sealed = (self.folder / segment_name(first) for first in list_segments(self.folder) if first != current)
+        self.sealed_bytes = sum(path.stat().st_size for path in sealed)
 
     def would_wait(self, bytes_waiting: int) -> bool:
         """Whether writing this much has to wait for a segment that is still being filled."""
@@ -147,6 +167,7 @@ class PartitionWriter:
         segment = self._next.take(self.next_offset, segment_bytes)
         if self._segment is not None:
             self._full.append(self._segment.first_offset)
+            self.sealed_bytes += self._segment.size_bytes
             if len(self._full) > SEGMENTS_IN_MEMORY:
                 self._disk.let_go(self.folder / segment_name(self._full.popleft()))
         self._close_segment()
@@ -160,6 +181,7 @@ class PartitionWriter:
         self._roll = False
         if self._segment is not None:
             os.ftruncate(self._segment.fd, self._position)
+            self.sealed_bytes += self._position
             self._close_segment()
 
     def _close_segment(self) -> None:

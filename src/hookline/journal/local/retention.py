@@ -1,13 +1,17 @@
 """Drops the oldest segments of a journal by age and by total bytes, whole ones and never a partition's last.
 
-Age goes first. By bytes, the partition whose oldest segment is the oldest gives it up, until the total fits.
+Age goes first. By bytes, segments go until the total fits: first those that nobody waits for, then those that only held
+lanes wait for, then those that working lanes have waited for longer than they may insist on; of each kind the oldest
+one first. What working lanes wait for and is younger stays, whatever it comes to.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from hookline.journal.local.disk import Disk
 from hookline.journal.local.recovery import CUT_SUFFIX
@@ -20,48 +24,74 @@ from hookline.journal.local.segment import (
 )
 from hookline.telemetry.crashpoints import crash_point
 
+SEALED_KEPT = 1_024
+"""Segments whose newest time is remembered: nothing is added to them any more."""
 _HEADERS_BYTES = 16 * 1024
+_NEVER = 1 << 63
+"""Later than any record: the partition has no segment to give up."""
 
 
-def drop_expired(folders: Sequence[Path], disk: Disk, oldest_ms: int, bytes_max: int) -> int:
-    """Remove segments whose newest record is older than ``oldest_ms``, or beyond ``bytes_max``; return bytes freed."""
-    expirable = [_Expirable(folder) for folder in folders]
+class Needed(NamedTuple):
+    """What lanes still wait for: by partition the first offset that working lanes want, and the first that held ones
+    want. Of what is younger than ``young_ms`` nothing goes that working lanes want; a partition that is not named they
+    want all of."""
+
+    working: Mapping[int, int]
+    held: Mapping[int, int]
+    young_ms: int
+
+
+def drop_expired(
+    folders: Sequence[Path], disk: Disk, oldest_ms: int, bytes_max: int, needed: Needed | None = None
+) -> int:
+    """Remove segments whose newest record is older than ``oldest_ms``, or beyond ``bytes_max``; return bytes freed.
+
+    Without ``needed`` nobody is asked.
+    """
+    expirable = [_Expirable(folder, number, needed) for number, folder in enumerate(folders)]
     freed = 0
     for partition in expirable:
         while partition.newest_ms < oldest_ms:
             freed += partition.drop_oldest()
     while sum(partition.total_bytes for partition in expirable) > bytes_max:
-        oldest = min(expirable, key=lambda partition: partition.newest_ms)
-        if oldest.newest_ms == _NEVER:
+        candidates = [partition for partition in expirable if partition.rank is not None]
+        if not candidates:
             break
-        freed += oldest.drop_oldest()
+        freed += min(candidates, key=lambda each: (each.rank, each.newest_ms)).drop_oldest()
     for partition in expirable:
         if partition.has_changed:
             disk.sync_folder(partition.folder)
     return freed
 
 
-_NEVER = 1 << 63
-"""Later than any record: the partition has no segment to give up."""
+def insisted_bytes(folders: Sequence[Path], needed: Needed) -> int:
+    """How many bytes of whole segments, none of them a partition's last, working lanes do not let go."""
+    return sum(_Expirable(folder, number, needed).insisted_bytes() for number, folder in enumerate(folders))
 
 
 class _Expirable:
     """The segments of one partition that may go, oldest first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, number: int, needed: Needed | None) -> None:
         self.folder = folder
         self.has_changed = False
-        segments = list_segments(folder)
-        self._sizes = {first: (folder / segment_name(first)).stat().st_size for first in segments}
-        self._droppable = segments[:-1]
+        self._number = number
+        self._needed = needed
+        self._segments = list_segments(folder)
+        self._sizes = {first: (folder / segment_name(first)).stat().st_size for first in self._segments}
         self.total_bytes = sum(self._sizes.values())
         self.newest_ms = self._newest_ms()
+
+    @property
+    def rank(self) -> int | None:
+        """How soon the oldest segment may go by its bytes, lower first; None when it may not."""
+        return None if len(self._segments) < 2 else self._rank(*self._segments[:2])
 
     def drop_oldest(self) -> int:
         """Remove the oldest segment and what recovery kept of it; return its bytes."""
         if self.has_changed:
             crash_point("journal.retention_between_segments")
-        first = self._droppable.pop(0)
+        first = self._segments.pop(0)
         path = self.folder / segment_name(first)
         path.unlink()
         path.with_suffix(CUT_SUFFIX).unlink(missing_ok=True)
@@ -70,14 +100,36 @@ class _Expirable:
         self.newest_ms = self._newest_ms()
         return self._sizes[first]
 
+    def insisted_bytes(self) -> int:
+        """The bytes of all segments from the first one on that may not go."""
+        for index, (first, end) in enumerate(zip(self._segments, self._segments[1:], strict=False)):
+            if self._rank(first, end) is None:
+                return sum(self._sizes[each] for each in self._segments[index:-1])
+        return 0
+
+    def _rank(self, first: int, end: int) -> int | None:
+        if self._needed is None:
+            return 0
+        if end > self._needed.working.get(self._number, 0):
+            return 2 if self._received_ms(first) < self._needed.young_ms else None
+        return 1 if end > self._needed.held.get(self._number, end) else 0
+
     def _newest_ms(self) -> int:
-        if not self._droppable:
+        if len(self._segments) < 2:
             return _NEVER
-        return last_received_at(self.folder / segment_name(self._droppable[0]))
+        return self._received_ms(self._segments[0])
+
+    def _received_ms(self, first: int) -> int:
+        return _sealed_ms(self.folder / segment_name(first))
+
+
+@lru_cache(maxsize=SEALED_KEPT)
+def _sealed_ms(path: Path) -> int:
+    return last_received_at(path)
 
 
 def last_received_at(path: Path) -> int:
-    """When the last record of a segment was received; 0 for one without records."""
+    """When the last record of a segment was received, by the service's own clock; 0 for one without records."""
     fd = os.open(path, os.O_RDONLY)
     try:
         position, newest, base, headers = SEGMENT_HEADER_BYTES, 0, 0, b""

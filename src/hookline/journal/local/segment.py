@@ -1,8 +1,8 @@
 """The format of a segment file, and the names of the files in a partition's folder.
 
 A segment is a zero-filled file named by the first offset in it. It begins with a header (magic, format version, first
-offset, crc32); groups follow one after another: crc32 u32, length u32, count u32, first offset u64, received-at of the
-last record u64, then ``length`` bytes of one MessagePack array of records, all little-endian. The checksum covers
+offset, crc32); groups follow one after another: crc32 u32, length u32, count u32, first offset u64, journal time of
+the last record u64, then ``length`` bytes of one MessagePack array of records, all little-endian. The checksum covers
 everything after itself. A length of zero is the clean end.
 """
 
@@ -19,7 +19,7 @@ from zlib_ng.zlib_ng import crc32
 
 from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
-from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.journal.record import FORMAT_VERSION, Record, journal_ms
 
 SEGMENT_FORMAT = 1
 SUFFIX = ".seg"
@@ -150,7 +150,7 @@ def _encode_within(records: Sequence[Record], first_offset: int, bytes_max: int)
         return
     if len(payload) + GROUP_HEADER_BYTES > bytes_max:
         raise ValueError(f"a record of {len(payload)} bytes is larger than the journal takes")
-    received_at_last = records[-1].received_at
+    received_at_last = max(0, journal_ms(records[-1]))
     checked = _GROUP_CHECKED.pack(len(payload), len(records), first_offset, received_at_last)
     header = struct.pack("<I", crc32(payload, crc32(checked))) + checked
     yield EncodedGroup(header, payload, len(records), received_at_last)

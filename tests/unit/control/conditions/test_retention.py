@@ -9,6 +9,7 @@ import pytest
 
 from hookline.control.conditions.finding import Finding
 from hookline.control.conditions.retention import LOOK_MS, Retention
+from hookline.events.timestamps import iso
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.segment import list_segments
 from hookline.outcomes import places
@@ -55,11 +56,10 @@ def now_ms(data: Path, before_end_seconds: float, events_seconds: float) -> int:
 def look(data: Path, before_end_seconds: float, bytes_max: int = 2**40) -> list[Finding]:
     """What is found so long before the first segment goes by age (of 30 days)."""
     limits = Limits(events=Seconds(30 * DAY_SECONDS), bytes=Bytes(bytes_max))
-    condition = Retention(data, data / "deliver.db", limits, DAY_SECONDS)
+    at_ms = now_ms(data, before_end_seconds, limits.events)
+    condition = Retention(data, data / "deliver.db", limits, DAY_SECONDS, lambda: at_ms)
     try:
-        return list(
-            condition.findings(moment(None, "crm", now_ms=now_ms(data, before_end_seconds, limits.events))) or ()
-        )
+        return list(condition.findings(moment(None, "crm", now_ms=at_ms)) or ())
     finally:
         condition.close()
 
@@ -110,7 +110,7 @@ def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
         (at, at),
     )
     connection.close()
-    condition = Retention(data, data / "deliver.db", Limits(), 0)
+    condition = Retention(data, data / "deliver.db", Limits(), 0, lambda: 0)
     (finding,) = condition.findings(moment(None, "crm", now_ms=at + HOUR_MS)) or ()
     assert (finding.kind, finding.subject, finding.count) == ("retention_passed", "crm", 10)
     assert condition.findings(moment(None, "crm", now_ms=at + 25 * HOUR_MS)) == []
@@ -118,13 +118,27 @@ def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
 
 def test_it_is_looked_for_now_and_then(data: Path) -> None:
     """Between two looks the answer stays, and a destination disabled meanwhile is not named."""
-    condition = Retention(data, data / "deliver.db", Limits(), DAY_SECONDS)
-    park(data, next_offset=0)
     start = now_ms(data, DAY_SECONDS / 2, Limits().events)
+    clock = [start]
+    condition = Retention(data, data / "deliver.db", Limits(), DAY_SECONDS, lambda: clock[0])
+    park(data, next_offset=0)
     assert len(condition.findings(moment(None, "crm", now_ms=start)) or ()) == 1
     connection = deliver_db(data / "deliver.db")
     connection.execute("DELETE FROM lanes")
     connection.close()
-    assert len(condition.findings(moment(None, "crm", now_ms=start + LOOK_MS - 1)) or ()) == 1
-    assert condition.findings(moment(None, now_ms=start + LOOK_MS - 1)) == []
-    assert condition.findings(moment(None, "crm", now_ms=start + LOOK_MS)) == []
+    clock[0] += LOOK_MS - 1
+    assert len(condition.findings(moment(None, "crm", now_ms=start)) or ()) == 1
+    assert condition.findings(moment(None, now_ms=start)) == []
+    clock[0] += 1
+    assert condition.findings(moment(None, "crm", now_ms=start)) == []
+
+
+def test_a_clock_that_was_set_is_no_danger(data: Path) -> None:
+    """How long events are still kept does not follow the wall clock; the time that is told does."""
+    park(data, next_offset=0)
+    steady_ms = now_ms(data, DAY_SECONDS / 2, Limits().events)
+    condition = Retention(data, data / "deliver.db", Limits(), DAY_SECONDS, lambda: steady_ms)
+    (found,) = condition.findings(moment(None, "crm", now_ms=steady_ms - 40 * 24 * HOUR_MS)) or ()
+    assert iso(steady_ms - 40 * 24 * HOUR_MS + 12 * HOUR_MS)[:13] in found.detail
+    safe = Retention(data, data / "deliver.db", Limits(), DAY_SECONDS, lambda: steady_ms - 3 * 24 * HOUR_MS)
+    assert safe.findings(moment(None, "crm", now_ms=steady_ms + 40 * 24 * HOUR_MS)) == []

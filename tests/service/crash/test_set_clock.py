@@ -1,0 +1,101 @@
+"""The wall clock of the service is set, by hours, weeks and to 1970, while it runs and across a restart.
+
+The clock of the service alone is set, by the library of ``faketime``; the time that passes is left in peace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.bench.crash.clock_jumps import library
+from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
+
+HOUR, DAY = 3_600, 86_400
+JUMPS = {"an hour ahead": HOUR, "an hour back": -HOUR, "40 days ahead": 40 * DAY, "40 days back": -40 * DAY}
+SETTINGS = {"deliver.retry_first": "100ms", "deliver.retry_max": "1s"}
+SEGMENT_EVENTS = 24
+"""Batches that fill the first segment of a journal, and begin the second."""
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Path:
+    """The file that says by how much the service's wall clock is off."""
+    path = tmp_path / "clock"
+    path.write_text("+0")
+    return path
+
+
+@pytest.fixture
+def service(new_hookline: Callable[..., Hookline], receiver: Receiver, clock: Path) -> Hookline:
+    """A service with a faked wall clock and one destination."""
+    preload = library()
+    assert preload is not None, "scripts/test-needs.sh installs faketime"
+    faked = {
+        "LD_PRELOAD": str(preload),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    return new_hookline(webhook("crm", receiver.url()), settings=SETTINGS, environment=faked).start()
+
+
+def by(jump: str) -> int:
+    """How far the clock is set."""
+    return JUMPS[jump] if jump in JUMPS else -int(time.time()) + DAY
+
+
+def fill(hookline: Hookline) -> list[str]:
+    """Fill the first segment of the journal; return the ids of its first events, and that of the newest one."""
+    padding = "x" * 20_000
+    batches = [[_event(padding) for _ in range(20)] for _ in range(SEGMENT_EVENTS)]
+    for batch in batches:
+        assert hookline.post("/v1/batch", {"batch": batch}).status == 200
+    wait_until(lambda: len(list((hookline.data / "journal" / "0").glob("*.seg"))) > 1, what="a second segment")
+    return [str(event["messageId"]) for event in (*batches[0], batches[-1][-1])]
+
+
+def _event(padding: str) -> dict[str, Any]:
+    return {"type": "track", "event": "Test", "userId": "u1", "messageId": new_id(), "properties": {"x": padding}}
+
+
+@pytest.mark.parametrize("jump", [*JUMPS, "1970"])
+def test_what_waits_is_delivered(service: Hookline, receiver: Receiver, clock: Path, jump: str) -> None:
+    """Events that were refused for a while are tried again as if nothing had been set, in their window and in time;
+    events accepted meanwhile are delivered; a resent one is still a repeat."""
+    receiver.reply_with(503)
+    waiting = [service.track() for _ in range(5)]
+    for message_id in waiting:
+        receiver.wait_for(message_id)
+    clock.write_text(f"{by(jump):+d}")
+    meanwhile = [service.track() for _ in range(5)]
+    assert service.track(message_id=waiting[0]) == waiting[0]
+    receiver.reply_with(200)
+    for message_id in (*waiting, *meanwhile):
+        service.wait_fate(message_id, "crm", "delivered")
+    assert service.fate(waiting[0])["duplicates"] == 1  # type: ignore[index]
+    assert service.api("GET", "dead-letters").json["items"] == []
+
+
+@pytest.mark.parametrize("jump", [*JUMPS, "1970"])
+def test_across_a_restart_nothing_goes(service: Hookline, receiver: Receiver, clock: Path, jump: str) -> None:
+    """Retention looks as collect starts: no segment goes, what waits is delivered, and new events too."""
+    first = fill(service)
+    receiver.wait_for(first[-1])
+    receiver.reply_with(503)
+    waiting = service.track()
+    receiver.wait_for(waiting)
+    service.stop()
+    segments = sorted(path.name for path in (service.data / "journal" / "0").glob("*.seg"))
+    clock.write_text(f"{by(jump):+d}")
+    service.start()
+    receiver.reply_with(200)
+    service.wait_fate(waiting, "crm", "delivered")
+    service.wait_fate(service.track(), "crm", "delivered")
+    assert [name for name in segments if not (service.data / "journal" / "0" / name).exists()] == []
+    assert service.fate_at(first[0], "crm")["fate"] == "delivered"
+    assert service.api("GET", "dead-letters").json["items"] == []

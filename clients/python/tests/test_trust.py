@@ -51,7 +51,7 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
         if os.getuid() == 0:
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
         else:
-            monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+            monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
     return give
 

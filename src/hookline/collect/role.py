@@ -39,6 +39,8 @@ RETENTION_SECONDS = 30.0
 BUDGET_SECONDS = 0.25
 NEEDED_SECONDS = 1.0
 """How old what lanes wait for may be: they only go on, and what is behind them is kept meanwhile."""
+DAMAGED_MAX = 16
+"""Ranges of damaged records that one line of the log names."""
 CONTROL_WAIT_SECONDS = 10.0
 """How long to wait for control to load the connections file before going on with the last known connections."""
 
@@ -59,7 +61,8 @@ class CollectRole:
         if isinstance(self.appender, LocalAppender):
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning
-                report("journal_recovered", **recovery._asdict())
+                said = recovery._asdict() | {"damaged": recovery.damaged[:DAMAGED_MAX]}
+                report("journal_recovered", damaged_records=recovery.damaged_records, **said)
         self.tracing = traces_of(settings, "collect")
         self.edge = Edge(self.appender, settings, tracing=self.tracing)
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))

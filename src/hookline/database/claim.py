@@ -19,7 +19,8 @@ from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.database.postgres.turn import Role, Turn
+    from hookline.database.postgres.fence import Role
+    from hookline.database.postgres.turn import Turn
 
 NOTE_FILE = "database"
 """In the data folder: which PostgreSQL database it has; none when its databases are the folder's files."""

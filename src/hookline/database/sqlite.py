@@ -23,6 +23,7 @@ __all__ = [
     "DatabaseAway",
     "IntegrityError",
     "OperationalError",
+    "TurnLost",
     "connect",
     "engine",
 ]
@@ -36,6 +37,11 @@ class DatabaseAway(OperationalError):
     that fails so it is open whether it was done."""
 
     code = "database_away"
+
+
+class TurnLost(DatabaseAway):
+    """Another process has this one's turn on PostgreSQL by now: nothing of the transaction was written, and nothing
+    will be. This process is told to end."""
 
 
 def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:

@@ -31,6 +31,8 @@ from hookline.replays.places import encode_places
 
 USAGE_DAYS_KEPT = 400
 """More than a year, so that a month can be compared with the same one a year before."""
+RANGES_KEPT_MS = 30 * 86_400_000
+"""Before the newest one: records of lost or discarded ranges whose events the journal no longer keeps."""
 SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
@@ -406,6 +408,11 @@ class DeliverStore:
             " WHERE later.lane = lane_filters.lane AND later.partition = ?1 AND later.id > lane_filters.id"
             ' AND later."offset" <= ?2)',
             'DELETE FROM lane_filters WHERE partition = ? AND "offset" < ? AND version = 0',
+            'DELETE FROM versions_in_force WHERE partition = ?1 AND "offset" < (SELECT max(later."offset")'
+            ' FROM versions_in_force AS later WHERE later.partition = ?1 AND later."offset" <= ?2)',
+            # Not at once: control tells of what retention took from the rows of the last day.
+            "DELETE FROM ranges WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2"
+            f" AND at < (SELECT max(at) FROM ranges) - {RANGES_KEPT_MS}",
             "DELETE FROM erased_parts WHERE partition = ? AND last_offset < ? AND EXISTS (SELECT 1 FROM erasures AS e"
             " WHERE e.request = erased_parts.request AND e.asked_at = erased_parts.asked_at"
             ' AND e."round" = erased_parts."round" AND e.done_at IS NOT NULL)',

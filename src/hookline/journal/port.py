@@ -25,6 +25,10 @@ sees is durable. A group is a run of consecutive records that were written toget
 ``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
 below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently.
 
+**Damage.** Where the disk lost records that may have been acknowledged, readers raise ``JournalCorrupt`` with the
+offset to go on from: their offsets stay, and what is intact behind them is read as ever. Opening a journal cuts only
+what has nothing intact behind it, keeps that aside, and says so, as it says which records are damaged.
+
 **Retention** drops whole groups of old records from the front, by age and by bytes. **Erasure** makes readers see a
 record as ``erased``: its offset stays, its content does not. A local journal overwrites it in place, so that it is gone
 from the disk; on Kafka its bytes stay where they are until retention drops them.

@@ -19,7 +19,7 @@ from hookline.database.open import is_current
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
-from hookline.database.postgres.installation import MOVING, TABLE, Note, journal_name, write_note
+from hookline.database.postgres.installation import MOVING, TABLES, Note, journal_name, write_note
 from hookline.database.postgres.schema import create, refuse_old
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import Connection, connect
@@ -65,7 +65,7 @@ class DatabaseCopy:
                 )
             if not there:
                 journal = MOVING + journal_name(self._settings, "")
-                server.execute(TABLE.encode())
+                server.execute(TABLES.encode())
                 values = (self._state.installation, journal)
                 server.execute("INSERT INTO hookline.installation (id, journal) VALUES (%s, %s)", values)
             server.execute(_FILLED.encode())

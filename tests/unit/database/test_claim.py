@@ -112,3 +112,13 @@ def test_without_a_server_it_is_waited_for(tmp_path: Path) -> None:
         return not done
 
     assert asyncio.run(wait())
+
+
+def test_a_database_from_before_turns_had_epochs_gets_a_place_for_them(
+    tmp_path: Path, postgres: PostgresServer, urls: list[str]
+) -> None:
+    """The first role of a newer version that meets it makes the table."""
+    begin(settings_of(tmp_path, urls[0]))
+    postgres.run(urls[0], "DROP TABLE hookline.turns")
+    begin(settings_of(tmp_path, urls[0]))
+    assert postgres.run(urls[0], "SELECT count(*) FROM hookline.turns") == [(0,)]

@@ -19,6 +19,7 @@ from hookline.deliver.batch import (
     CheckpointRow,
     DeadLetterRow,
     LaneRow,
+    RangeRow,
     Recall,
     ReplayRow,
     RetryRow,
@@ -260,3 +261,24 @@ def test_what_the_journal_no_longer_keeps_is_forgotten(store: DeliverStore, read
     assert reader.execute("SELECT first_offset FROM outcome_blocks").fetchall() == [(10,)]
     assert reader.execute('SELECT "offset" FROM attempts').fetchall() == [(50,)]
     assert reader.execute("SELECT count(*) FROM dead_letters").fetchone() == (1,)
+
+
+def test_ranges_go_a_month_after_their_events(store: DeliverStore, reader: Connection) -> None:
+    """Those of events that are kept stay however old, and new ones of events that are gone too: a notice tells them."""
+    month = module.RANGES_KEPT_MS
+    rows = [(0, 0, 9), (0, 0, 40), (1, 0, 9), (0, 25, 9), (0, 20, month + 10)]
+    ranges = [RangeRow(1, "crm", p, first, first + 9, "discarded", at, "") for p, first, at in rows]
+    commit(store, ranges=ranges)
+    store.forget_below(0, 30)
+    left = reader.execute("SELECT partition, first_offset, at FROM ranges ORDER BY id").fetchall()
+    assert left == rows[1:]
+
+
+def test_versions_that_later_ones_replaced_go_with_their_events(store: DeliverStore, reader: Connection) -> None:
+    """The one that is in force where the journal begins stays, of every partition its own."""
+    versions = [(partition, number, number * 10) for partition in (0, 1) for number in range(1, 101)]
+    commit(store, versions=versions)
+    store.forget_below(0, 985)
+    query = "SELECT version FROM versions_in_force WHERE partition = ? ORDER BY version"
+    assert [row[0] for row in reader.execute(query, (0,))] == [98, 99, 100]
+    assert len(reader.execute(query, (1,)).fetchall()) == 100

@@ -19,7 +19,7 @@ import errno
 import os
 import time
 
-from hookline_client.trust import is_trusted
+from hookline_client.trust import check_log
 
 try:
     import fcntl
@@ -82,9 +82,11 @@ class LogFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         file = os.open(self.path, flags, MODE)
         status = os.fstat(file)
-        if not is_trusted(status, self.path):
+        try:
+            check_log(status, self.path)
+        except OSError:
             os.close(file)
-            raise PermissionError(errno.EPERM, "not a regular file of this user", self.path)
+            raise
         self._file = file
         self._identity = (status.st_dev, status.st_ino)
         self._own_end_bytes = -1

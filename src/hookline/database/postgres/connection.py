@@ -2,7 +2,8 @@
 
 So it costs nothing while it is idle, and one that broke is replaced at the next use. What did not begin yet (a
 statement by itself, or ``BEGIN``) is tried again once with a new one, so a server that was restarted in between is not
-noticed. A transaction that writes takes the schema's lock, so there is one at a time as there is on SQLite.
+noticed. A transaction that writes takes the schema's lock, so there is one at a time as there is on SQLite, and is
+refused where the process has lost its role's turn (``fence``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from psycopg.pq import TransactionStatus
 
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.errors import as_ours, translating
+from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
 from hookline.database.postgres.statements import translated
-from hookline.database.sqlite import OperationalError, engine
+from hookline.database.sqlite import OperationalError, TurnLost, engine
 
 LOCK_SPACE = 0x686F6F6B
 """Of our advisory locks among those of the database."""
@@ -51,7 +53,6 @@ class PostgresConnection:
     def __init__(self, pool: Pool) -> None:
         self._pool: Pool | None = pool
         self._held: Real | None = None
-        self._begin_write = "BEGIN" if pool.kind.read_only else f"BEGIN; {take_turn(pool.kind.schema.which)}"
 
     @property
     def in_transaction(self) -> bool:
@@ -65,7 +66,7 @@ class PostgresConnection:
             case "begin_read":
                 return self._begin(_BEGIN_READ)
             case "begin_write":
-                return self._begin(self._begin_write)
+                return self._begin_write()
             case "commit":
                 return self._end("COMMIT")
             case "rollback":
@@ -129,7 +130,7 @@ class PostgresConnection:
             real, done = self._begin_with(work)
             self._opened.give_back(real)
             return PostgresCursor(self, done)
-        self._begin(self._begin_write)
+        self._begin_write()
         try:
             changed = self._run_held(self._held, work)
             self._end("COMMIT")
@@ -152,9 +153,24 @@ class PostgresConnection:
     def _begin(self, text: str) -> PostgresCursor:
         if self._held is not None:
             raise OperationalError("cannot start a transaction within a transaction")
-        real, _ = self._begin_with(lambda real: real.execute(text, prepare=False))
-        self._held = real
-        return PostgresCursor(self)
+        self._held, done = self._begin_with(lambda real: real.execute(text, prepare=False))
+        while done.nextset():
+            pass
+        return PostgresCursor(self, done)
+
+    def _begin_write(self) -> PostgresCursor:
+        kind = self._opened.kind
+        if kind.read_only:
+            return self._begin("BEGIN")
+        epoch = epoch_of(kind.schema)
+        if epoch is None:
+            return self._begin(f"BEGIN; {take_turn(kind.schema.which)}")
+        # One text, so that asking for the epoch costs no way to the server and back of its own.
+        begun = self._begin(f"BEGIN; {take_turn(kind.schema.which)}; {epoch.shared}; {epoch.found}")
+        if begun.fetchone() is None:
+            self._end("ROLLBACK")
+            raise TurnLost(f"another process has the turn of {epoch.role} by now; nothing was written")
+        return begun
 
     def _end(self, text: str) -> PostgresCursor:
         real = self._held

@@ -2,7 +2,7 @@
 
 Beside the five schemas there is one named ``hookline``, with a single row: an id, which each data folder notes, and the
 journal whose places the database holds. Several folders may share a database when their journal is on Kafka; a local
-journal has one folder.
+journal has one folder. Whose turn it is stands there too (``fence``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import psycopg
 
 from hookline.database.claim import NOTE_FILE
 from hookline.database.open import DatabaseUnusable
+from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.schema import MAKING_SPACE, refuse_old
@@ -25,11 +26,11 @@ from hookline.settings import Settings
 LOCK = 100
 """Beside the numbers of the schemas."""
 
-TABLE = """
+TABLES = f"""
 CREATE SCHEMA IF NOT EXISTS hookline;
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
+{fence.TABLE};
 """
-
 
 MOVING = "moving to "
 """Before the journal's name while ``hookline migrate-to`` fills the database: nobody else may use it."""
@@ -90,9 +91,9 @@ def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> N
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex
     journal = journal_name(settings, mark)
-    row = turn.execute("SELECT to_regclass('hookline.installation') IS NOT NULL").fetchone()
+    row = turn.execute("SELECT to_regclass('hookline.turns') IS NOT NULL").fetchone()
     if row == (False,):
-        turn.execute(TABLE.encode())
+        turn.execute(TABLES.encode())
     found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()
     if note is not None and (found is None or found[0] != note.id):
         raise DatabaseUnusable(

@@ -1,12 +1,16 @@
 """Opens a partition after whatever happened to it: finds its true end, cuts a torn tail, and says so.
 
-Only the last segment can be torn: a segment is created after everything in the one before is durable.
+Only the last segment can be torn: a segment is created after everything in the one before is durable. Nothing tells a
+group that was torn from one that was damaged later, so only what has no intact group behind it is cut, and kept aside.
+Damage before an intact group is left where it is: readers pass over it, as the port says, and hear of it.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,30 +22,40 @@ from hookline.journal.local.next_segment import TEMPORARY_NAME, OpenSegment
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
+    GroupHeader,
     check_segment_header,
     decode_header,
+    encode_damage,
     is_intact,
     list_segments,
     segment_name,
 )
+from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
 
 CUT_SUFFIX = ".cut"
 _CHUNK_BYTES = 1024 * 1024
+_HEADER = rb"(?s)(?=.{6}[\x00-\x40]\x00.[\x00-\x09]\x00\x00.{4}(?:%b|%b).{6}\x00\x00)"
+"""What the header of a group may look like whose offset has one of two upper halves; its checksum is looked at then."""
 
 
 class Recovery(NamedTuple):
     """What opening a partition had to repair.
 
-    ``cut_bytes`` is a torn tail that no one had been answered for; it is kept beside the segment. ``damaged_records``
-    counts records that had been durable and are damaged in the last segment: the disk lost them. Their offsets
-    are not used again; readers meet JournalCorrupt there.
+    ``cut_bytes`` is a torn tail that, as far as can be told, no one had been answered for; it is kept beside the
+    segment. ``damaged`` are the ranges of offsets whose records are damaged in the last segment: the disk lost them, or
+    never got them in a power cut. Their offsets are not used again; readers meet JournalCorrupt there.
     """
 
     partition: int
     segment: str
     cut_bytes: int
-    damaged_records: int
+    damaged: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def damaged_records(self) -> int:
+        """How many records are damaged."""
+        return sum(stop - start for start, stop in self.damaged)
 
 
 class Tail(NamedTuple):
@@ -53,13 +67,23 @@ class Tail(NamedTuple):
     first_at: int
 
 
+class _Gap(NamedTuple):
+    """Damage that an intact group stands behind: from which offset and byte to which."""
+
+    offset: int
+    position: int
+    next_offset: int
+    stop: int
+
+
 class _Scan(NamedTuple):
-    """How far the groups of a segment are intact; ``dirty_end`` is where its last non-zero byte ends."""
+    """Where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
 
     next_offset: int
     position: int
     dirty_end: int
     first_at: int
+    gaps: list[_Gap]
 
 
 def recover(folder: Path, partition: int, disk: Disk) -> tuple[Tail, Recovery | None]:
@@ -86,12 +110,19 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     fd = os.open(path, os.O_RDWR)
     try:
         scan = _scan(fd, path, segments[-1])
-        if scan.next_offset >= published:
-            recovery = _cut(fd, path, partition, scan, disk)
-            disk.fdatasync(fd)
-            segment = OpenSegment(os.dup(fd), segments[-1], os.fstat(fd).st_size)
-            return Tail(scan.next_offset, segment, scan.position, scan.first_at), recovery
-        return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, published - scan.next_offset)
+        for gap in scan.gaps:
+            _bridge(fd, gap, disk)
+        damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
+        if scan.next_offset < published:
+            damaged.append((scan.next_offset, published))
+            return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, tuple(damaged))
+        cut_bytes = _cut(fd, path, scan, disk)
+        disk.fdatasync(fd)
+        recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None
+        if damaged:  # whatever is wrong there, nothing new is written beside it
+            return Tail(scan.next_offset, None, 0, 0), recovery
+        segment = OpenSegment(os.dup(fd), segments[-1], os.fstat(fd).st_size)
+        return Tail(scan.next_offset, segment, scan.position, scan.first_at), recovery
     finally:
         os.close(fd)
 
@@ -99,16 +130,70 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
 def _scan(fd: int, path: Path, first_offset: int) -> _Scan:
     check_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), first_offset)
     with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
-        size = len(view)
-        position, offset, first_at = SEGMENT_HEADER_BYTES, first_offset, 0
-        while position + GROUP_HEADER_BYTES <= size:
-            header = decode_header(view, position)
-            stop = position + header.size_bytes
-            if not header.is_plausible(offset) or stop > size or not is_intact(view[position:stop], header.crc):
-                break
+        position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
+        gaps: list[_Gap] = []
+        while True:
+            header = _intact(view, position, offset)
+            if header is None:
+                dirty_end = max(position, _dirty_end(view, position) if dirty_end < 0 else dirty_end)
+                gap = _gap(view[:dirty_end], position, offset)
+                if gap is None:
+                    return _Scan(offset, position, dirty_end, first_at, gaps)
+                gaps.append(gap)
+                position, offset = gap.stop, gap.next_offset
+                continue
             first_at = first_at or header.received_at_last
-            position, offset = stop, header.next_offset
-        return _Scan(offset, position, _dirty_end(view, position), first_at)
+            position, offset = position + header.size_bytes, header.next_offset
+
+
+def _intact(view: memoryview, position: int, offset: int) -> GroupHeader | None:
+    """The header of the intact group with this offset at this place."""
+    header = _plausible(view, position, offset)
+    if header is None or not is_intact(view[position : position + header.size_bytes], header.crc):
+        return None
+    return header
+
+
+def _plausible(view: memoryview, position: int, offset: int) -> GroupHeader | None:
+    if position + GROUP_HEADER_BYTES > len(view):
+        return None
+    header = decode_header(view, position)
+    return header if header.is_plausible(offset) and position + header.size_bytes <= len(view) else None
+
+
+def _gap(view: memoryview, position: int, offset: int) -> _Gap | None:
+    """The damage that begins here, up to the next intact group; None when there is none behind it."""
+    for stop, next_offset in _by_headers(view, position, offset):
+        if _intact(view, stop, next_offset):
+            return _Gap(offset, position, next_offset, stop)
+    halves = (re.escape((offset + more >> 32).to_bytes(4, "little")) for more in (0, len(view)))
+    for found in re.compile(_HEADER % tuple(halves)).finditer(view, position + GROUP_HEADER_BYTES + 1):
+        stop = found.start()
+        next_offset = decode_header(view, stop).first_offset
+        if 0 < next_offset - offset <= stop - position and _intact(view, stop, next_offset):
+            return _Gap(offset, position, next_offset, stop)
+    return None
+
+
+def _by_headers(view: memoryview, position: int, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield where the groups behind this one begin, as far as headers tell."""
+    while (header := _plausible(view, position, offset)) is not None:
+        position, offset = position + header.size_bytes, header.next_offset
+        yield position, offset
+
+
+def _bridge(fd: int, gap: _Gap, disk: Disk) -> None:
+    """Put headers over damage that readers could not follow to its end; each has a checksum that never fits."""
+    data = memoryview(os.pread(fd, gap.stop - gap.position, gap.position))
+    if (gap.stop - gap.position, gap.next_offset) in _by_headers(data, 0, gap.offset):
+        return
+    records, size = gap.next_offset - gap.offset, len(data)
+    count = min(max(-(-records // GROUP_RECORDS_MAX), -(-size // GROUP_BYTES_MAX)), records)
+    for number in range(count):
+        first, stop = (records * each // count for each in (number, number + 1))
+        begin, end = (size * each // count for each in (number, number + 1))
+        header = encode_damage(data[begin + GROUP_HEADER_BYTES : end], stop - first, gap.offset + first)
+        write_all(disk, fd, [header], gap.position + begin)
 
 
 def _dirty_end(view: memoryview, position: int) -> int:
@@ -122,12 +207,14 @@ def _dirty_end(view: memoryview, position: int) -> int:
     return dirty_end
 
 
-def _cut(fd: int, path: Path, partition: int, scan: _Scan, disk: Disk) -> Recovery | None:
-    """Keep the torn tail in a file of its own, then zero it, so that no part of it is ever taken for a group."""
+def _cut(fd: int, path: Path, scan: _Scan, disk: Disk) -> int:
+    """Keep the torn tail in a file of its own, then zero it, so that no part of it is ever taken for a group; return
+    its bytes."""
     length = scan.dirty_end - scan.position
     if length == 0:
-        return None
-    copy = os.open(path.with_suffix(CUT_SUFFIX), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        return 0
+    # Named by its place: a segment may be torn again, and what was kept before stays.
+    copy = os.open(path.with_suffix(f".{scan.position}{CUT_SUFFIX}"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
         for start in range(0, length, _CHUNK_BYTES):
             chunk = os.pread(fd, min(_CHUNK_BYTES, length - start), scan.position + start)
@@ -138,4 +225,4 @@ def _cut(fd: int, path: Path, partition: int, scan: _Scan, disk: Disk) -> Recove
     crash_point("journal.recovery_cut_saved")
     for start in range(0, length, _CHUNK_BYTES):
         write_all(disk, fd, [bytes(min(_CHUNK_BYTES, length - start))], scan.position + start)
-    return Recovery(partition, path.name, length, 0)
+    return length

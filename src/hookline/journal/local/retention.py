@@ -94,7 +94,8 @@ class _Expirable:
         first = self._segments.pop(0)
         path = self.folder / segment_name(first)
         path.unlink()
-        path.with_suffix(CUT_SUFFIX).unlink(missing_ok=True)
+        for cut in self.folder.glob(f"{path.stem}*{CUT_SUFFIX}"):
+            cut.unlink()
         self.has_changed = True
         self.total_bytes -= self._sizes[first]
         self.newest_ms = self._newest_ms()

@@ -120,6 +120,13 @@ def encode_groups(records: Sequence[Record], first_offset: int, bytes_max: int) 
         yield from _encode_within(records[start : start + GROUP_RECORDS], first_offset + start, bytes_max)
 
 
+def encode_damage(payload: bytes | memoryview, record_count: int, first_offset: int) -> bytes:
+    """A header for what is damaged: it says which offsets are lost and where the next group begins, and its checksum
+    does not fit."""
+    checked = _GROUP_CHECKED.pack(len(payload), record_count, first_offset, 0)
+    return struct.pack("<I", crc32(payload, crc32(checked)) ^ 0xFFFFFFFF) + checked
+
+
 def decode_header(data: bytes | bytearray | memoryview, at: int = 0) -> GroupHeader:
     """The group header at this place."""
     return GroupHeader._make(_GROUP_HEADER.unpack_from(data, at))

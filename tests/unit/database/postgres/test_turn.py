@@ -1,4 +1,4 @@
-"""One process of a role at a time on a database."""
+"""One process of a role at a time on a database, and nothing is written by one that had its turn before."""
 
 from __future__ import annotations
 
@@ -6,33 +6,96 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
 from hookline.bench.waiting import wait_until
+from hookline.database.connect import connect
+from hookline.database.place import Schema
+from hookline.database.postgres.installation import TABLES
 from hookline.database.postgres.turn import Turn
 from hookline.database.sqlite import DatabaseAway
-from tests.postgres import PostgresServer
+from tests.postgres import TEMPLATE, PostgresServer
 
 WAIT_SECONDS = 30.0
 KEEPER = """
 import signal, sys
-from hookline.database.postgres.turn import Turn
-turn = Turn(sys.argv[1], "profiles")
+from hookline.database.postgres import turn as turns
+turns.STILL_SECONDS_MAX = float(sys.argv[2])
+turn = turns.Turn(sys.argv[1], "profiles")
 print(turn.take(), flush=True)
 turn.keep()
 while True:
     signal.pause()
 """
+# Nobody looks after its turn, so that it learns of a loss by what it writes alone.
+WRITER = """
+import sys
+from hookline.database.connect import connect
+from hookline.database.place import Schema
+from hookline.database.postgres import pool
+from hookline.database.postgres.turn import Turn
+pool.TRANSACTION_IDLE_SECONDS_MAX = 1.0
+turn = Turn(sys.argv[1], "control")
+print(turn.take(), flush=True)
+connection = connect(Schema(sys.argv[1], "control"))
+for line in sys.stdin:
+    try:
+        connection.execute(line)
+        print("done", flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
 END_THE_HOLDER = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+END_THE_TURN = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hookline control turn'"
+INSERT = "INSERT INTO source_activity (source, last_event_at) VALUES ('{}', 1)"
+COUNT = "SELECT count(*) FROM hookline_control.source_activity"
+
+
+class Writer:
+    """A control's process that has the turn, and writes what it is told to."""
+
+    def __init__(self, url: str) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([sys.executable, "-c", WRITER, url], stdin=pipe, stdout=pipe, text=True)
+        assert self._line() == "True"
+
+    def run(self, statement: str) -> str:
+        """What comes of a statement: ``done``, or the error's name."""
+        assert self.process.stdin is not None
+        print(statement, file=self.process.stdin, flush=True)
+        return self._line()
+
+    def close(self) -> None:
+        """End it."""
+        with self.process:
+            self.process.kill()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
 
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> Iterator[str]:
-    """An empty database."""
-    with postgres.database() as made:
+    """A database with its schemas, which nobody has used."""
+    with postgres.database(TEMPLATE) as made:
+        postgres.run(made, TABLES)
         yield made
+
+
+@contextmanager
+def new_keeper(url: str, still_seconds_max: float = 60.0) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has taken the turn of profiles and looks after it."""
+    command = [sys.executable, "-c", KEEPER, url, str(still_seconds_max)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as keeper:
+        try:
+            assert keeper.stdout is not None
+            assert keeper.stdout.readline() == b"True\n"
+            yield keeper
+        finally:
+            keeper.kill()
 
 
 def test_each_role_has_one_at_a_time(url: str) -> None:
@@ -62,10 +125,7 @@ def test_whoever_had_it_has_it_again_after_an_outage(postgres: PostgresServer, u
 
 def test_whoever_lost_it_to_another_ends(postgres: PostgresServer, url: str) -> None:
     """Two would write over each other."""
-    keeper = subprocess.Popen([sys.executable, "-c", KEEPER, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with keeper, closing(Turn(url, "profiles")) as other:
-        assert keeper.stdout is not None
-        assert keeper.stdout.readline() == b"True\n"
+    with new_keeper(url) as keeper, closing(Turn(url, "profiles")) as other:
 
         def taken_from_it() -> bool:
             postgres.run(url, END_THE_HOLDER)
@@ -73,3 +133,52 @@ def test_whoever_lost_it_to_another_ends(postgres: PostgresServer, url: str) -> 
 
         wait_until(taken_from_it, WAIT_SECONDS, "another one has it")
         assert keeper.wait(WAIT_SECONDS) == -signal.SIGTERM
+
+
+def test_whoever_stands_still_loses_it(url: str) -> None:
+    """A machine that hangs keeps its connections; when it goes on it finds another one at work, and ends."""
+    with new_keeper(url, still_seconds_max=1.0) as keeper, closing(Turn(url, "profiles")) as other:
+        keeper.send_signal(signal.SIGSTOP)
+        wait_until(other.take, WAIT_SECONDS, "another one has it")
+        keeper.send_signal(signal.SIGCONT)
+        assert keeper.wait(WAIT_SECONDS) == -signal.SIGTERM
+
+
+def test_whoever_lost_it_writes_nothing(postgres: PostgresServer, url: str) -> None:
+    """Stopped, taken over and resumed, it is refused inside the database, before it has noticed anything itself."""
+    with closing(Writer(url)) as old, closing(Turn(url, "control")) as new:
+        for schema in ("control", "insights", "privacy"):
+            assert old.run(f"CREATE TABLE hookline_{schema}.mine (id INTEGER)") == "done"
+        old.process.send_signal(signal.SIGSTOP)
+        postgres.run(url, END_THE_TURN)
+        wait_until(new.take, WAIT_SECONDS, "another one has it")
+        old.process.send_signal(signal.SIGCONT)
+        assert [old.run(INSERT.format("a")), old.run("BEGIN IMMEDIATE")] == ["TurnLost", "TurnLost"]
+        assert old.run("SELECT 1") == "done"
+        with closing(connect(Schema(url, "control"))) as connection:
+            connection.execute(INSERT.format("b"))
+    assert postgres.run(url, COUNT) == [(1,)]
+
+
+def test_a_transaction_that_was_open_ends_before_the_next_one_has_the_turn(postgres: PostgresServer, url: str) -> None:
+    """What the old one began can no longer be committed once the new one reads."""
+    with closing(Writer(url)) as old, closing(Turn(url, "control")) as new:
+        assert [old.run("BEGIN IMMEDIATE"), old.run(INSERT.format("a"))] == ["done", "done"]
+        old.process.send_signal(signal.SIGSTOP)
+        postgres.run(url, END_THE_TURN)
+        wait_until(new.take, WAIT_SECONDS, "another one has it")
+        old.process.send_signal(signal.SIGCONT)
+        assert old.run("COMMIT") == "DatabaseAway"
+    assert postgres.run(url, COUNT) == [(0,)]
+
+
+def test_a_turn_that_others_had_meanwhile_is_not_taken_again(postgres: PostgresServer, url: str) -> None:
+    """What is in memory is older than what they wrote, although nobody has it now."""
+    with closing(Turn(url, "control")) as first:
+        assert first.take()
+        postgres.run(url, END_THE_TURN)
+        with closing(Turn(url, "control")) as second:
+            wait_until(second.take, WAIT_SECONDS, "another one has it")
+        with pytest.raises(DatabaseAway):
+            first.take()
+        assert not first.take()

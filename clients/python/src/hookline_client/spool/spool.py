@@ -12,13 +12,17 @@ import os
 import time
 
 from hookline_client.spool.box import FOLDER_MODE, Box
+from hookline_client.trust import check_own_folder
 
 INFANT_SECONDS_MAX = 3600.0
 """A box takes milliseconds to make; one that is older than this without being visible never will be."""
 
 
 class Spool:
-    """The spool of one write key, and this process's box in it. ``append`` from any thread, the rest from one."""
+    """The spool of one write key, and this process's box in it. ``append`` from any thread, the rest from one.
+
+    Its folder must be this user's, with nobody else who may write there: so is everything in it, then.
+    """
 
     def __init__(self, directory: str, write_key: str, bytes_max: int) -> None:
         self._folder = os.path.join(directory, hashlib.sha256(write_key.encode()).hexdigest()[:16])
@@ -29,6 +33,7 @@ class Spool:
         """Keep an event. OSError when it cannot be written, or ``bytes_max`` wait already."""
         if self.box is None:
             os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+            check_own_folder(self._folder)
             self.box = Box.create(self._folder)
         if self.box.waiting_bytes + len(line) >= self._bytes_max:
             raise OSError(errno.ENOBUFS, f"{self._bytes_max:,} bytes wait in it already", self._folder)
@@ -37,6 +42,7 @@ class Spool:
     def adopt(self) -> Box | None:
         """Take over the oldest box whose process is gone; None when there is none."""
         try:
+            check_own_folder(self._folder)
             names = sorted(os.listdir(self._folder))
         except FileNotFoundError:
             return None

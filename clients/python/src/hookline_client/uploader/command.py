@@ -22,7 +22,7 @@ exit codes:
    0  everything was acknowledged, or there was nothing to do
    2  the arguments cannot be used
   65  as 0, but some lines cannot be uploaded: they are in FILE.rejected
-  74  a file cannot be read, written or renamed
+  74  a file cannot be read, written or renamed, or somebody else may have put it there
   75  not now: the service is away, or another uploader is at this file; the next run goes on
   77  the service refuses the write key, or what answers at the endpoint is not Hookline
 """

@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     SET_ASIDE = 65
     """All was acknowledged but for lines that are in the side file now: somebody should look at them."""
     DISK = 74
-    """A file cannot be read, written or renamed."""
+    """A file cannot be read, written or renamed, or somebody else may have put it there."""
     LATER = 75
     """The service cannot be reached or is busy, or another uploader is at this file: the next run goes on."""
     REFUSED = 77

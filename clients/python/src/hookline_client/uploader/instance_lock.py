@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-MODE = 0o600
+from hookline_client.trust import open_own
 
 
 class InstanceLock:
@@ -17,7 +17,7 @@ class InstanceLock:
 
     def take(self) -> bool:
         """Take the lock and say so; False while another process has it. OSError when it cannot be tried."""
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
+        file = open_own(self.path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

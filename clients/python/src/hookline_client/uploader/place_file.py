@@ -10,9 +10,8 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
+from hookline_client.trust import check_own, open_own
 from hookline_client.uploader.synced import replace_synced, unlink_synced
-
-MODE = 0o600
 
 
 @dataclass
@@ -32,7 +31,7 @@ class PlaceFile:
     def read(self) -> Place | None:
         """Return the place that was written last, None when there is none that can be read."""
         try:
-            with open(self.path, "rb") as file:
+            with open(open_own(self.path, os.O_RDONLY), "rb") as file:
                 place = Place(**json.load(file))
         except (FileNotFoundError, ValueError, TypeError):
             return None
@@ -41,9 +40,12 @@ class PlaceFile:
 
     def write(self, place: Place) -> None:
         """Replace the place and return when it is on disk."""
-        replace_synced(self.path, json.dumps(asdict(place)).encode(), MODE)
+        replace_synced(self.path, json.dumps(asdict(place)).encode())
 
     def remove(self) -> None:
         """Remove it, if it is there, and return when that is on disk."""
-        if os.path.lexists(self.path):
-            unlink_synced(self.path)
+        try:
+            check_own(os.lstat(self.path), self.path)
+        except FileNotFoundError:
+            return
+        unlink_synced(self.path)

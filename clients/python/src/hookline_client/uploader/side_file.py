@@ -13,9 +13,8 @@ import os
 from collections.abc import Sequence
 
 from hookline_client.line_reader import Line
+from hookline_client.trust import open_own
 from hookline_client.uploader.synced import sync_folder
-
-MODE = 0o600
 
 
 class SideFile:
@@ -43,8 +42,7 @@ class SideFile:
         return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
 
     def _append(self, data: bytes) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = os.open(self.path, flags, MODE)
+        file = open_own(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size_bytes = os.fstat(file).st_size
             if size_bytes and os.pread(file, 1, size_bytes - 1) != b"\n":
@@ -64,7 +62,7 @@ class SideFile:
     def _read_kept(self) -> set[int]:
         kept: set[int] = set()
         try:
-            with open(self.path, "rb") as file:
+            with open(open_own(self.path, os.O_RDONLY), "rb") as file:
                 for entry in map(_parsed, file):
                     offset = entry.get("offset")
                     if entry.get("upload") == self._upload and isinstance(offset, int):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from hookline_client.trust import open_own
+
 
 def rename_synced(old: str, new: str) -> None:
     """Rename a file within its folder."""
@@ -11,10 +13,11 @@ def rename_synced(old: str, new: str) -> None:
     sync_folder(new)
 
 
-def replace_synced(path: str, data: bytes, mode: int) -> None:
-    """Put ``data`` at ``path``: after a crash there is the old content or the new, never a part."""
+def replace_synced(path: str, data: bytes) -> None:
+    """Put ``data`` at ``path``, a file of ours: after a crash there is the old content or the new, never a part."""
     new = f"{path}.new"
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    file = open_own(new, os.O_WRONLY | os.O_CREAT)
+    os.ftruncate(file, 0)  # only now: it may have been somebody else's
     try:
         while data:
             data = data[os.write(file, data) :]

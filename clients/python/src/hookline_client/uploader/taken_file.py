@@ -13,15 +13,13 @@ The order of the steps makes every one of them a place to be killed at:
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-import stat
 import time
 from hashlib import sha256
 from types import TracebackType
 
-from hookline_client.trust import is_trusted
+from hookline_client.trust import check_log
 from hookline_client.uploader.place_file import Place, PlaceFile
 from hookline_client.uploader.synced import rename_synced, unlink_synced
 
@@ -37,9 +35,11 @@ class TakenFile:
         self.path = path
         # Writable only because some file systems give an exclusive lock to none else.
         self.file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        if not is_trusted(os.fstat(self.file), path):
+        try:
+            check_log(os.fstat(self.file), path)
+        except OSError:
             os.close(self.file)
-            raise PermissionError(errno.EPERM, "not a regular file of this user", path)
+            raise
         self._places = places
         self.place = Place("")
 
@@ -117,11 +117,10 @@ class TakenFile:
 
 
 def _size_bytes(path: str) -> int:
-    """The size of the log, 0 when there is none. A link is refused: renaming it would take the wrong thing away."""
+    """The size of the log, 0 when there is none. NotTrusted before it is renamed, which would take it from others."""
     try:
-        status = os.stat(path, follow_symlinks=False)
+        status = os.lstat(path)
     except FileNotFoundError:
         return 0
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(f"{path} is not a regular file")
+    check_log(status, path)
     return status.st_size

@@ -13,6 +13,7 @@ from hookline_client.line_reader import Line, LineReader
 from hookline_client.receipts import Message
 from hookline_client.refusal import is_about_content
 from hookline_client.transport import Transport
+from hookline_client.trust import NotTrusted
 from hookline_client.uploader.exit_code import ExitCode
 from hookline_client.uploader.instance_lock import InstanceLock
 from hookline_client.uploader.line_batch import LineBatch, batches
@@ -58,6 +59,9 @@ class Uploader:
         except TimeoutError as error:
             self._report.problem(f"{error}; the next run tries again")
             return ExitCode.LATER
+        except NotTrusted as error:
+            self._report.problem(f"{error}; nothing is removed")
+            return ExitCode.DISK
         except OSError as error:
             self._report.problem(f"{error}; nothing is lost, the next run tries again")
             return ExitCode.DISK

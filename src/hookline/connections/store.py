@@ -71,6 +71,8 @@ class Store:
         """Whether more may be in force than is known here: PostgreSQL did not answer a commit, or the look after it."""
         self.on_version: Callable[[int], None] = lambda version: None
         """Told of every version as it is made; one whose change fails after all never comes into force."""
+        self.may_refer: Callable[[], bool] = lambda: True
+        """Asked whether whoever makes a change may have secrets sent that the connections only refer to."""
         self.restarted = False
         """Whether ``mark_ready`` found that control was ready before in this boot: it stands in for one that ended."""
         with self._lock:
@@ -166,7 +168,7 @@ class Store:
                 if expected_version is not None and expected_version != self._state.version:
                     raise VersionConflict(self._state.version)
                 restored, problems = restore_secrets(self._state, edits)
-                if problems := problems or check_edits(self._state, restored, self._plan_level):
+                if problems := problems or self._check(restored):
                     raise ChangeRefused(problems)
                 changes = [edit for edit in restored if self._changes_something(edit, owner)]
                 if changes:
@@ -232,7 +234,7 @@ class Store:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
             restored, problems = restore_secrets(self._state, edits)
-            return problems or check_edits(self._state, restored, self._plan_level)
+            return problems or self._check(restored)
 
     def mark_ready(self, boot_id: str) -> None:
         """Say that control has finished start-up in this boot, the ``--connections`` file included."""
@@ -255,6 +257,9 @@ class Store:
         """Let go of the file; idempotent."""
         with self._lock:
             self._connection.close()
+
+    def _check(self, restored: Sequence[Edit]) -> list[Problem]:
+        return check_edits(self._state, restored, self._plan_level, self.may_refer())
 
     def _changes_something(self, edit: Edit, owner: str | None) -> bool:
         if isinstance(edit, Delete):

@@ -41,6 +41,7 @@ STATUS_OF_CODE = {
     "draining": 409,
     "rotated_out": 409,
     "changed_meanwhile": 412,
+    "reference_needs_owner": 403,
 }
 """Every other problem of an object is 422."""
 

@@ -252,12 +252,9 @@ class Connection(asyncio.Protocol):
 
     def _failure(self) -> Failure:
         found = _RETRY_AFTER.search(self._head, 0, self._head.find(END_OF_HEAD) + 2)
-        answer, head = self._answer.decode("utf-8", "replace"), answer_head(self._head)
+        answer = self._answer.decode("utf-8", "replace")
         retry_after = found[1] if found else None
-        target = None if self.burst is None else self.burst.target
-        if target is not None:  # before it is kept: people may read it who may not see what was sent
-            answer, head = target.hidden(answer), target.hidden(head)
-        return Failure(of_status(self._status), self._status, answer, retry_after, head)
+        return Failure(of_status(self._status), self._status, answer, retry_after, answer_head(self._head))
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None

@@ -43,7 +43,7 @@ def test_everything_is_for_its_owner_alone(receiver: Receiver, new_hookline: New
         receiver.wait_for(hookline.track())
         found = [hookline.data, *hookline.data.rglob("*")]
         assert [str(path) for path in found if stat.S_IMODE(path.lstat().st_mode) & 0o077] == []
-        assert KEPT <= {path.name for path in found}
+        assert {path.name for path in found} >= KEPT
 
 
 def test_no_role_dumps_core(new_hookline: NewHookline) -> None:

@@ -96,3 +96,25 @@ def test_no_way_around_by_file_version_or_rotation(control: Running) -> None:
         refused = as_scope(control, "write", "POST", path, body)
         assert (refused.status, refused.json.get("code")) == (403, "reference_needs_owner"), (path, refused.text)
         assert as_scope(control, "admin", "POST", path, body).status == 200, path
+
+
+def test_old_secrets_leave_the_history_on_request(control: Running) -> None:
+    """With the destination, or afterwards; it is an editor's, on record, and what never was there is not found."""
+    for id in ("one", "two"):
+        control.api("POST", "/destinations", headed(f"Bearer secret-of-{id}", id=id))
+    path = "/destinations/one?removeSecrets=true"
+    assert as_scope(control, "write", "DELETE", path, None).status == 204
+    control.api("DELETE", "/destinations/two")
+    assert "secret-of-one" not in history(control)
+    assert "secret-of-two" in history(control)
+    answer = control.api("POST", "/destinations/two/remove-old-secrets", {})
+    assert answer.json == {"destination": "two", "removed": True}
+    assert "secret-of" not in history(control)
+    assert control.api("GET", "/audit-log").json["items"][0]["action"] == "remove_old_secrets"
+    assert control.api("POST", "/destinations/never/remove-old-secrets", {}).status == 404
+
+
+def history(control: Running) -> str:
+    """Every version of the connections, as it is stored."""
+    store = control.services.store
+    return repr([store.snapshot(version) for version in range(1, store.version + 1)])

@@ -13,6 +13,10 @@ from hookline.setting_text import is_secret
 
 PRIVATE_FILES = (
     "admin-token",
+    "journal",
+    "index",
+    "run",
+    "profiles.db",
     "database",
     "control.db",
     "deliver.db",

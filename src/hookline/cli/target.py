@@ -45,7 +45,12 @@ class Target:
             own, _ = load(self.config, flags={"data_dir": self.data_dir})
         except SettingsError as error:
             raise CommandFailed(str(error), exit_code=2) from None
-        return running_settings(own) or own
+        settings = running_settings(own) or own
+        if settings.journal.url != "local":
+            from hookline.journal.opening import remember_secrets  # here: few commands open a journal
+
+            remember_secrets(settings)
+        return settings
 
     def admin(self) -> AdminApi:
         """A client of the admin API."""

@@ -13,6 +13,7 @@ from hookline.setting_text import is_secret
 
 PRIVATE_FILES = (
     "admin-token",
+    "collect-connections",
     "journal",
     "index",
     "run",

@@ -13,6 +13,7 @@ from hookline.cli.options import Launch
 from hookline.cli.target import Target
 from hookline.cli.up import LAUNCH_FILE, read
 from hookline.control.role_metrics import RoleMetrics, RoleReport
+from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK
 from hookline.settings import Origin, Settings, load, value_of
 
@@ -37,6 +38,7 @@ class Here(NamedTuple):
 def look(server: Target) -> Here:
     """Find the installation; raise SettingsError when the settings of this shell cannot be read."""
     own, origins = load(server.config, flags={"data_dir": server.data_dir})
+    remember_secrets(own)
     folder = own.data_path
     supervised = _lives(folder / "lock")
     reports = {

@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench scale faults reference tour lock clean
+.PHONY: help setup run test lint format bench scale faults reference tour image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,15 +44,18 @@ reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the c
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour
 
+image: ## Build the container image, from a base image named by its digest (PYTHON_IMAGE=...@sha256:...)
+	@sh scripts/image.sh
+
 lock: ## Resolve all lock files anew (needs uv)
 	@sh scripts/lock.sh
 
 clean: ## Remove what setup and the tests made; data folders stay
 	@rm -rf .venv .tools build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.venv/.ready: requirements.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
+.venv/.ready: requirements.lock requirements-build.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh requirements.lock $@
 
-.venv/.ready-dev: requirements-dev.lock requirements.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
+.venv/.ready-dev: requirements-dev.lock requirements.lock requirements-build.lock pyproject.toml clients/python/pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh requirements-dev.lock $@
 	@touch .venv/.ready

@@ -11,6 +11,8 @@ compile pyproject.toml -o requirements.lock
 compile pyproject.toml clients/python/pyproject.toml --all-extras --group dev -c requirements.lock -o requirements-dev.lock
 # The image has the extras for Kafka, PostgreSQL and tracing as well.
 compile pyproject.toml --extra kafka --extra postgres --extra otel -c requirements-dev.lock -o deploy/container/requirements.lock
+# What builds the packages themselves; beside the others in one environment, so of the same versions.
+printf 'hatchling>=1.27\neditables\n' | compile -c requirements-dev.lock - -o requirements-build.lock
 echo uv | compile - -o requirements-tools.lock
 (cd clients/python/tests && compile --python-version 3.10 requirements.in -o requirements.lock)
 (cd clients/python/bench && compile requirements.in -o requirements.lock)

@@ -80,7 +80,10 @@ export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE="${UV_LINK_MODE:-copy}"
 [ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv
 # Install rather than sync: the smaller lock must not take away what the larger one brought.
 "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r "$lock"
-"$uv" pip install --quiet --python .venv/bin/python --no-deps --editable . --editable clients/python --compile-bytecode
+# The build backend is locked like the rest: an isolated build would fetch the newest there is.
+"$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements-build.lock
+"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable clients/python \
+    --compile-bytecode
 # Compiled here, once: where PYTHONDONTWRITEBYTECODE is set, every start would do it anew, and take twice as long.
 .venv/bin/python -m compileall -q -j 0 src clients/python/src
 touch "$stamp"

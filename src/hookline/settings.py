@@ -331,7 +331,9 @@ def _parse(key: str, raw: object, kind: Any) -> Any:
     try:
         return parse_rate_limit(raw) if kind == RateLimit | None else parse_as(raw, kind)
     except (ValueError, TypeError) as error:
-        raise SettingsError(f"setting {key!r}: {error} (got {raw!r})") from None
+        # What is given for a secret may be the secret, only not in its form.
+        got = "" if key in SECRET_KEYS or key == "database.url" else f" (got {raw!r})"
+        raise SettingsError(f"setting {key!r}: {error}{got}") from None
 
 
 def _build(parsed: Mapping[str, Any]) -> Settings:
@@ -365,8 +367,11 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
     if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
-    if not re.fullmatch(r"local|postgresql://\S+", settings.database.url):
-        raise SettingsError("setting 'database.url': write local, or postgresql://user@host:5432/database")
+    if not re.fullmatch(r"local|postgresql://(?!$)([^/?@\s]*@)?[^?@\s]*(\?\S*)?", settings.database.url):
+        raise SettingsError(
+            "setting 'database.url': write local, or postgresql://user@host:5432/database, with percent-encoding in"
+            " user and password"
+        )
     if not re.fullmatch(r"local|kafka://[^/\s@]+:\d+/[A-Za-z0-9._-]{1,249}", settings.journal.url):
         raise SettingsError("setting 'journal.url': write local, or kafka://host:port,host:port/topic")
     if settings.journal.partitions < 1 or settings.journal.partitions > 1024:

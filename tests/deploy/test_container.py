@@ -6,7 +6,10 @@ import fnmatch
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from hookline.cli.options import SUMMARIES
 from hookline.settings import load
@@ -58,8 +61,9 @@ def test_it_runs_as_nobody_in_particular() -> None:
 def test_stages_have_one_python_that_hookline_takes() -> None:
     """The interpreter that installs is the one that runs, of a version that the package allows."""
     images = {line.split()[0] for line in instructions("FROM")}
-    assert len(images) == 1
-    version = re.fullmatch(r"python:(\d+)\.(\d+)-slim-\w+", images.pop())
+    assert images == {"${PYTHON_IMAGE}"}
+    (default,) = instructions("ARG")
+    version = re.fullmatch(r"PYTHON_IMAGE=python:(\d+)\.(\d+)-slim-\w+", default)
     assert version
     assert (int(version[1]), int(version[2])) >= (3, 11)
 
@@ -99,3 +103,24 @@ def test_the_health_check_is_the_file_beside_it() -> None:
     assert json.loads(check.partition("CMD ")[2])[-1] == "/opt/hookline/healthy.py"
     assert "deploy/container/healthy.py /opt/hookline/healthy.py" in instructions("COPY", stage=-1)
     assert instructions("ENTRYPOINT") == []
+
+
+@pytest.mark.parametrize(
+    "base", ["", "python:3.11-slim-bookworm", "python@sha256:12ab", f"python:3@sha256:{'a' * 64} x"]
+)
+def test_a_release_is_built_from_a_digest_alone(base: str) -> None:
+    """Whoever controls a tag could change what a release is built from; the sentence says what to write."""
+    built = image(base)
+    assert (built.returncode, "@sha256:" in built.stderr, built.stdout) == (1, True, "")
+
+
+def test_the_digest_reaches_the_build() -> None:
+    """It is what every stage begins with."""
+    base = f"python:3.11-slim-bookworm@sha256:{'0123456789abcdef' * 4}"
+    assert f"--build-arg PYTHON_IMAGE={base} " in image(base).stdout
+
+
+def image(base: str) -> subprocess.CompletedProcess[str]:
+    """What ``make image`` does, with an engine that only says what it was asked for."""
+    environment = {**os.environ, "PYTHON_IMAGE": base, "ENGINE": "echo"}
+    return subprocess.run(["sh", "scripts/image.sh"], cwd=ROOT, env=environment, capture_output=True, text=True)

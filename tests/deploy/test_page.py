@@ -44,5 +44,5 @@ def test_commands_exist() -> None:
     """Every verb that is written behind `hookline` is one."""
     verbs = set(re.findall(r"hookline hookline ([a-z]+)|`hookline ([a-z]+)", TEXT))
     found = {verb for pair in verbs for verb in pair if verb}
-    assert found == {"up", "users", "export", "bench"}
+    assert found == {"up", "users", "export", "bench", "doctor"}
     assert found <= set(SUMMARIES) | set(app) | {"bench"}

@@ -28,7 +28,7 @@ def commands(of: App, prefix: str = "") -> dict[str, App]:
 
 COMMANDS = commands(app)
 TOOLS = sorted(COMMANDS.keys() - set(SUMMARIES))
-SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token"}
+SERVER_OPTIONS = {"--config", "--data-dir", "--api", "--token", "--insecure-http"}
 
 
 def documented_options(heading: str) -> set[str]:

@@ -13,6 +13,7 @@ LOCKS = [
     "requirements.lock",
     "requirements-dev.lock",
     "requirements-tools.lock",
+    "requirements-build.lock",
     "deploy/container/requirements.lock",
     "scripts/sdks/requirements.lock",
     "clients/python/tests/requirements.lock",
@@ -49,3 +50,28 @@ def test_locks_name_no_registry_and_check_what_they_install(lock: str) -> None:
     text = (ROOT / lock).read_text()
     assert not re.search(r'index-url|find-links|"resolved"|files\.pythonhosted|@ https?:', text)
     assert "--hash=sha256:" in text or '"integrity": "sha512-' in text
+
+
+def test_what_builds_the_packages_is_locked() -> None:
+    """The build backend of both packages is in a lock, and nothing that installs them fetches another one."""
+    for project in ("pyproject.toml", "clients/python/pyproject.toml"):
+        requires = tomllib.loads((ROOT / project).read_text())["build-system"]["requires"]
+        assert names(requires) <= locked("requirements-build.lock")
+    for installer in ("scripts/setup.sh", "deploy/container/Containerfile", "docs/how-to/run-in-production.md"):
+        text = (ROOT / installer).read_text().replace("\\\n", " ")
+        builds = [
+            line
+            for line in text.splitlines()
+            if re.search(r'--editable|--no-deps",? ?"?\.|"\."\]$|no-deps.* \.$', line)
+        ]
+        assert builds, installer
+        assert all("--no-build-isolation" in line for line in builds), installer
+
+
+def test_locks_that_share_an_environment_agree() -> None:
+    """What builds stands beside what runs, in the same versions."""
+    pinned = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+    build = dict(pinned.findall((ROOT / "requirements-build.lock").read_text()))
+    for lock in ("requirements.lock", "requirements-dev.lock"):
+        other = dict(pinned.findall((ROOT / lock).read_text()))
+        assert {name: other[name] for name in build if name in other} == {n: build[n] for n in build if n in other}

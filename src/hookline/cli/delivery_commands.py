@@ -88,7 +88,7 @@ def try_destination(destination: str, /, *, as_json: Json = False, server: Targe
 
 @app.command(group=DELIVERY)
 def secrets(
-    action: Literal["rotate", "end"],
+    action: Literal["rotate", "end", "remove-old"],
     destination: str,
     /,
     *,
@@ -98,12 +98,12 @@ def secrets(
     as_json: Json = False,
     server: Target = HERE,
 ) -> int:
-    """Rotate the secret a destination signs with, or end the overlap in which the old one is good too.
+    """Rotate the secret a destination signs with, end the overlap in which the old one is good too, or remove old ones.
 
     Parameters
     ----------
     action
-        rotate or end.
+        rotate, end or remove-old: take secrets that are not in force out of the history now, not after 30 days.
     destination
         Id of the destination.
     overlap
@@ -115,12 +115,14 @@ def secrets(
     as_json
         Print the answer as JSON.
     """
-    from hookline.cli.secret_rotation import end_overlap, rotate_secret
+    from hookline.cli.secret_rotation import end_overlap, remove_old_secrets, rotate_secret
 
     if action == "rotate":
         return rotate_secret(
             server.admin(), destination, overlap=overlap or "24h", secret=secret, setting=setting, as_json=as_json
         )
     if overlap is not None or secret is not None:
-        raise CommandFailed("secrets end takes neither --overlap nor --secret", exit_code=USAGE)
+        raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
+    if action == "remove-old":
+        return remove_old_secrets(server.admin(), destination, as_json)
     return end_overlap(server.admin(), destination, setting=setting, as_json=as_json)

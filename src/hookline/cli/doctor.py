@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from hookline.cli.checkup import configured, data_folder, database, journal, machine, running
+from hookline.cli.checkup import configured, data_folder, database, hardening, journal, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
@@ -33,6 +33,12 @@ CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     running.check_notices,
     configured.check_connections,
     configured.check_destinations,
+    hardening.check_listeners,
+    hardening.check_proxies,
+    hardening.check_networks,
+    hardening.check_secrets,
+    hardening.check_core_dumps,
+    hardening.check_user,
 )
 SHAPES = {"ok": ("●", "green"), "warn": ("▲", "yellow"), "fail": ("■", "red")}
 LABEL_WIDTH = 12

@@ -40,6 +40,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     one_time_link: bool = False
     origins: dict[str, str] = {}
     """Where each setting came from, by key."""
+    withheld: tuple[str, ...] = ()
+    """Settings that held a secret, which is not written down (``cli.up``)."""
 
 
 def parse(command: str, arguments: Sequence[str]) -> Launch:

@@ -19,6 +19,7 @@ SUPERVISED = "--supervised"
 def role(name: str, arguments: Sequence[str]) -> int:
     """Run the role until it is told to end and return its exit code."""
     from hookline.cli.options import USAGE, parse
+    from hookline.cli.supervisor import forbid_core_dumps
     from hookline.cli.up import LAUNCH_FILE, read
     from hookline.settings import SettingsError
 
@@ -27,6 +28,7 @@ def role(name: str, arguments: Sequence[str]) -> int:
             launch = read(Path(arguments[1]) / "run" / LAUNCH_FILE)
         else:
             launch = parse(name, arguments)
+            forbid_core_dumps()
             folder = str(launch.settings.data_path)
             lock.prepare(folder)
             lock.hold_for_role(folder, name)

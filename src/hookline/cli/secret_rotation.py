@@ -1,4 +1,4 @@
-"""``hookline secrets``: rotate a destination's secret, or end the overlap in which the old one is still good."""
+"""``hookline secrets``: rotate a destination's secret, end the overlap, or remove old ones from the history."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ def end_overlap(admin: AdminApi, destination: str, *, setting: SecretSetting | N
     """Make the new secret the only one."""
     answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/end-overlap", {"setting": setting})
     print(json.dumps(answer) if as_json else f"{destination} is signed with the new secret alone")
+    return 0
+
+
+def remove_old_secrets(admin: AdminApi, destination: str, as_json: bool) -> int:
+    """Remove secrets that are not in force from the history of a destination, which may be deleted."""
+    answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/remove-old-secrets", {})
+    what = "is rid of its old secrets" if answer["removed"] else "had no old secrets"
+    print(json.dumps(answer) if as_json else f"the history of {destination} {what}")
     return 0
 
 

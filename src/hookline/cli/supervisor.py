@@ -9,6 +9,7 @@ pipe closes and they end.
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -174,6 +175,15 @@ class Supervisor:
             os.kill(pid, number)
 
 
+def forbid_core_dumps() -> None:
+    """Let a crash write no image of the memory, which holds secrets and events, for this process and its children."""
+    # 0 would still let the kernel pipe it to a collector such as systemd-coredump; 1 is less than any image, and the
+    # kernel's sign for no pipe either (core(5)).
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    least = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
+    resource.setrlimit(resource.RLIMIT_CORE, (least, least))
+
+
 def _drain(wake: int) -> None:
     try:
         while os.read(wake, 512):
@@ -189,6 +199,7 @@ def _say(sentence: str) -> None:
 def main() -> None:
     """Supervise the folder named on the command line."""
     folder, _lock, welcome = sys.argv[1:4]
+    forbid_core_dumps()
     sys.exit(Supervisor(folder, welcome == "welcome").run())
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hookline.cli.address import url_of
+from hookline.cli.address import is_loopback, is_same_port, url_of
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.failure import CommandFailed
 from hookline.cli.up import running_settings
@@ -31,7 +31,10 @@ class Target:
     """Data folder of the server; its admin token is read there."""
 
     api: str | None = None
-    """Address of the admin API, such as http://127.0.0.1:8081."""
+    """Address of the admin API, such as https://hookline.example.com; a token is then given with --token."""
+
+    insecure_http: Annotated[bool, Parameter(negative="")] = False
+    """Let --api be plain HTTP to another machine: everybody on the way can read the token."""
 
     token: Annotated[str | None, Parameter(env_var="HOOKLINE_CONTROL_ADMIN_TOKEN", show_env_var=True)] = None
     """Admin token (default: the setting, else the file admin-token of the data folder)."""
@@ -42,12 +45,33 @@ class Target:
             own, _ = load(self.config, flags={"data_dir": self.data_dir})
         except SettingsError as error:
             raise CommandFailed(str(error), exit_code=2) from None
-        return running_settings(own.data_path) or own
+        settings = running_settings(own) or own
+        if settings.journal.url != "local":
+            from hookline.journal.opening import remember_secrets  # here: few commands open a journal
+
+            remember_secrets(settings)
+        return settings
 
     def admin(self) -> AdminApi:
         """A client of the admin API."""
         settings = self.settings()
-        return AdminApi(self.api or url_of(settings.control.listen), self._token(settings))
+        local = url_of(settings.control.listen)
+        url = self.api or local
+        if is_same_port(url, local):
+            return AdminApi(url, self._token(settings))
+        if not self.token:
+            raise CommandFailed(
+                f"{url} is not the Hookline of {settings.data_path}, so the admin token found here is not sent to it; "
+                "give that server's token with --token or HOOKLINE_CONTROL_ADMIN_TOKEN",
+                exit_code=2,
+            )
+        if not (self.insecure_http or url.lower().startswith("https:") or is_loopback(url)):
+            raise CommandFailed(
+                f"{url} would carry the token over the network for all to read; use https://, a tunnel to 127.0.0.1, "
+                "or --insecure-http if the network itself is trusted",
+                exit_code=2,
+            )
+        return AdminApi(url, self.token)
 
     def collect_url(self) -> str:
         """The address of the collection API."""

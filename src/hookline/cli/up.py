@@ -1,7 +1,8 @@
 """``hookline up``: reads the settings, writes them down for the roles and becomes the supervisor.
 
 The settings are read here once. The supervisor replaces this process, so that what reading them needed (YAML, type
-information) is not kept in memory for the life of the service.
+information) is not kept in memory for the life of the service. Secrets among them go to the roles in the environment,
+however they were given; the file that the roles and the tools read has none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import msgspec
 
 from hookline.cli import lock
 from hookline.cli.options import USAGE, Launch, parse
-from hookline.settings import Settings, SettingsError
+from hookline.setting_text import URL_KEYS, is_secret, without_secrets
+from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, value_of
 
 LAUNCH_FILE = "launch.json"
 """In ``run/`` of the data folder: what the running server was started with, for its roles and for the tools."""
@@ -37,6 +39,7 @@ def up(arguments: Sequence[str]) -> int:
         return 1
     welcome = launch.quickstart or (sys.stdout.isatty() and sys.stderr.isatty())
     write(msgspec.structs.replace(launch, one_time_link=True) if welcome else launch)
+    os.environ.update(secrets_of(launch.settings))
     return _become_supervisor(str(folder), held, welcome)
 
 
@@ -46,25 +49,49 @@ def _become_supervisor(folder: str, held: int, welcome: bool) -> NoReturn:
     os.execv(sys.executable, [*module, folder, str(held), "welcome" if welcome else ""])
 
 
+def secrets_of(settings: Settings) -> dict[str, str]:
+    """Return the secrets of the settings by the environment variables that say them to the roles."""
+    found = ((key, value_of(settings, key)) for key in (*SECRET_KEYS, *URL_KEYS))
+    return {environment_name(key): str(value) for key, value in found if is_secret(key, value)}
+
+
 def write(launch: Launch) -> None:
-    """Write ``run/launch.json`` (0600: it may hold the admin token), replacing it as a whole."""
+    """Write ``run/launch.json``, replacing it as a whole, without any secret: the file outlives the server."""
     settings = msgspec.structs.replace(launch.settings, data_dir=str(launch.settings.data_path))
+    withheld = tuple(key for key in (*SECRET_KEYS, *URL_KEYS) if is_secret(key, value_of(settings, key)))
+    for key in withheld:
+        settings = _with(settings, key, without_secrets(value_of(settings, key)) if key in URL_KEYS else None)
     path = settings.data_path / "run" / LAUNCH_FILE
     temporary = path.with_suffix(".tmp")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(file, "wb") as stream:
-        stream.write(msgspec.json.encode(msgspec.structs.replace(launch, settings=settings)))
+        stream.write(msgspec.json.encode(msgspec.structs.replace(launch, settings=settings, withheld=withheld)))
     temporary.replace(path)
 
 
-def read(path: Path) -> Launch:
-    """What the server was started with."""
-    return msgspec.json.decode(path.read_bytes(), type=Launch)
+def read(path: Path, own: Settings | None = None) -> Launch:
+    """Return what the server was started with, its secrets as the environment has them, or ``own`` settings do."""
+    launch = msgspec.json.decode(path.read_bytes(), type=Launch)
+    settings = launch.settings
+    for key in launch.withheld:
+        secret = os.environ.get(environment_name(key)) if own is None else value_of(own, key)
+        if is_secret(key, secret):
+            settings = _with(settings, key, secret)
+    return msgspec.structs.replace(launch, settings=settings)
 
 
-def running_settings(data_path: Path) -> Settings | None:
-    """The settings of the server last started with ``up`` on the data folder, if any."""
+def running_settings(own: Settings) -> Settings | None:
+    """Return the settings of the server last started with ``up`` on the data folder of ``own``, if any.
+
+    Its secrets are those of ``own``, as far as this shell knows them.
+    """
     try:
-        return read(data_path / "run" / LAUNCH_FILE).settings
+        return read(own.data_path / "run" / LAUNCH_FILE, own).settings
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _with(settings: Settings, key: str, value: str | None) -> Settings:
+    section, _, field = key.partition(".")
+    changed = msgspec.structs.replace(getattr(settings, section), **{field: value})
+    return msgspec.structs.replace(settings, **{section: changed})

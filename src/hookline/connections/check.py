@@ -71,6 +71,7 @@ ProblemCode = Literal[
     "not_enabled",
     "draining",
     "changed_meanwhile",
+    "reference_needs_owner",
     "too_many",
 ]
 PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)

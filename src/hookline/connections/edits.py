@@ -25,6 +25,7 @@ from hookline.connections.history import KINDS, WORDS, Kind
 from hookline.connections.model import Destination, Source
 from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, rotated_out
+from hookline.connections.secrets import new_references
 from hookline.connections.state import Object, State, kind_of
 
 
@@ -86,8 +87,13 @@ def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], li
     return restored, problems
 
 
-def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVEL) -> list[Problem]:
-    """The problems that the objects would have after the edits, each at the edit that brings it."""
+def check_edits(
+    state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVEL, may_refer: bool = True
+) -> list[Problem]:
+    """The problems that the objects would have after the edits, each at the edit that brings it.
+
+    Without ``may_refer`` a reference to a secret may only stay where it is.
+    """
     gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
     put = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Put)}
     ids = {kind: (set(state.of_kind(kind)) | _ids(put, kind)) - _ids(gone, kind) for kind in KINDS}
@@ -103,6 +109,8 @@ def check_edits(state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVE
             problems += check_destination(edit.path, edit.object)
             problems += check_sources(edit.path, edit.object, known)
             stored = state.destinations.get(edit.id)
+            if not may_refer:
+                problems += _check_references(edit.path, edit.object, None if stored is None else stored.object)
             if stored is None or stored.object.filters != edit.object.filters:
                 problems += check_plan(edit.path, edit.object, plan_level)
     problems += _check_definitions(state, edits, ids["destination"])
@@ -113,6 +121,14 @@ def _check_rotated_out(path: str, wanted: Destination, stored: Destination | Non
     for setting in rotated_out(wanted, stored):
         message = "this secret was rotated out; write keep or the new one, or rotate back to it with rotate-secret"
         yield Problem("rotated_out", join(path, f"settings.{setting}"), message)
+
+
+def _check_references(path: str, wanted: Destination, stored: Destination | None) -> Iterator[Problem]:
+    for place in new_references(wanted, stored):
+        message = (
+            "only an owner may refer to a secret here, as it would be sent to this receiver; ask one, or write it out"
+        )
+        yield Problem("reference_needs_owner", join(path, place), message)
 
 
 def _ids(keys: set[tuple[Kind, str]], kind: Kind) -> set[str]:

@@ -1,7 +1,8 @@
 """Reading the configured objects as rows: everything at a version, or what changed between two versions.
 
-A row never changes but for its ``until`` being set, and a version is committed as a whole, so what was in force at a
-committed version can be read with many short statements: no long read transaction holds back the write-ahead log.
+A row never changes but for its ``until`` being set and old secrets being removed, and a version is committed as a
+whole, so what was in force at a committed version can be read with many short statements: no long read transaction
+holds back the write-ahead log.
 """
 
 from __future__ import annotations

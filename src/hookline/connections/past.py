@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import Enum, auto
 
 import msgspec
@@ -10,6 +11,7 @@ from hookline.connections.changes import Action, Change, compare
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import KINDS, Kind, Row
 from hookline.connections.model import Destination, Lane
+from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, decode_object, kind_of
 from hookline.connections.store import Store
@@ -82,6 +84,12 @@ class Past:
         touched = connection.execute(f"{_TOUCHED} ORDER BY kind DESC, id LIMIT ?", (number, limit)).fetchall()
         return [self._change(connection, number, kind, id, FieldsOf.ALL) for kind, id in touched]
 
+    def had(self, kind: Kind, id: str) -> bool:
+        """Return whether there is or ever was an object of this id."""
+        connection = self._database.open()
+        query = "SELECT 1 FROM objects WHERE kind = ? AND id = ? LIMIT 1"
+        return connection is not None and connection.execute(query, (kind, id)).fetchone() is not None
+
     def close(self) -> None:
         """Let go of the file; idempotent."""
         self._database.close()
@@ -107,8 +115,8 @@ class Past:
 def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
     """What makes the objects be as they were at a version, which must exist.
 
-    Secrets that were rotated out since stay out, and how far each destination has come is left alone: a destination
-    made anew gets events from now on.
+    Secrets that were rotated out since stay out, and those that the history no longer holds are the ones of now. How
+    far each destination has come is left alone: a destination made anew gets events from now on.
     """
     then = store.snapshot(version)
     changes: list[Change] = []
@@ -136,6 +144,8 @@ def _with_secrets_of_now(object: Object, now: Object | None) -> Object:
     if not isinstance(object, Destination):
         return object
     stored = now if isinstance(now, Destination) else None
+    with suppress(NothingToKeep):  # the store's own check says where
+        object = restore(object, stored)
     object, _ = with_rotated(object, stored)
     return carry_rotations(object, stored)
 

@@ -49,6 +49,15 @@ class ReceiverUrl(msgspec.Struct, frozen=True):
         return self.scheme, self.host, self.port
 
 
+def origin_of(url: str) -> tuple[str, ...]:
+    """What receives a request to this URL: scheme, host and port; of a text that is no such URL, the text itself."""
+    try:
+        scheme, host, port = parse_receiver_url(url).origin
+    except ValueError:
+        return (url,)
+    return scheme, host, str(port)
+
+
 def parse_receiver_url(url: str) -> ReceiverUrl:
     """Read a receiver URL; raise ValueError with a sentence that says what to write instead."""
     _check_characters(url)

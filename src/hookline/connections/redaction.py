@@ -8,11 +8,11 @@ that carry credentials.
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Rotation, StandardWebhooks, Webhook
+from hookline.connections.receiver_url import origin_of
 from hookline.connections.rotation import running_rotations
 from hookline.connections.secrets import MASK, is_reference, mask
 
@@ -99,7 +99,7 @@ def _shown(rotation: Rotation) -> Rotation:
 
 def _restore_headers(webhook: Webhook, stored: tuple[Webhook, ...], path: str) -> Webhook:
     same_url = [other for other in stored if other.url == webhook.url]
-    same_origin = [other for other in stored if _origin(other.url) == _origin(webhook.url)]
+    same_origin = [other for other in stored if origin_of(other.url) == origin_of(webhook.url)]
     before: dict[str, str] = {}
     for other in (*same_url, *same_origin):
         for name, value in other.headers.items():
@@ -117,11 +117,3 @@ def _restored(value: str, stored: str | None, path: str) -> str:
     if stored is None or (value != KEEP and value != mask(stored)):
         raise NothingToKeep(path)
     return stored
-
-
-def _origin(url: str) -> tuple[str, str]:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme.lower(), parts.netloc.lower()
-    except ValueError:
-        return "", url

@@ -6,13 +6,14 @@ resolved where a request is signed and sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from hookline.connections.headers import check_static_headers
-from hookline.connections.model import Destination, StandardWebhooks
+from hookline.connections.model import Destination, StandardWebhooks, WebhookSettings
+from hookline.connections.receiver_url import origin_of
 from hookline.connections.rotation import running_rotations
 from hookline.events.standard_signature import standard_key
 from hookline.secret_references import MASK, SecretMissing, check_secret, is_reference, mask, resolve_in
@@ -27,6 +28,7 @@ __all__ = [
     "check_standard_secret",
     "is_reference",
     "mask",
+    "new_references",
     "resolve",
     "resolve_all",
 ]
@@ -37,6 +39,29 @@ def check_standard_secret(value: str) -> None:
     check_secret(value)
     if not is_reference(value):
         standard_key(value)
+
+
+def new_references(wanted: Destination, stored: Destination | None) -> Iterator[str]:
+    """Yield the paths of references that ``stored`` does not hold yet, or not for receivers of that origin.
+
+    Whoever may write one may have the secret behind it sent to a receiver of their own choice.
+    """
+    held = set() if stored is None else {(value, origin) for _, value, origin in _references(stored.settings)}
+    for path, value, origin in _references(wanted.settings):
+        if (value, origin) not in held:
+            yield path
+
+
+def _references(settings: WebhookSettings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield path, reference, and the origin that it is sent to; a secret to sign with is sent nowhere."""
+    for index, webhook in enumerate(settings.webhooks):
+        for name, value in webhook.headers.items():
+            if is_reference(value):
+                yield f"settings.webhooks[{index}].headers.{name}", value, origin_of(webhook.url)
+    if settings.shared_secret is not None and is_reference(settings.shared_secret):
+        yield "settings.sharedSecret", settings.shared_secret, ()
+    if settings.standard_webhooks is not None and is_reference(settings.standard_webhooks.secret):
+        yield "settings.standardWebhooks.secret", settings.standard_webhooks.secret, ()
 
 
 def resolve(value: str, settings: Settings, environment: Mapping[str, str] | None = None) -> str:

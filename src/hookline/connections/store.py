@@ -23,7 +23,10 @@ from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
-from hookline.connections.state import State, Stored
+from hookline.connections.old_secrets import PastRow, without_old_secrets
+from hookline.connections.rotation import until_ms
+from hookline.connections.state import State, Stored, decode_object
+from hookline.database.connect import empty_log, overwrite_deleted
 from hookline.database.open import open_control
 from hookline.database.place import Place
 from hookline.database.sqlite import DatabaseAway
@@ -75,6 +78,10 @@ class Store:
         """Whether more may be in force than is known here: PostgreSQL did not answer a commit, or the look after it."""
         self.on_version: Callable[[int], None] = lambda version: None
         """Told of every version as it is made; one whose change fails after all never comes into force."""
+        self.may_refer: Callable[[], bool] = lambda: True
+        """Asked whether whoever makes a change may have secrets sent that the connections only refer to."""
+        self._cleaned_version = 0
+        """Up to here the secrets of what left force were removed where they are no longer needed."""
         self.restarted = False
         """Whether ``mark_ready`` found that control was ready before in this boot: it stands in for one that ended."""
         with self._lock:
@@ -170,7 +177,7 @@ class Store:
                 if expected_version is not None and expected_version != self._state.version:
                     raise VersionConflict(self._state.version)
                 restored, problems = restore_secrets(self._state, edits)
-                if problems := problems or check_edits(self._state, restored, self._plan_level):
+                if problems := problems or self._check(restored):
                     raise ChangeRefused(problems)
                 changes = [edit for edit in restored if self._changes_something(edit, owner)]
                 if changes:
@@ -236,7 +243,62 @@ class Store:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
             restored, problems = restore_secrets(self._state, edits)
-            return problems or check_edits(self._state, restored, self._plan_level)
+            return problems or self._check(restored)
+
+    def remove_old_secrets(self, before_ms: int, destination: str | None = None) -> int:
+        """Take secrets that left force before a time out of the history, of one destination or of all; return of how
+        many destinations.
+
+        This is the one change of rows that are there already: it makes no version, and who has read them may go on.
+        """
+        named, version = [destination] if destination else [], 0
+        if destination is None:
+            named, version = self._with_old_secrets(before_ms)
+        cleaned = sum(self._clean(id, before_ms) for id in named)
+        if cleaned:
+            with self._lock:
+                empty_log(self._connection)
+        self._cleaned_version = max(self._cleaned_version, version)
+        return cleaned
+
+    def _with_old_secrets(self, before_ms: int) -> tuple[list[str], int]:
+        """Return what lost a version before a time and since the last look, and the newest version before that time."""
+        with self._lock:
+            query = "SELECT coalesce(max(version), 0) FROM versions WHERE at < ?"
+            ((version,),) = self._connection.execute(query, (before_ms,)).fetchall()
+            rows = self._connection.execute(
+                "SELECT DISTINCT id FROM objects WHERE kind = 'destination' AND until > ? AND until <= ?",
+                (self._cleaned_version, version),
+            ).fetchall()
+            rotated = {
+                id
+                for id, stored in self._state.destinations.items()
+                if any(each.previous is not None and until_ms(each) < before_ms for each in stored.object.rotations)
+            }
+            return sorted({id for (id,) in rows} | rotated), int(version)
+
+    def _clean(self, id: str, before_ms: int) -> bool:
+        with self._lock:
+            overwrite_deleted(self._connection)
+            with self._transaction():
+                self._refresh()
+                found = self._connection.execute(
+                    "SELECT o.since, o.document, v.at FROM objects AS o LEFT JOIN versions AS v ON v.version = o.until"
+                    " WHERE o.kind = 'destination' AND o.id = ?",
+                    (id,),
+                ).fetchall()
+                rows = [PastRow(since, decode_object("destination", text), left) for since, text, left in found]
+                cleaned = list(without_old_secrets(rows, before_ms))
+                self._connection.executemany(
+                    "UPDATE objects SET document = ? WHERE kind = 'destination' AND id = ? AND since = ?",
+                    [(_json(object), id, since) for since, object in cleaned],
+                )
+            stored = self._state.destinations.get(id)
+            for since, object in cleaned:
+                if stored is not None and stored.since == since:
+                    self._state.destinations[id] = Stored(object, since, stored.owner, stored.lane)
+                    self._snapshot = None
+            return bool(cleaned)
 
     def mark_ready(self, boot_id: str) -> None:
         """Say that control has finished start-up in this boot, the ``--connections`` file included."""
@@ -259,6 +321,9 @@ class Store:
         """Let go of the file; idempotent."""
         with self._lock:
             self._connection.close()
+
+    def _check(self, restored: Sequence[Edit]) -> list[Problem]:
+        return check_edits(self._state, restored, self._plan_level, self.may_refer())
 
     def _changes_something(self, edit: Edit, owner: str | None) -> bool:
         if isinstance(edit, Delete):

@@ -85,4 +85,6 @@ def _refused(problems: tuple[check.Problem, ...]) -> Problem:
         FieldError(pointer_of(each.path), f"line {each.line}: {each.message}" if each.line else each.message)
         for each in problems
     ]
-    return Problem(422, first.code, f"{first}{more}.", errors)
+    # Such as a file that is right, by somebody who may not apply it: not what a corrected file would change.
+    status = 403 if first.code == "reference_needs_owner" else 422
+    return Problem(status, first.code, f"{first}{more}.", errors)

@@ -9,6 +9,7 @@ import msgspec
 from litestar import Controller, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter, RawBody
 
+from hookline.connections.old_secrets import is_removed
 from hookline.control.attempt_search import AttemptSearch, ShownAttempt
 from hookline.control.call import current_author
 from hookline.control.listing import After, Limit, Listing
@@ -17,7 +18,7 @@ from hookline.control.objects import decode_body
 from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.control.tester.request_writer import RequestWriter
-from hookline.control.tester.shown_request import Header, ShownRequest, shown
+from hookline.control.tester.shown_request import Header, ShownRequest, shown, without_signatures
 from hookline.outcomes.attempt_key import Key, attempt_key
 from hookline.outcomes.attempt_log import AttemptFilter, LoggedAttempt
 from hookline.outcomes.outcome import Outcome
@@ -39,7 +40,8 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One attempt with its request, rendered again as it was sent then, and with the answer if it failed.
 
-    ``request`` is null with a ``note`` when the event or the settings of then are no longer there.
+    ``request`` is null with a ``note`` when the event or the settings of then are no longer there, and without its
+    signatures when the secrets of then were removed.
     """
 
     attempt: ShownAttempt
@@ -151,7 +153,10 @@ def _request(
     mine = next((each for each in written if each.url == url), None)
     if mine is None:
         return None, "the URL was not among the destination's settings of then"
-    return shown(mine, destination, reveal=False), None
+    request = shown(mine, destination, reveal=False)
+    if is_removed(destination):
+        return without_signatures(request), "its secrets of then are no longer kept, so its signatures are not shown"
+    return request, None
 
 
 def _answer(found: LoggedAttempt) -> Answer | None:

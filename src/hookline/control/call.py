@@ -128,6 +128,12 @@ def note_version(version: int) -> None:
         call.versions.append(version)
 
 
+def may_refer() -> bool:
+    """Return whether the change being made may have a secret sent that it only refers to: an owner's, or nobody's."""
+    call = _current.get()
+    return call is None or (call.caller is not None and call.caller.may("owner"))
+
+
 class Calls:
     """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
 

@@ -6,12 +6,13 @@ leave: what goes out is redacted, and a mask or ``keep`` that comes back stands 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post, put
-from litestar.params import FromPath, RawBody
+from litestar.params import FromPath, QueryParameter, RawBody
 
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
@@ -41,6 +42,7 @@ STATUS_OF_CODE = {
     "draining": 409,
     "rotated_out": 409,
     "changed_meanwhile": 412,
+    "reference_needs_owner": 403,
 }
 """Every other problem of an object is 422."""
 
@@ -86,6 +88,16 @@ class Sources(Controller):
     async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
         """Delete a source that feeds no destination."""
         delete_object(services, "source", services.store.source(object_id), object_id)
+
+
+RemoveSecrets = Annotated[bool, QueryParameter(name="removeSecrets")]
+
+
+class SecretsRemoved(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether secrets of the destination were in its history that are not in force; they are removed."""
+
+    destination: str
+    removed: bool
 
 
 class Destinations(Controller):
@@ -138,9 +150,20 @@ class Destinations(Controller):
         return tagged(revealed(_shown(services, patched.object), secret), object_tag(patched.since))
 
     @delete("/{object_id:str}", needs="editor")
-    async def delete_destination(self, services: FromServices, object_id: FromPath[str]) -> None:
+    async def delete_destination(
+        self, services: FromServices, object_id: FromPath[str], remove_secrets: RemoveSecrets = False
+    ) -> None:
         """Delete a destination; events that wait for it are not sent any more."""
         delete_object(services, "destination", services.store.destination(object_id), object_id)
+        if remove_secrets:
+            await _remove_old_secrets(services, object_id)
+
+    @post("/{object_id:str}/remove-old-secrets", status_code=200, needs="editor")
+    async def remove_old_secrets(self, services: FromServices, object_id: FromPath[str]) -> SecretsRemoved:
+        """Take every secret that is not in force out of the history of a destination, deleted or not."""
+        if not services.past.had("destination", object_id):
+            raise not_found("destination", object_id)
+        return SecretsRemoved(object_id, await _remove_old_secrets(services, object_id))
 
 
 def change(services: Services, edits: Sequence[Edit], owner: str | None = None) -> int:
@@ -181,6 +204,12 @@ def _destination(services: Services, object_id: str) -> Stored[Destination]:
 
 def _shown(services: Services, destination: Destination) -> Destination:
     return redact(destination, now_ms=services.store.now_ms())
+
+
+async def _remove_old_secrets(services: Services, id: str) -> bool:
+    store = services.store
+    # What left force in this very millisecond counts too.
+    return bool(await asyncio.to_thread(store.remove_old_secrets, store.now_ms() + 1, id))
 
 
 def _stored(services: Services, wanted: ObjectT) -> Stored[ObjectT]:

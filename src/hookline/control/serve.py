@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import uvloop
 from litestar.types import ASGIApp
 
+from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.store import Store
 from hookline.control import admin_token, uvicorn_server
 from hookline.control.app import Routes, build
@@ -18,10 +19,13 @@ from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
+OLD_SECRETS_LOOK_SECONDS = 3600.0
+"""They are kept for 30 days: an hour more or less is nothing."""
 BACKLOG = 128
 CONNECTIONS_MAX = 512
 GRACE_SECONDS = 1
@@ -90,12 +94,25 @@ async def _serve(
         loop.create_task(services.schema_watch.run_forever()),
         loop.create_task(DefinitionWatch(services.settings, services.store).run()),
         loop.create_task(services.deletion_watch.run_forever()),
+        loop.create_task(remove_old_secrets_forever(services.store)),
     ]
     await server.serve(sockets=[listening])
     for task in beside:
         task.cancel()
     await asyncio.gather(*beside, return_exceptions=True)
     logger().info("control_stopped")
+
+
+async def remove_old_secrets_forever(store: Store) -> None:
+    """Take secrets out of the history of connections 30 days after they left force, looking once an hour."""
+    while True:
+        try:
+            removed = await asyncio.to_thread(store.remove_old_secrets, store.now_ms() - KEPT_MS)
+            if removed:
+                logger().info("old_secrets_removed", destinations=removed)
+        except (DatabaseAway, engine.Error) as error:
+            logger().warning("old_secrets_not_removed", error=str(error), next_step="it is tried again in an hour")
+        await asyncio.sleep(OLD_SECRETS_LOOK_SECONDS)
 
 
 def _stop_once(loop: asyncio.AbstractEventLoop, descriptor: int, server: Server) -> None:

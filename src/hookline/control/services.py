@@ -10,7 +10,7 @@ from hookline.connections.past import Past
 from hookline.connections.store import Store
 from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
-from hookline.control.call import note_version
+from hookline.control.call import may_refer, note_version
 from hookline.control.conditions.breakers import Breakers
 from hookline.control.conditions.database import DatabaseOutages
 from hookline.control.conditions.dead_letters import DeadLetters
@@ -87,7 +87,7 @@ class Services:
         """Where each setting came from, by key, where that is known."""
         self.store = store
         self.token = token
-        store.on_version = note_version
+        store.on_version, store.may_refer = note_version, may_refer
         control = place_of(settings, "control")
         deliver = place_of(settings, "deliver")
         self.people = Shared(control)

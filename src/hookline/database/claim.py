@@ -7,7 +7,6 @@ deliver everything again. So a folder belongs to the database it began with, as 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hookline.database.open import DatabaseUnusable
 from hookline.database.sqlite import DatabaseAway, OperationalError
+from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -27,7 +27,6 @@ NOTE_FILE = "database"
 LOCAL = "local"
 _LOOK_SECONDS = 0.25
 _STAND_BY_SECONDS = 1.0
-_PASSWORD = re.compile(r"//[^/?]*:[^/?]*@|password")
 
 
 def claim(settings: Settings) -> None:
@@ -50,7 +49,7 @@ def claim(settings: Settings) -> None:
         conninfo(url, "hookline")
     except OperationalError as error:
         # The client library quotes what it cannot read.
-        reason = "" if _PASSWORD.search(url) else f" ({error})"
+        reason = "" if without_secrets(url) != url else f" ({error})"
         raise DatabaseUnusable(
             f"database.url cannot be read{reason}: write postgresql://user@host:5432/database, with percent-encoding"
         ) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hookline.outcomes.outcome import Outcome
 
 
@@ -23,3 +25,8 @@ class Failure:
         self.error = error
         self.retry_after = retry_after
         self.head = head
+
+    def hide(self, hidden: Callable[[str], str]) -> None:
+        """Mask credentials in what the receiver answered: people may read it who may not see what was sent."""
+        self.error = hidden(self.error)
+        self.head = hidden(self.head) if self.head else self.head

@@ -130,6 +130,7 @@ class Results(Sink):
     def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
         now_ms = self._engine.clock.now_ms()
         self._engine.failures.count(delivery.lane, failure)
+        failure.hide(target.hidden)
         failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1

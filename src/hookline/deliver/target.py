@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from hookline.deliver.signing import Signing, signing_of
 from hookline.events.signature import Signer
 from hookline.outcomes.progress import URL_BITS
 from hookline.route.filters import Filters
+from hookline.secret_references import MASK, mask
 
 if TYPE_CHECKING:
     from hookline.deliver.lane import Lane
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 LENGTHS_KEPT = 4_096
 """Bodies up to this length have the line with it at hand."""
+
+HIDDEN_FROM_CHARS = 8
+"""A shorter value of a header is no credential worth the name, and may well be a word of an answer."""
 
 _SIGNATURE = b"\r\nX-Signature: "
 
@@ -44,7 +48,7 @@ _join = b"".join
 class Target:
     """Builds the request bytes for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
 
-    __slots__ = ("_filters", "_prefix", "_signer", "index", "lane", "lingering", "pool", "tag", "url")
+    __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "index", "lane", "lingering", "pool", "tag", "url")
 
     lane: Lane
     """Set by the lane that takes it."""
@@ -68,6 +72,22 @@ class Target:
         self._prefix = prefix
         self._signer = signer
         self._filters = filters if filters is not None and filters.edits else None
+        self._credentials: tuple[str, ...] = ()
+
+    def hide(self, headers: Mapping[str, str]) -> None:
+        """Say which static headers the requests carry, so that ``hidden`` knows their values."""
+        words = {word for value in headers.values() for word in (value, value.rpartition(" ")[2])}
+        self._credentials = tuple(sorted((each for each in words if len(each) >= HIDDEN_FROM_CHARS), key=len))[::-1]
+
+    def hidden(self, text: str) -> str:
+        """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
+        for credential in self._credentials:
+            text = text.replace(credential, mask(credential))
+            # Of a long answer the end is cut off, and with it perhaps half a credential.
+            lengths = range(len(credential) - 1, HIDDEN_FROM_CHARS - 1, -1)
+            cut = next((each for each in lengths if text.endswith(credential[:each])), 0)
+            text = text[: len(text) - cut] + MASK if cut else text
+        return text
 
     def request(self, event: Event) -> bytes:
         """The whole request: head and body in one piece, so that it leaves in one write."""
@@ -157,4 +177,5 @@ def targets_of(
             made.append(Target(webhook.url, index, tag, pool, prefix, signer, filters))
         else:
             made.append(SignedTarget(webhook.url, index, tag, pool, prefix, signing, filters))
+        made[-1].hide(webhook.headers)
     return tuple(made)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.moved import refuse_moved
 from hookline.journal.port import JournalAway, JournalFailed, JournalUnusable, Reader, SearchableReader
-from hookline.settings import Settings
+from hookline.secret_references import is_reference
+from hookline.settings import Settings, environment_name, value_of
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def claim(settings: Settings) -> None:
         raise JournalUnusable("a journal on Kafka needs the extra named kafka: pip install 'hookline[kafka]'")
     from hookline.journal.kafka.address import address_of, parse_address
 
+    remember_secrets(settings)
     if noted is None and (folder / "0").exists():
         raise JournalUnusable(f"{folder.parent} has a local journal: hookline migrate-to moves it to Kafka")
     if noted is not None and parse_address(noted).topic != parse_address(url).topic:
@@ -65,6 +67,16 @@ def claim(settings: Settings) -> None:
         temporary.touch(mode=0o600)
         temporary.write_text(note)
         temporary.replace(folder / KAFKA_FILE)
+
+
+def remember_secrets(settings: Settings) -> None:
+    """Have this process and its children know the secrets that the folder's file only names."""
+    if settings.journal.url == _LOCAL:
+        return
+    from hookline.journal.kafka.access import SECRET_SETTINGS
+
+    secrets = {environment_name(key): value_of(settings, key) for key in SECRET_SETTINGS}
+    os.environ.update({name: value for name, value in secrets.items() if value and not is_reference(value)})
 
 
 def kafka_url(folder: Path) -> str | None:

@@ -49,7 +49,7 @@ def test_a_healthy_service_passes(receiver: Receiver, new_hookline: Callable[...
     assert shown["deliver.timeout"] == "5.0 (default)"
     assert [each["status"] for each in findings["roles"] + findings["ports"]] == ["ok"] * 3
     assert "valid and applied" in findings["connections"][0]["message"]
-    assert len(findings) == 13
+    assert len(findings) == 19
     text = run(hookline, "doctor").stdout
     assert "Settings of the running server" in text
     assert "a-token-of" not in text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hookline.cli.options import parse
-from hookline.cli.up import read, running_settings, write
-from hookline.settings import SettingsError
+from hookline.cli.up import read, running_settings, secrets_of, write
+from hookline.settings import SettingsError, environment_name
 
 
 @pytest.fixture(autouse=True)
@@ -61,5 +62,33 @@ def test_what_was_started_can_be_read_by_roles_and_tools(empty_folder: Path) -> 
     write(launch)
     path = empty_folder / "data" / "run" / "launch.json"
     assert read(path).settings.deliver == launch.settings.deliver
-    assert running_settings(empty_folder / "data") == read(path).settings
+    assert running_settings(launch.settings) == read(path).settings
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("how", ["environment", "flag", "file"])
+def test_no_secret_is_in_the_launch_file(empty_folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """However a secret was given, its roles know it and the file does not; a tool knows what its own shell says."""
+    (empty_folder / "data" / "run").mkdir(parents=True)
+    secrets = {"control.admin_token": "hk_admin_very-secret", "database.url": "postgresql://u:pass-word@db/x"}
+    arguments = ["--data-dir=data"]
+    if how == "environment":
+        for key, value in secrets.items():
+            monkeypatch.setenv(environment_name(key), value)
+    elif how == "flag":
+        arguments += [f"--{key}={value}" for key, value in secrets.items()]
+    else:
+        lines = [f"{key.replace('.', ': {', 1)}: '{value}'}}" for key, value in secrets.items()]
+        (empty_folder / "hookline.yaml").write_text("\n".join(lines))
+    launch = parse("up", arguments)
+    write(launch)
+    path = empty_folder / "data" / "run" / "launch.json"
+    assert not re.search("very-secret|pass-word", path.read_text())
+    for name, value in secrets_of(launch.settings).items():
+        monkeypatch.setenv(name, value)
+    assert read(path).settings.control == launch.settings.control
+    assert read(path).settings.database == launch.settings.database
+    for key in secrets:
+        monkeypatch.delenv(environment_name(key))
+    assert read(path).settings.control.admin_token is None
+    assert read(path).settings.database.url == "postgresql://u@db/x"

@@ -96,6 +96,7 @@ NEEDS = {
     "POST /api/v1/destinations/{object_id:str}/resume": "editor",
     "POST /api/v1/destinations/{object_id:str}/try": "editor",
     "POST /api/v1/destinations/{object_id:str}/rotate-secret": "editor",
+    "POST /api/v1/destinations/{object_id:str}/remove-old-secrets": "editor",
     "POST /api/v1/destinations/{object_id:str}/end-overlap": "editor",
     "POST /api/v1/destinations/{object_id:str}/filters/test": "editor",
     "GET /api/v1/destinations/{object_id:str}/attempts": "viewer",

@@ -167,3 +167,21 @@ def test_what_is_refused(asked: Running, path: str, status: int) -> None:
 
 
 NO_SOURCE = {"id": "crm", "name": "CRM", "settings": {"webhooks": [{"url": "https://crm.example.com/hook"}]}}
+
+
+def test_an_attempt_whose_secrets_were_removed(rig: Rig) -> None:
+    """It is shown with its body; credentials and signatures are masked, and the note says why."""
+    rig.append("m1")
+    rig.turn()
+    refuse(rig)
+    rig.checkpoint()
+    with Running(rig.folder) as control:
+        (listed,) = attempts(control)
+        new = {"webhooks": [{"url": "https://crm.example.com/0"}], "sharedSecret": "another-shared-secret"}
+        assert control.api("PATCH", "/destinations/crm", {"settings": new}).status == 200
+        assert control.api("POST", "/destinations/crm/remove-old-secrets", {}).json["removed"]
+        detail = control.api("GET", f"/destinations/crm/attempts/{listed['id']}").json
+        headers = {each["name"]: each["value"] for each in detail["request"]["headers"]}
+        assert (headers["Authorization"], headers["X-Signature"]) == ("…", "…")
+        assert (detail["request"]["signatures"], "no longer kept" in detail["note"]) == ([], True)
+        assert "m1" in headers["X-Message-Id"]

@@ -293,9 +293,15 @@ class Rig:
         self.turn()
 
     def answer(
-        self, request: Request, how: int | Outcome = 200, *, retry_after: bytes | None = None, milliseconds: int = 1
+        self,
+        request: Request,
+        how: int | Outcome = 200,
+        *,
+        retry_after: bytes | None = None,
+        milliseconds: int = 1,
+        text: str = "no",
     ) -> None:
-        """Give one request its answer: a status, or an outcome that has none."""
+        """Give one request its answer: a status, with a text where it is a failure, or an outcome that has none."""
         self.network.waiting.remove(request)
         failure: Failure | None = None
         if isinstance(how, Outcome):
@@ -303,7 +309,7 @@ class Rig:
         else:
             result = how
             if not 200 <= how < 300:
-                failure = Failure(of_status(how), how, "no", retry_after)
+                failure = Failure(of_status(how), how, text, retry_after)
         engine = self.role.engine
         if failure is None:
             engine.results.succeeded([([request.token], request.target, result, milliseconds)])

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from hookline.deliver import departures, engine, lane, retries
 from hookline.outcomes.outcome import Outcome
@@ -44,6 +45,23 @@ def retry(rig: Rig) -> list[int]:
     rig.checkpoint()
     rig.pass_time(1.1)
     return [request.target.index for request in rig.network.waiting]
+
+
+# what is kept
+
+
+def test_credentials_that_come_back_are_not_kept(rig: Rig) -> None:
+    """A receiver that answers with the request it got leaves no credential where anybody may read answers."""
+    crm = destination("crm")
+    webhook = replace(crm.settings.webhooks[0], headers={"Authorization": "Bearer very-secret-token"})
+    rig.change(source(), replace(crm, settings=replace(crm.settings, webhooks=(webhook,))))
+    rig.start()
+    rig.append("m")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 401, text="who is 'very-secret-token'?")
+    rig.checkpoint()
+    (attempt,) = rig.fate("m").destinations[0].attempts
+    assert attempt.error == "who is '…oken'?"
 
 
 # several URLs

@@ -117,3 +117,16 @@ def test_an_address_that_cannot_be_one_is_refused_with_the_settings(url: str) ->
     """Before anything starts, with the form to write."""
     with pytest.raises(SettingsError, match="kafka://host:port,host:port/topic"):
         load(None, {"HOOKLINE_JOURNAL_URL": url})
+
+
+def test_a_password_of_the_settings_is_not_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file only names the variable that holds it, which the process that claims the folder has from then on."""
+    monkeypatch.setenv("HOOKLINE_JOURNAL_SASL_PASSWORD", "another")
+    journal = Journal(url=KAFKA, sasl_mechanism="SCRAM-SHA-512", sasl_username="me", sasl_password="s3cret")
+    claim(Settings(data_dir=str(tmp_path), journal=journal))
+    note = (tmp_path / "journal" / "kafka").read_text()
+    assert "s3cret" not in note
+    assert noted(note).client()["sasl.password"] == "s3cret"
+    monkeypatch.delenv("HOOKLINE_JOURNAL_SASL_PASSWORD")
+    with pytest.raises(JournalUnusable, match="set HOOKLINE_JOURNAL_SASL_PASSWORD where this runs"):
+        noted(note).client()

@@ -6,15 +6,18 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.setting_text import URL_KEYS
-from hookline.settings import SECRET_KEYS, Origin
+from hookline.setting_text import is_secret
 
 PRIVATE_FILES = (
     "admin-token",
+    "collect-connections",
+    "journal",
+    "index",
+    "run",
+    "profiles.db",
     "database",
     "control.db",
     "deliver.db",
@@ -90,14 +93,9 @@ def check_permissions(here: Here) -> Iterator[Finding]:
 def settings_file(here: Here) -> Path | None:
     """The settings file, if a secret stands in it."""
     for origin in here.origins:
-        written_out = not str(origin.value).startswith(("env:", "file:"))
-        if _is_secret(origin) and written_out and origin.source.startswith("file "):
+        if is_secret(origin.key, origin.value) and origin.source.startswith("file "):
             return Path(origin.source.removeprefix("file "))
     return None
-
-
-def _is_secret(origin: Origin) -> bool:
-    return origin.key in SECRET_KEYS or (origin.key in URL_KEYS and urlsplit(str(origin.value)).password is not None)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -13,6 +13,8 @@ from hookline.cli.options import Launch
 from hookline.cli.target import Target
 from hookline.cli.up import LAUNCH_FILE, read
 from hookline.control.role_metrics import RoleMetrics, RoleReport
+from hookline.journal.opening import remember_secrets
+from hookline.secret_references import MASK
 from hookline.settings import Origin, Settings, load, value_of
 
 
@@ -36,33 +38,42 @@ class Here(NamedTuple):
 def look(server: Target) -> Here:
     """Find the installation; raise SettingsError when the settings of this shell cannot be read."""
     own, origins = load(server.config, flags={"data_dir": server.data_dir})
+    remember_secrets(own)
     folder = own.data_path
     supervised = _lives(folder / "lock")
     reports = {
         role: report._replace(fresh=report.fresh and (supervised or _lives(folder / "run" / f"{role}.lock")))
         for role, report in RoleMetrics(folder).reports().items()
     }
-    launch = _launch(folder) if supervised else None
+    launch = _launch(own) if supervised else None
     if launch is None:
         return Here(own, origins, [], None, reports, server)
     started = [
-        Origin(origin.key, value_of(launch.settings, origin.key), launch.origins.get(origin.key, "unknown"))
+        Origin(origin.key, _started_with(launch, origin.key), launch.origins.get(origin.key, "unknown"))
         for origin in origins
     ]
     differs = [
         was.key
         for was, now in zip(started, origins, strict=True)
         # Only what this shell sets counts: it may stand elsewhere than where the server was started, and without flags.
-        if was.value != now.value and now.source.startswith(("file", "env")) and not was.source.startswith("flag")
+        if was.value not in (now.value, MASK)
+        and now.source.startswith(("file", "env"))
+        and not was.source.startswith("flag")
     ]
     return Here(launch.settings, started, differs, launch, reports, server)
 
 
-def _launch(folder: Path) -> Launch | None:
+def _launch(own: Settings) -> Launch | None:
     try:
-        return read(folder / "run" / LAUNCH_FILE)
+        return read(own.data_path / "run" / LAUNCH_FILE, own)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _started_with(launch: Launch, key: str) -> object:
+    """The value that the server was started with, a mask where it is a secret that this shell does not know."""
+    value: object = value_of(launch.settings, key)
+    return MASK if value is None and key in launch.withheld else value
 
 
 def _lives(lock: Path) -> bool:

@@ -7,14 +7,18 @@ import platform
 import resource
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.metadata import version
 
 from hookline import __version__
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.collect.limits import CONNECTIONS_MAX
+from hookline.database.claim import LOCAL
+from hookline.database.connect import connect
 from hookline.database.open import ENGINE_VERSION_MIN
-from hookline.database.sqlite import engine
+from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.journal.opening import open_reader
 from hookline.telemetry.metrics import PROCESS_CLOCK_SHIFT
 
@@ -23,6 +27,8 @@ OPEN_FILES_BESIDE = 4_096
 """Files, and connections to receivers, beside those of clients."""
 SHIFT_SECONDS = 2.0
 AHEAD_SECONDS = 5.0
+BUILT_AFTER_SECONDS = 1_767_225_600
+"""2026 has begun: a clock that says otherwise was never set."""
 _STA_UNSYNC = 0x40
 
 
@@ -63,8 +69,8 @@ def check_limits(here: Here) -> Iterator[Finding]:
 
 
 def check_clock(here: Here) -> Iterator[Finding]:
-    """Jumps since the roles started, events from the future, and whether the system keeps the time by NTP."""
-    findings = [*_shifts(here), *_from_the_future(here), *_synchronised()]
+    """Jumps since the roles started, other clocks, what is from the future, and whether NTP keeps the time."""
+    findings = [*_shifts(here), *_beside_others(here), *_from_the_future(here), *_synchronised()]
     if all(finding.status == "ok" for finding in findings):
         synchronised = "".join(f"; {finding.message}" for finding in findings)
         yield Finding("clock", "ok", f"no jumps seen{synchronised}")
@@ -79,6 +85,33 @@ def _shifts(here: Here) -> Iterator[Finding]:
             way = "forward" if shift > 0 else "back"
             message = f"the clock was set {way} by {abs(shift):.0f} s since {role} started"
             yield Finding("clock", "warn", message, "Let NTP keep it; retries and windows follow the clock.")
+
+
+def _beside_others(here: Here) -> Iterator[Finding]:
+    """The clocks that there are to compare with: that of the build, of the files here, and of PostgreSQL."""
+    now = time.time()
+    if now < BUILT_AFTER_SECONDS:
+        message = f"the clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}, before this Hookline was made"
+        yield Finding("clock", "fail", message, "Set the clock right, and let NTP keep it.")
+    written = [path.stat().st_mtime for path in here.settings.data_path.glob("*") if path.is_file()]
+    if (ahead := max(written, default=now) - now) > AHEAD_SECONDS:
+        message = f"a file of the data folder was written {ahead:.0f} s in the future: the clock was set back"
+        yield Finding("clock", "warn", message, "Set the clock right, and let NTP keep it.")
+    if here.settings.database.url != LOCAL and abs(apart := _apart_from_database(here)) > SHIFT_SECONDS:
+        way = "behind" if apart > 0 else "ahead of"
+        message = f"this machine's clock is {abs(apart):.0f} s {way} the clock of PostgreSQL"
+        yield Finding("clock", "warn", message, "Let NTP keep both.")
+
+
+def _apart_from_database(here: Here) -> float:
+    """Return by how many seconds PostgreSQL is ahead; 0 where it does not answer, which another check says."""
+    try:
+        with closing(connect(place_of(here.settings, "control"), read_only=True)) as connection:
+            began = time.time()
+            ((theirs,),) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
+            return float(theirs) - (began + time.time()) / 2
+    except (DatabaseAway, engine.Error, ImportError):
+        return 0.0
 
 
 def _from_the_future(here: Here) -> Iterator[Finding]:

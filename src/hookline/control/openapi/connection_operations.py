@@ -13,6 +13,7 @@ from hookline.control.destination_standing import DestinationStanding
 from hookline.control.effective_settings import EffectiveSetting
 from hookline.control.filter_tests import FilterTest
 from hookline.control.listing import Listing
+from hookline.control.objects import SecretsRemoved
 from hookline.control.openapi.operation import PAGE, WRITE, Operation
 from hookline.control.pausing import DisableRequest, PauseRequest, ResumeRequest, TryAsked
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
@@ -20,7 +21,9 @@ from hookline.control.versions import RollBackRequest
 from hookline.route.filter_trial import FilterTrial
 
 
-def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, ...]:
+def _objects(
+    path: str, noun: str, kind: Any, listing: Any, delete_query: tuple[str, ...] = ()
+) -> tuple[Operation, ...]:
     one = path + "/{id}"
     title = noun.title().replace(" ", "")
     return (
@@ -49,14 +52,22 @@ def _objects(path: str, noun: str, kind: Any, listing: Any) -> tuple[Operation, 
             tagged=True,
         ),
         Operation(
-            "delete", one, f"delete{title}", f"Delete a {noun}.", None, 204, problems=(404, 409, 412), tagged=True
+            "delete",
+            one,
+            f"delete{title}",
+            f"Delete a {noun}.",
+            None,
+            204,
+            query=delete_query,
+            problems=(404, 409, 412),
+            tagged=True,
         ),
     )
 
 
 CONNECTION_OPERATIONS: tuple[Operation, ...] = (
     *_objects("/api/v1/sources", "source", Source, Listing[Source]),
-    *_objects("/api/v1/destinations", "destination", Destination, Listing[Destination]),
+    *_objects("/api/v1/destinations", "destination", Destination, Listing[Destination], ("removeSecrets",)),
     *_objects("/api/v1/audiences", "audience", Audience, Listing[Audience]),
     *_objects("/api/v1/computed-traits", "computed trait", ComputedTrait, Listing[ComputedTrait]),
     Operation(
@@ -103,6 +114,15 @@ CONNECTION_OPERATIONS: tuple[Operation, ...] = (
         RotatedSecret,
         body=RotateRequest,
         problems=(404, *WRITE),
+    ),
+    Operation(
+        "post",
+        "/api/v1/destinations/{id}/remove-old-secrets",
+        "removeOldSecrets",
+        "Remove every secret that is not in force from the history of a destination, deleted or not, at once; else it "
+        "goes 30 days after it left force.",
+        SecretsRemoved,
+        problems=(404,),
     ),
     Operation(
         "post",

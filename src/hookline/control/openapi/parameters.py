@@ -30,6 +30,10 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "event": ("Only track calls of this event, or pages and screens of this name.", {"type": "string"}),
     "userId": ("Only this user id (or anonymous id, for events without a user).", {"type": "string"}),
     "requestedUserId": ("Only requests that were made for this user id.", {"type": "string"}),
+    "removeSecrets": (
+        "Remove the secrets of the destination from the history at once, not 30 days later.",
+        {"type": "boolean", "default": False},
+    ),
     "explainedUserId": ("The person with this user id.", {"type": "string"}),
     "anonymousId": ("The person this anonymous id belongs to, instead of `userId`.", {"type": "string"}),
     "messageId": ("Only this message id.", {"type": "string"}),

@@ -12,10 +12,10 @@ from litestar.params import FromPath, RawBody
 
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
-from hookline.control.call import the_call
+from hookline.control.call import the_call, the_caller
 from hookline.control.objects import decode_body
 from hookline.control.problem import Problem, not_found
-from hookline.control.services import FromServices
+from hookline.control.services import FromServices, Services
 from hookline.control.tester.chosen_event import chosen_record
 from hookline.control.tester.request_writer import RequestWriter
 from hookline.control.tester.samples import SampleType
@@ -34,8 +34,9 @@ TESTS_MAX = 16
 class EventTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What to try: an ``event`` as an SDK sends it, the ``messageId`` of a stored one, or a ``sample``.
 
-    ``dryRun`` only shows the requests; ``reveal`` shows credentials in their headers too. ``source`` is the one that
-    an event given counts as sent by, by default the first of the destination.
+    ``dryRun`` only shows the requests; ``reveal`` shows credentials in their headers too, to owners alone, and is
+    noted in the audit log. ``source`` is the one that an event given counts as sent by, by default the first of the
+    destination.
     """
 
     event: msgspec.Raw = msgspec.field(default_factory=lambda: NOT_GIVEN)
@@ -83,6 +84,8 @@ class DestinationTests(Controller):
             raise not_found("destination", object_id)
         asked = decode_body(body or b"{}", EventTest)
         the_call().only_looked = asked.dry_run
+        if asked.reveal:
+            _note_reveal(services, stored.object)
         destination, now_ms = stored.object, services.store.now_ms()
         source = asked.source or next(iter(destination.sources), "test")
         record = await chosen_record(
@@ -97,7 +100,7 @@ class DestinationTests(Controller):
             trials = Trials(services.settings)
             services.tests_running += 1
             try:
-                answers = await asyncio.gather(*(trials.send(request) for request in written))
+                answers = await asyncio.gather(*(trials.send(request, asked.reveal) for request in written))
             finally:
                 services.tests_running -= 1
         return EventTestReport(
@@ -109,6 +112,15 @@ class DestinationTests(Controller):
             requests=[shown(request, destination, asked.reveal) for request in written],
             answers=answers,
         )
+
+
+def _note_reveal(services: Services, destination: Destination) -> None:
+    """Put it on record before anything is shown: what cannot be noted is not revealed. Raise Problem for no owner."""
+    call, caller = the_call(), the_caller()
+    if not caller.may("owner"):
+        detail = f"Showing secrets needs the role owner; {caller.name} is {caller.role}. Leave reveal out."
+        raise Problem(403, "forbidden", detail)
+    services.audit.record(caller.author, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
 
 
 def routing_of(destination: Destination, record: Record) -> Routing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hookline.connections.model import Destination
+from hookline.connections.old_secrets import with_placeholders
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.control.problem import Problem
 from hookline.deliver.egress import Guard, Resolver
@@ -63,7 +64,7 @@ class RequestWriter:
         """
         try:
             filters = Filters(destination.filters) if destination.filters else None
-            resolved = resolve_all(destination, self._settings, at_ms)
+            resolved = resolve_all(with_placeholders(destination), self._settings, at_ms)
             secret, name = resolved.settings.shared_secret, self._settings.service_name
             targets = targets_of(resolved, 0, secret, name, self._pools, Moment(at_ms), filters, replay)
             event = Event(0, record)

@@ -65,6 +65,13 @@ def shown(written: WrittenRequest, destination: Destination, reveal: bool) -> Sh
     )
 
 
+def without_signatures(request: ShownRequest) -> ShownRequest:
+    """Return the request with its signatures masked: those of secrets that are not known would be wrong."""
+    signatures = {each.header for each in request.signatures}
+    headers = [Header(each.name, MASK) if each.name in signatures else each for each in request.headers]
+    return msgspec.structs.replace(request, headers=headers, signatures=(), masked=True)
+
+
 def _masked(header: Header, static: Mapping[str, str]) -> Header:
     stored = static.get(header.name)
     if stored is None or not (is_secret_header(header.name) or is_reference(stored)):

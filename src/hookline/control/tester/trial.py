@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 import msgspec
@@ -62,8 +62,11 @@ class Trials:
         self._tls = tls_context(settings.deliver.ca_file)
         self._timeout_seconds = settings.deliver.timeout
 
-    async def send(self, written: WrittenRequest) -> TrialAnswer:
-        """Send the request; never raises for what the network or the receiver does."""
+    async def send(self, written: WrittenRequest, reveal: bool = False) -> TrialAnswer:
+        """Send the request; never raises for what the network or the receiver does.
+
+        Unless ``reveal`` is said, what a receiver sends back of its credentials is masked.
+        """
         trial = _Trial()
         pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedResolver(self._guard, trial), self._tls, set())
         connection = pool.begin(written)
@@ -73,7 +76,7 @@ class Trials:
             connection.expire()
         finally:
             pool.close()
-        return _answer(written, trial, connection)
+        return _answer(written, trial, connection, (lambda text: text) if reveal else written.target.hidden)
 
 
 class _Trial(Sink):
@@ -188,16 +191,18 @@ class _TimedPool(Pool):
                 timings.tls = _since(began)
 
 
-def _answer(written: WrittenRequest, trial: _Trial, connection: _TimedConnection) -> TrialAnswer:
+def _answer(
+    written: WrittenRequest, trial: _Trial, connection: _TimedConnection, hidden: Callable[[str], str]
+) -> TrialAnswer:
     outcome, status = (trial.failure.outcome, trial.failure.status) if trial.failure else from_number(trial.result)
-    _, *lines = answer_head(connection.head, HEAD_BYTES_MAX).split("\r\n")
+    _, *lines = hidden(answer_head(connection.head, HEAD_BYTES_MAX)).split("\r\n")
     answered = status is not None
     return TrialAnswer(
         url=written.url,
         outcome=outcome,
         status=status,
         headers=[Header(name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line)],
-        body=connection.body.decode("utf-8", "replace"),
+        body=hidden(connection.body.decode("utf-8", "replace")),
         body_cut=connection.body_cut,
         error=trial.failure.error if trial.failure is not None and not answered else None,
         address=connection.checked_address or None,

@@ -4,13 +4,17 @@ client is made.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hookline.secret_references import resolve_in
-from hookline.settings import Settings
+from hookline.secret_references import SecretMissing, is_reference, resolve_in
+from hookline.settings import Settings, environment_name
+
+SECRET_SETTINGS = ("journal.tls_key_password", "journal.sasl_password")
+SECRET_VARIABLES = tuple(map(environment_name, SECRET_SETTINGS))
 
 
 class KafkaAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,8 +48,27 @@ class KafkaAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             options["sasl.password"] = self._secret(self.sasl_password)
         return {name: value for name, value in options.items() if value is not None}
 
+    def without_secrets(self) -> KafkaAccess:
+        """Return it as it may be written down: for a secret the variable that holds it in every process of ours."""
+        key_password, password = SECRET_SETTINGS
+        return msgspec.structs.replace(
+            self,
+            tls_key_password=_named(key_password, self.tls_key_password),
+            sasl_password=_named(password, self.sasl_password),
+        )
+
     def _secret(self, value: str | None) -> str | None:
-        return None if value is None else resolve_in(value, self.secrets_dir)
+        name = (value or "").removeprefix("env:")
+        if name not in SECRET_VARIABLES:
+            return None if value is None else resolve_in(value, self.secrets_dir)
+        try:
+            return os.environ[name]
+        except KeyError:
+            raise SecretMissing(f"set {name} where this runs, as it is set where Hookline runs") from None
+
+
+def _named(key: str, value: str | None) -> str | None:
+    return value if value is None or is_reference(value) else f"env:{environment_name(key)}"
 
 
 PLAIN = KafkaAccess()

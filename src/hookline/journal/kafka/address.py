@@ -44,8 +44,8 @@ class KafkaAddress(NamedTuple):
 
     @property
     def note(self) -> str:
-        """All of it as a text for ``noted``; holds the password where the settings hold it themselves."""
-        access = "" if self.access == PLAIN else msgspec.json.encode(self.access).decode() + "\n"
+        """All of it as a text for ``noted``, which says of secrets only where they are."""
+        access = "" if self.access == PLAIN else msgspec.json.encode(self.access.without_secrets()).decode() + "\n"
         return f"{self.url}\n{access}"
 
     def client(self, **more: Any) -> dict[str, Any]:

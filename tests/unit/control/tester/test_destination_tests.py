@@ -90,6 +90,17 @@ def test_credentials_are_masked(control: Running) -> None:
         assert receiver.requests == []
 
 
+def test_what_a_receiver_sends_back_is_masked(control: Running) -> None:
+    """A receiver that answers with the request it got gives its credentials away to nobody who may not see them."""
+    head = b"HTTP/1.1 401 Who\r\nContent-Length: 100\r\nX-Got: very-secret-token\r\n\r\n"
+    with Receiver(head + b"Bearer very-secret-token, very-secret") as receiver:
+        make(control, receiver.url)
+        masked = tried(control)
+        assert b"very-secret" not in masked.body
+        assert masked.json["answers"][0]["body"] == "…oken, …"
+        assert b"very-secret" in tried(control, reveal=True).body
+
+
 def test_every_url_is_asked(control: Running, authority: Authority) -> None:
     """Each URL has its own answer: accepted over TLS, refused with a text, not reachable, certificate refused."""
     gone = b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\n<b>gone</b>"

@@ -1,0 +1,58 @@
+"""Whom the command line shows a token: its data folder's server that one, another server only what was given for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Target
+
+LOCAL = "the token in the data folder"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with an admin token, and a shell that names nothing else."""
+    monkeypatch.delenv("HOOKLINE_CONTROL_ADMIN_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "admin-token").write_text(LOCAL)
+    return tmp_path / "data"
+
+
+def target(folder: Path, **given: object) -> Target:
+    """The options of a command."""
+    return Target(data_dir=str(folder), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("api", [None, "http://127.0.0.1:8081", "http://localhost:8081/", "http://[::1]:8081"])
+def test_the_local_server_gets_its_own_token(folder: Path, api: str | None) -> None:
+    """Left out, or named as this machine's port, the server is the data folder's own."""
+    assert target(folder, api=api).admin()._token == LOCAL
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        "https://hookline.example.com",
+        "http://127.0.0.1:9999",
+        "https://127.0.0.1:8081",
+        "http://127.0.0.1.example.com:8081",
+    ],
+)
+def test_another_server_gets_no_local_token(folder: Path, api: str) -> None:
+    """Neither the file's nor the settings file's token goes to another server; the sentence says what to do."""
+    (folder.parent / "hookline.yaml").write_text("control: {admin_token: another-local-token}")
+    with pytest.raises(CommandFailed, match="--token"):
+        target(folder, api=api, insecure_http=True).admin()
+    assert target(folder, api=api, token="theirs", insecure_http=True).admin()._token == "theirs"
+
+
+@pytest.mark.parametrize("api", ["http://hookline.example.com", "HTTP://192.0.2.7:8081", "http://[2001:db8::1]"])
+def test_a_token_goes_over_the_network_encrypted(folder: Path, api: str) -> None:
+    """Plain HTTP to another machine is refused unless it is asked for by name."""
+    with pytest.raises(CommandFailed, match="--insecure-http"):
+        target(folder, api=api, token="theirs").admin()
+    assert target(folder, api=api, token="theirs", insecure_http=True).admin()._token == "theirs"

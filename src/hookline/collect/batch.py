@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import msgspec
 
 from hookline.collect.answers import RejectedItem
@@ -50,17 +53,40 @@ def stored_bytes_max_of(source: Source) -> int:
     return STORED_BYTES_MAX
 
 
+class Part(NamedTuple):
+    """Some events of a batch: their records, rejected ones included, what the answer says of the rejected ones, and how
+    many accepted events have no record because their people are suppressed."""
+
+    records: list[Record]
+    rejected: list[RejectedItem]
+    dropped: int
+
+
 def records_of(
     batch: Batch,
     body: bytes,
     arrival: Arrival,
     suppressed: Suppressed | None = None,
     stored_bytes_max: int = STORED_BYTES_MAX,
-) -> tuple[list[Record], list[RejectedItem], int]:
-    """The records of all events, rejected ones included, what the answer says of the rejected ones, and how many
-    events have no record because their people are suppressed.
+) -> Part:
+    """Return all events as one part; raise BadBody when the batch as a whole is past its limits."""
+    for part in records_in_steps(batch, body, arrival, suppressed, stored_bytes_max, BATCH_EVENTS_MAX):
+        if part is not None:
+            return part
+    return Part([], [], 0)
 
-    Raise BadBody when the batch as a whole is past its limits.
+
+def records_in_steps(
+    batch: Batch,
+    body: bytes,
+    arrival: Arrival,
+    suppressed: Suppressed | None,
+    stored_bytes_max: int,
+    step_events: int,
+) -> Iterator[Part | None]:
+    """Yield the events in parts of at most ``step_events``, and None where nothing is there yet.
+
+    Raise BadBody, before the first part, when the batch as a whole is past its limits.
     """
     raws = batch.batch
     if len(raws) > BATCH_EVENTS_MAX:
@@ -68,10 +94,22 @@ def records_of(
     _open_envelope(batch, arrival)
     items = list(map(bytes, raws))
     items_bytes = sum(map(len, items))
-    if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
-        raise BadBody("nesting_too_deep")
     if items_bytes + len(items) * arrival.envelope_bytes > stored_bytes_max:
         raise BadBody("stores_too_much")
+    if _around_nested_deeper(batch, body, items_bytes):
+        raise BadBody("nesting_too_deep")
+    for start in range(0, len(items), step_events):
+        if any_nested_deeper(items[start : start + step_events], NESTING_LEVELS_MAX):
+            raise BadBody("nesting_too_deep")
+        yield None
+    for start in range(0, len(items), step_events):
+        stop = start + step_events
+        yield _part(raws[start:stop], items[start:stop], arrival, suppressed, start)
+
+
+def _part(
+    raws: list[msgspec.Raw], items: list[bytes], arrival: Arrival, suppressed: Suppressed | None, first: int
+) -> Part:
     heads = _heads(raws)
     records, others = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []
@@ -83,12 +121,13 @@ def records_of(
         record = record_of(items[index], head, arrival, None, refused)
         records.insert(index, record)
         if record.rejection is not None:
-            rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
+            code, message = record.rejection.code, record.rejection.message
+            rejected.append(RejectedItem(first + index, record.message_id, code, message))
     gone = set(concerned(suppressed, heads)) if suppressed is not None else ()
     if not gone:
-        return records, rejected, 0
+        return Part(records, rejected, 0)
     kept = [record for index, record in enumerate(records) if index not in gone]
-    return kept, rejected, sum(records[index].rejection is None for index in gone)
+    return Part(kept, rejected, sum(records[index].rejection is None for index in gone))
 
 
 def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Protocol
 
 import msgspec
 
 from hookline.collect import answers
-from hookline.collect.answers import BY_CODE, REJECTIONS
+from hookline.collect.answers import BY_CODE, REJECTIONS, RejectedItem
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, records_of, stored_bytes_max_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, records_in_steps, records_of, stored_bytes_max_of, write_key_of
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
-from hookline.collect.decode import BadBody, TooLarge, inflate, load
+from hookline.collect.decode import BadBody, TooLarge, inflate, inflate_in_steps, load
 from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange
+from hookline.collect.fair_turns import FairTurns
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
@@ -38,6 +40,9 @@ _CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % CALL_
 _FETCH_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % FETCH_METHODS + ANSWER_HEADERS)
 _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
 _SINGLE, _BATCH = Kind.SINGLE, Kind.BATCH
+STEP_BYTES = 32 * 1024
+STEP_EVENTS = 16
+"""A step of a batch that waits for its turn: some 300 µs of inflation or of making records."""
 
 
 class Appends(Protocol):
@@ -45,6 +50,33 @@ class Appends(Protocol):
 
     def append_soon(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         """Store the records; call ``done`` once they are durable, or with what went wrong."""
+
+
+class PartsStored:
+    """Waits until all parts of a batch are durable, or one is not; ``error`` is the first that was met."""
+
+    __slots__ = ("_finish", "_open", "error")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._open = 1
+        self._finish: Callable[[BaseException | None], None] | None = None
+
+    def begin(self) -> None:
+        """Expect one part more."""
+        self._open += 1
+
+    def done(self, error: BaseException | None) -> None:
+        """Take what became of one part."""
+        self.error = self.error or error
+        self._open -= 1
+        if not self._open and self._finish is not None:
+            self._finish(self.error)
+
+    def finish(self, finish: Callable[[BaseException | None], None]) -> None:
+        """Expect no more parts; ``finish`` is called once, when all are there."""
+        self._finish = finish
+        self.done(None)
 
 
 class Intake:
@@ -63,6 +95,7 @@ class Intake:
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
+        self._fair = FairTurns()
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
@@ -118,11 +151,21 @@ class Intake:
             exchange.verdict = self._readiness()
 
     def take(self, exchange: Exchange, body: bytes) -> None:
-        """Answer a whole request of a collection path, at once or when its events are durable."""
-        route, keys, limits = exchange.route, self._keys, self._limits
-        events, size_bytes = 1, len(body)
+        """Answer a whole request of a collection path, at once or when its events are durable.
+
+        While several sources send, what is beyond a source's share of the loop waits for its turn (``fair_turns``).
+        """
+        fair, source, route = self._fair, exchange.source, exchange.route
         assert route is not None, "a request without a route has a verdict"
-        assert keys is not None, "a request that came before the first snapshot has a verdict"
+        who = source.id if source is not None else exchange.line.address
+        if (fair.contended or who is not fair.last) and fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
+            if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
+                self._refuse(exchange, "overloaded")
+        else:
+            self._take_now(exchange, route, body)
+
+    def _take_now(self, exchange: Exchange, route: Route, body: bytes) -> None:
+        limits, events, size_bytes = self._limits, 1, len(body)
         try:
             if limits is not None:
                 limits.check(exchange)
@@ -131,28 +174,84 @@ class Intake:
                 body = inflate(body, route.body_bytes_max)
                 size_bytes = len(body)
             if route.kind is _SINGLE:
-                self._take_single(exchange, route, keys, body)
+                self._take_single(exchange, route, body)
             elif route.kind is _BATCH:
-                events = self._take_batch(exchange, keys, body)
+                events = self._take_batch(exchange, body)
             else:
                 body = exchange.query
-                self._take_single(exchange, route, keys, event_of(body), answers.PIXEL)
+                self._take_single(exchange, route, event_of(body), answers.PIXEL)
         except RateLimited as limited:
             self._refuse_for_now(exchange, limited)
             return
-        except TooLarge:
-            exchange.respond(BY_CODE[route.code_too_large])
-        except BadBody as bad:
-            if exchange.source is not None and bad.code in REJECTIONS:
-                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, bad.code))
-            self._refuse(exchange, bad.code)
-        except WriteKeyRefused as refused:
-            self._refuse(exchange, refused.code)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the connection or the others
-            logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
-            self._refuse(exchange, "internal_error")
+            self._fail(exchange, route, body, error)
         if limits is not None:
             limits.spend(exchange, events, size_bytes)
+
+    def _take_in_steps(self, exchange: Exchange, route: Route, body: bytes) -> Iterator[None]:
+        """Do what ``_take_now`` does; a batch, which may take long, in steps that are short."""
+        if route.kind is not _BATCH:
+            self._take_now(exchange, route, body)
+            return
+        limits, events, size_bytes = self._limits, 1, len(body)
+        try:
+            if limits is not None:
+                limits.check(exchange)
+            if exchange.gzipped:
+                pieces: list[bytes] = []
+                size_bytes = route.body_bytes_max
+                for piece in inflate_in_steps(body, route.body_bytes_max, STEP_BYTES):
+                    pieces.append(piece)
+                    yield
+                body = b"".join(pieces)
+                size_bytes = len(body)
+            batch, body, source = self._read_batch(exchange, body)
+            events = len(batch.batch)
+            yield
+            yield from self._store_in_steps(exchange, source, batch, body)
+        except RateLimited as limited:
+            self._refuse_for_now(exchange, limited)
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(exchange, route, body, error)
+        if limits is not None:
+            limits.spend(exchange, events, size_bytes)
+
+    def _store_in_steps(self, exchange: Exchange, source: Source, batch: Batch, body: bytes) -> Iterator[None]:
+        """Append a batch in parts; its answer waits for the last of them. One that fails ends it: 503, sent again."""
+        rejected: list[RejectedItem] = []
+        dropped, parts = 0, PartsStored()
+        most = stored_bytes_max_of(source)
+        for part in records_in_steps(batch, body, self._arrival(exchange, source), self.suppressed, most, STEP_EVENTS):
+            if part is not None:
+                rejected += part.rejected
+                dropped += part.dropped
+                if part.records:
+                    parts.begin()
+                    self._try_append(part.records, parts.done)
+            if parts.error is not None:
+                break
+            yield
+        if dropped:
+            self._drop(exchange, dropped)
+        accepted = len(batch.batch) - len(rejected)
+        answer = answers.batch_accepted(accepted, rejected)
+        codes = [item.code for item in rejected]
+        parts.finish(partial(self._stored, exchange, answer, accepted - dropped, codes))
+
+    def _fail(self, exchange: Exchange, route: Route, body: bytes, error: Exception) -> None:
+        """Answer a request that cannot be taken."""
+        if isinstance(error, TooLarge):
+            exchange.respond(BY_CODE[route.code_too_large])
+        elif isinstance(error, BadBody):
+            if exchange.source is not None and error.code in REJECTIONS:
+                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, error.code))
+            self._refuse(exchange, error.code)
+        elif isinstance(error, WriteKeyRefused):
+            self._refuse(exchange, error.code)
+        else:
+            logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
+            self._refuse(exchange, "internal_error")
 
     def _screen_call(self, exchange: Exchange, route: Route) -> bytes | None:
         if exchange.method == b"OPTIONS":
@@ -215,11 +314,9 @@ class Intake:
                 return self._picture(refused.code)
         return None
 
-    def _take_single(
-        self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
-    ) -> None:
+    def _take_single(self, exchange: Exchange, route: Route, body: bytes, picture: bytes | None = None) -> None:
         head, body, refused = self._read_single(body)
-        source = exchange.source or self._found(exchange, keys.of_key(head.write_key or query_key(exchange.query)))
+        source = exchange.source or self._found(exchange, head.write_key or query_key(exchange.query))
         record = record_of(body, head, self._arrival(exchange, source), route.type, refused)
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
@@ -248,21 +345,25 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         return head, body, refused
 
-    def _found(self, exchange: Exchange, source: Source) -> Source:
-        """Note the source that a body names."""
-        exchange.source = source
+    def _found(self, exchange: Exchange, key: object) -> Source:
+        """Note the source of a write key that stands in the body; raise WriteKeyRefused, RateLimited."""
+        assert self._keys is not None, "a request that came before the first snapshot has a verdict"
+        exchange.source = source = self._keys.of_key(key)
         if self._limits is not None:
             self._limits.check_source(source)
         return source
 
-    def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> int:
-        """Take a batch; return how many events it holds."""
+    def _read_batch(self, exchange: Exchange, body: bytes) -> tuple[Batch, bytes, Source]:
         try:
             batch, body, repaired = load(body, BATCH, None)
         except msgspec.ValidationError:
             raise BadBody("invalid_body") from None
         self._counters.repaired_surrogates += repaired
-        source = exchange.source or self._found(exchange, keys.of_key(self._batch_key(exchange, batch)))
+        return batch, body, exchange.source or self._found(exchange, self._batch_key(exchange, batch))
+
+    def _take_batch(self, exchange: Exchange, body: bytes) -> int:
+        """Take a batch; return how many events it holds."""
+        batch, body, source = self._read_batch(exchange, body)
         records, rejected, dropped = records_of(
             batch, body, self._arrival(exchange, source), self.suppressed, stored_bytes_max_of(source)
         )
@@ -296,7 +397,9 @@ class Intake:
     def _append(
         self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
     ) -> None:
-        done = partial(self._stored, exchange, answer, accepted, rejected)
+        self._try_append(records, partial(self._stored, exchange, answer, accepted, rejected))
+
+    def _try_append(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         try:
             self._appender.append_soon(records, done)
         except JournalError as error:

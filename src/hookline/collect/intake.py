@@ -95,7 +95,7 @@ class Intake:
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
-        self._fair = FairTurns()
+        self._fair = FairTurns(self._append_now)
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
@@ -400,6 +400,14 @@ class Intake:
         self._try_append(records, partial(self._stored, exchange, answer, accepted, rejected))
 
     def _try_append(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
+        if self._fair.serves_greedy:
+            self._fair.patient.hold(records, done)
+        else:
+            self._append_now(records, done)
+            if self._fair.contended:
+                self._fair.patient.hand_over()  # with these, one commit takes them all
+
+    def _append_now(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         try:
             self._appender.append_soon(records, done)
         except JournalError as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from hookline.bench import beside, deletion, machine, pages, people, scenarios
+from hookline.bench import beside, deletion, floods, machine, pages, people, scenarios
 from hookline.bench.peers import Missing
 from hookline.bench.rig import Figures
 
@@ -26,6 +26,7 @@ EXTRAS: dict[str, Callable[[float], Figures]] = {
     "profiles": people.people,
     "beside": beside.beside,
     "deletion": deletion.deletion,
+    "floods": floods.floods,
 }
 """Not part of ``all``: one installs other programs, three fill a folder first, one does the work of e2e again."""
 

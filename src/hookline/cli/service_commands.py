@@ -100,6 +100,7 @@ def bench(
         "pages",
         "profiles",
         "beside",
+        "floods",
         "deletion",
         "all",
         "isolation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -55,11 +56,10 @@ def _stored_bytes_max(arrival: Arrival) -> int:
     return max(STORED_BYTES_MAX, arrival.batch_bytes_max + STORED_BYTES_MORE)
 
 
-class Judged(NamedTuple):
-    """What became of a batch: the records of its events, rejected ones included, what the answer says of rejected ones
-    and of those that were understood otherwise than sent, and how many events have no record because their people
-    are suppressed.
-    """
+class Part(NamedTuple):
+    """Some events of a batch: their records, rejected ones included, what the answer says of rejected ones and of those
+    that were understood otherwise than sent, and how many accepted events have no record because their people are
+    suppressed."""
 
     records: list[Record]
     rejected: list[RejectedItem]
@@ -72,18 +72,47 @@ def about_library(batch: Batch) -> list[bytes]:
     return [b'{"context":%b}' % bytes(batch.context), *map(bytes, (batch.batch or ())[:1])]
 
 
-def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Judged:
-    """Judge every event of a batch. Raise BadBody when the batch as a whole is past its limits."""
+def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None = None) -> Part:
+    """Return all events as one part; raise BadBody when the batch as a whole is past its limits."""
+    whole = Part([], [], [], 0)
+    for part in records_in_steps(batch, body, arrival, suppressed, BATCH_EVENTS_MAX):
+        if part is not None:
+            whole = Part(part.records, part.rejected, [*whole.warnings, *part.warnings], part.dropped)
+    return whole
+
+
+def records_in_steps(
+    batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppressed | None, step_events: int
+) -> Iterator[Part | None]:
+    """Yield the events in parts of at most ``step_events``, and None where nothing is there yet. What is to be said of
+    the envelope comes first, as a part without events.
+
+    Raise BadBody, before the first part, when the batch as a whole is past its limits.
+    """
     raws = batch.batch or []
     if len(raws) > BATCH_EVENTS_MAX:
         raise BadBody("too_many_events")
     listed = [ListedWarning(each.code, each.field, each.message) for each in _open_envelope(batch, arrival)]
     items = list(map(bytes, raws))
     items_bytes = sum(map(len, items))
-    if any_nested_deeper(items, NESTING_LEVELS_MAX) or _around_nested_deeper(batch, body, items_bytes):
-        raise BadBody("nesting_too_deep")
     if items_bytes + len(items) * arrival.envelope_bytes > _stored_bytes_max(arrival):
         raise BadBody("stores_too_much")
+    if _around_nested_deeper(batch, body, items_bytes):
+        raise BadBody("nesting_too_deep")
+    for start in range(0, len(items), step_events):
+        if any_nested_deeper(items[start : start + step_events], NESTING_LEVELS_MAX):
+            raise BadBody("nesting_too_deep")
+        yield None
+    if listed:
+        yield Part([], [], listed, 0)
+    for start in range(0, len(items), step_events):
+        stop = start + step_events
+        yield _part(raws[start:stop], items[start:stop], arrival, suppressed, start)
+
+
+def _part(
+    raws: list[msgspec.Raw], items: list[bytes], arrival: Arrival, suppressed: Suppressed | None, first: int
+) -> Part:
     heads = _heads(raws)
     records, others, doubtful = usual_records(items, heads, arrival)
     rejected: list[RejectedItem] = []
@@ -98,23 +127,23 @@ def records_of(batch: Batch, body: bytes, arrival: Arrival, suppressed: Suppress
         record = record_of(items[index], head, arrival, None, refused)
         records.insert(index, record)
         if record.rejection is not None:
-            rejected.append(RejectedItem(index, record.message_id, record.rejection.code, record.rejection.message))
-    if doubtful:
-        listed += _listed(sorted(doubtful), items, records)
+            code, message = record.rejection.code, record.rejection.message
+            rejected.append(RejectedItem(first + index, record.message_id, code, message))
+    listed = _listed(sorted(doubtful), items, records, first) if doubtful else []
     gone = set(concerned(suppressed, heads)) if suppressed is not None else ()
     if not gone:
-        return Judged(records, rejected, listed, 0)
+        return Part(records, rejected, listed, 0)
     kept = [record for index, record in enumerate(records) if index not in gone]
-    return Judged(kept, rejected, listed, sum(records[index].rejection is None for index in gone))
+    return Part(kept, rejected, listed, sum(records[index].rejection is None for index in gone))
 
 
-def _listed(doubtful: list[int], items: list[bytes], records: list[Record]) -> list[ListedWarning]:
+def _listed(doubtful: list[int], items: list[bytes], records: list[Record], first: int) -> list[ListedWarning]:
     """The warnings of these events, those of rejected ones apart: one more than are told at most."""
     found: list[ListedWarning] = []
     for index in doubtful:
         if records[index].rejection is None:
-            for each in warnings_of(items[index]):
-                found.append(ListedWarning(each.code, each.field, each.message, index, records[index].message_id))
+            id = records[index].message_id
+            found += [ListedWarning(w.code, w.field, w.message, first + index, id) for w in warnings_of(items[index])]
         if len(found) > WARNINGS_MAX:
             break
     return found

@@ -115,7 +115,7 @@ class Clients:
         if more_bytes <= 0:
             return True
         held_bytes = 0 if address.trusted else address.buffered_bytes
-        return _is_fair(held_bytes, self._buffering_addresses, counters.buffered_bytes, self._buffered_bytes_max)
+        return is_fair(held_bytes, self._buffering_addresses, counters.buffered_bytes, self._buffered_bytes_max)
 
     def sweep(self) -> None:
         """Advance the clock and expire every connection whose deadline has passed."""
@@ -147,10 +147,10 @@ class Clients:
             return False
         others = len(self._addresses) - (address.group in self._addresses)
         held = 0 if address.trusted else address.connections
-        return _is_fair(held, others + 1, len(self._open) + 1, self._connections_max)
+        return is_fair(held, others + 1, len(self._open) + 1, self._connections_max)
 
 
-def _is_fair(held: int, holders: int, total: int, total_max: int) -> bool:
+def is_fair(held: int, holders: int, total: int, total_max: int) -> bool:
     """Return whether a holder may hold this much of what there is ``total_max`` of for everybody.
 
     Up to three quarters of it everybody may have; above that only who stays within an even share, one holder more

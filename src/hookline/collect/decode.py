@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import TypeVar
 
@@ -34,23 +35,29 @@ class TooLarge(BadBody):
 
 def inflate(body: bytes, bytes_max: int) -> bytes:
     """Gunzip a body of one or more members; never produce more than ``bytes_max`` + 1 bytes."""
-    pieces: list[bytes] = []
+    return b"".join(inflate_in_steps(body, bytes_max, bytes_max + 1))
+
+
+def inflate_in_steps(body: bytes, bytes_max: int, step_bytes: int) -> Iterator[bytes]:
+    """Gunzip as ``inflate`` does, in pieces of at most ``step_bytes``."""
     room = bytes_max + 1
     for _ in range(GZIP_MEMBERS_MAX):
         member = zlib.decompressobj(wbits=31)  # 31: a gzip header and trailer are required, and the CRC is checked
-        try:
-            piece = member.decompress(body, room)
-        except zlib.error:
-            raise BadBody("invalid_gzip") from None
-        room -= len(piece)
-        if room <= 0:
-            raise TooLarge
-        if not member.eof:
-            raise BadBody("invalid_gzip")
-        pieces.append(piece)
+        while not member.eof:
+            try:
+                piece = member.decompress(body, min(room, step_bytes))
+            except zlib.error:
+                raise BadBody("invalid_gzip") from None
+            room -= len(piece)
+            if room <= 0:
+                raise TooLarge
+            body = member.unconsumed_tail
+            if not (piece or body or member.eof):
+                raise BadBody("invalid_gzip")  # it ends too early
+            yield piece
         body = member.unused_data
         if not body:
-            return b"".join(pieces)
+            return
     raise BadBody("invalid_gzip")
 
 

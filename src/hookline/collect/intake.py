@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from hookline.collect import answers
-from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX
+from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX, ListedWarning, RejectedItem
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.batch import BATCH, Batch, about_library, records_of, write_key_of
+from hookline.collect.batch import BATCH, Batch, about_library, records_in_steps, records_of, write_key_of
 from hookline.collect.browsers import BrowserAddresses
 from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
-from hookline.collect.decode import BadBody, TooLarge, inflate, load
+from hookline.collect.decode import BadBody, TooLarge, inflate, inflate_in_steps, load
 from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange
+from hookline.collect.fair_turns import FairTurns
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
@@ -29,7 +31,7 @@ from hookline.collect.rate_limits import RateLimited, RateLimits
 from hookline.collect.router import ROUTES, Kind, Route, keyed, with_single_slashes
 from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
-from hookline.events.warnings import are_times_unreadable, warnings_of
+from hookline.events.warnings import EventWarning, are_times_unreadable, warnings_of
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull
 from hookline.journal.record import Record
 from hookline.privacy.suppressed import Suppressed
@@ -43,6 +45,9 @@ _CALL_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % CALL_
 _FETCH_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % FETCH_METHODS + ANSWER_HEADERS)
 _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
 _SINGLE, _BATCH = Kind.SINGLE, Kind.BATCH
+STEP_BYTES = 32 * 1024
+STEP_EVENTS = 16
+"""A step of a batch that waits for its turn: some 300 µs of inflation or of making records."""
 
 
 class Appends(Protocol):
@@ -50,6 +55,33 @@ class Appends(Protocol):
 
     def append_soon(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         """Store the records; call ``done`` once they are durable, or with what went wrong."""
+
+
+class PartsStored:
+    """Waits until all parts of a batch are durable, or one is not; ``error`` is the first that was met."""
+
+    __slots__ = ("_finish", "_open", "error")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._open = 1
+        self._finish: Callable[[BaseException | None], None] | None = None
+
+    def begin(self) -> None:
+        """Expect one part more."""
+        self._open += 1
+
+    def done(self, error: BaseException | None) -> None:
+        """Take what became of one part."""
+        self.error = self.error or error
+        self._open -= 1
+        if not self._open and self._finish is not None:
+            self._finish(self.error)
+
+    def finish(self, finish: Callable[[BaseException | None], None]) -> None:
+        """Expect no more parts; ``finish`` is called once, when all are there."""
+        self._finish = finish
+        self.done(None)
 
 
 class Intake:
@@ -68,6 +100,7 @@ class Intake:
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
+        self._fair = FairTurns(self._append_now)
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
@@ -131,11 +164,21 @@ class Intake:
             exchange.verdict = self._readiness()
 
     def take(self, exchange: Exchange, body: bytes) -> None:
-        """Answer a whole request of a collection path, at once or when its events are durable."""
-        route, keys, limits = exchange.route, self._keys, self._limits
-        events, size_bytes = 1, len(body)
+        """Answer a whole request of a collection path, at once or when its events are durable.
+
+        While several sources send, what is beyond a source's share of the loop waits for its turn (``fair_turns``).
+        """
+        fair, source, route = self._fair, exchange.source, exchange.route
         assert route is not None, "a request without a route has a verdict"
-        assert keys is not None, "a request that came before the first snapshot has a verdict"
+        who = source.id if source is not None else exchange.line.address
+        if (fair.contended or who is not fair.last) and fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
+            if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
+                self._refuse(exchange, "overloaded")
+        else:
+            self._take_now(exchange, route, body)
+
+    def _take_now(self, exchange: Exchange, route: Route, body: bytes) -> None:
+        limits, events, size_bytes = self._limits, 1, len(body)
         try:
             if limits is not None:
                 limits.check(exchange)
@@ -144,28 +187,89 @@ class Intake:
                 body = inflate(body, size_bytes)
                 size_bytes = len(body)
             if route.kind is _SINGLE:
-                self._take_single(exchange, route, keys, body)
+                self._take_single(exchange, route, body)
             elif route.kind is _BATCH:
-                events = self._take_batch(exchange, keys, body)
+                events = self._take_batch(exchange, body)
             else:
                 body = exchange.query
-                self._take_single(exchange, route, keys, event_of(body), answers.PIXEL)
+                self._take_single(exchange, route, event_of(body), answers.PIXEL)
         except RateLimited as limited:
             self._refuse_for_now(exchange, limited)
             return
-        except TooLarge:
-            exchange.respond(BY_CODE[route.code_too_large])
-        except BadBody as bad:
-            if exchange.source is not None and bad.code in REJECTIONS:
-                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, bad.code))
-            self._refuse(exchange, bad.code)
-        except WriteKeyRefused as refused:
-            self._refuse(exchange, refused.code)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the connection or the others
-            logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
-            self._refuse(exchange, "internal_error")
+            self._fail(exchange, route, body, error)
         if limits is not None:
             limits.spend(exchange, events, size_bytes)
+
+    def _take_in_steps(self, exchange: Exchange, route: Route, body: bytes) -> Iterator[None]:
+        """Do what ``_take_now`` does; a batch, which may take long, in steps that are short."""
+        if route.kind is not _BATCH:
+            self._take_now(exchange, route, body)
+            return
+        limits, events, size_bytes = self._limits, 1, len(body)
+        try:
+            if limits is not None:
+                limits.check(exchange)
+            if exchange.gzipped:
+                pieces: list[bytes] = []
+                size_bytes = exchange.body_bytes_max - GZIP_OVERHEAD_BYTES  # where it is too large
+                for piece in inflate_in_steps(body, size_bytes, STEP_BYTES):
+                    pieces.append(piece)
+                    yield
+                body = b"".join(pieces)
+                size_bytes = len(body)
+            batch, body, arrival = self._read_batch(exchange, body)
+            events = len(batch.batch or ())
+            yield
+            yield from self._store_in_steps(exchange, batch, body, arrival)
+        except RateLimited as limited:
+            self._refuse_for_now(exchange, limited)
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(exchange, route, body, error)
+        if limits is not None:
+            limits.spend(exchange, events, size_bytes)
+
+    def _store_in_steps(self, exchange: Exchange, batch: Batch, body: bytes, arrival: Arrival) -> Iterator[None]:
+        """Append a batch in parts; its answer waits for the last of them. One that fails ends it: 503, sent again."""
+        if self._is_over_budget(exchange, arrival.source):
+            return
+        rejected: list[RejectedItem] = []
+        warnings: list[ListedWarning] = []
+        dropped, parts, waits = 0, PartsStored(), False
+        for part in records_in_steps(batch, body, arrival, self.suppressed, STEP_EVENTS):
+            if part is not None:
+                rejected += part.rejected
+                warnings += part.warnings[: WARNINGS_MAX + 1 - len(warnings)]
+                dropped += part.dropped
+                if part.records:
+                    parts.begin()
+                    waits = waits or self._fair.serves_greedy  # no part overtakes the one before
+                    self._try_append(part.records, parts.done, waits)
+            if parts.error is not None:
+                break
+            yield
+        self._count(warnings[:WARNINGS_MAX])
+        if dropped:
+            self._drop(exchange, dropped)
+        accepted = len(batch.batch or ()) - len(rejected)
+        answer = answers.batch_accepted(accepted, rejected, warnings)
+        codes = [item.code for item in rejected]
+        parts.finish(partial(self._stored, exchange, answer, accepted - dropped, codes))
+
+    def _fail(self, exchange: Exchange, route: Route, body: bytes, error: Exception) -> None:
+        """Answer a request that cannot be taken."""
+        if isinstance(error, TooLarge):
+            exchange.respond(BY_CODE[route.code_too_large])
+        elif isinstance(error, BadBody):
+            if exchange.source is not None and error.code in REJECTIONS:
+                self._keep(unreadable(body, self._arrival(exchange, exchange.source), route.type, error.code))
+            self._refuse(exchange, error.code)
+        elif isinstance(error, WriteKeyRefused):
+            self._refuse(exchange, error.code)
+        else:
+            logger().error("request_failed", path=exchange.path.decode(), exc_info=error)
+            self._refuse(exchange, "internal_error")
 
     def _screen_call(self, exchange: Exchange, route: Route) -> bytes | None:
         if exchange.method == b"OPTIONS":
@@ -227,11 +331,9 @@ class Intake:
             return self._picture(refused.code)
         return None
 
-    def _take_single(
-        self, exchange: Exchange, route: Route, keys: WriteKeys, body: bytes, picture: bytes | None = None
-    ) -> None:
+    def _take_single(self, exchange: Exchange, route: Route, body: bytes, picture: bytes | None = None) -> None:
         head, body, refused, doubtful = self._read_single(body)
-        source = exchange.source or self._found(exchange, keys.of_key(head.write_key or query_key(exchange.query)))
+        source = exchange.source or self._found(exchange, head.write_key or query_key(exchange.query))
         arrival = self._arrival(exchange, source)
         if picture is None:  # who looks at a picture may be a mail provider's proxy
             member = self.browser_addresses.member(exchange, source, lambda: [body])
@@ -241,8 +343,7 @@ class Intake:
         dropped = self.suppressed is not None and concerns(self.suppressed, head)
         if record.rejection is None:
             warnings = warnings_of(body) if doubtful else ()
-            for each in warnings:
-                self._counters.warnings[each.code] += 1
+            self._count(warnings)
             answer = picture or answers.accepted(record.message_id, warnings)
             if dropped:
                 self._drop(exchange, 1)
@@ -270,30 +371,34 @@ class Intake:
         self._counters.repaired_surrogates += repaired
         return head, body, refused, doubtful
 
-    def _found(self, exchange: Exchange, source: Source) -> Source:
-        """Note the source that a body names."""
-        exchange.source = source
+    def _found(self, exchange: Exchange, key: object) -> Source:
+        """Note the source of a write key that stands in the body; raise WriteKeyRefused, RateLimited."""
+        assert self._keys is not None, "a request that came before the first snapshot has a verdict"
+        exchange.source = source = self._keys.of_key(key)
         if self._limits is not None:
             self._limits.check_source(source)
         return source
 
-    def _take_batch(self, exchange: Exchange, keys: WriteKeys, body: bytes) -> int:
-        """Take a batch; return how many events it holds."""
+    def _read_batch(self, exchange: Exchange, body: bytes) -> tuple[Batch, bytes, Arrival]:
         try:
             batch, body, repaired = load(body, BATCH, None)
         except msgspec.ValidationError:
             raise BadBody("invalid_body") from None
         self._counters.repaired_surrogates += repaired
-        source = exchange.source or self._found(exchange, keys.of_key(self._batch_key(exchange, batch)))
+        source = exchange.source or self._found(exchange, self._batch_key(exchange, batch))
         if len(body) > source.batch_bytes:
             raise TooLarge
         arrival = self._arrival(exchange, source)
         arrival.batch_bytes_max = source.batch_bytes
         arrival.address = self.browser_addresses.member(exchange, source, lambda: about_library(batch))
+        return batch, body, arrival
+
+    def _take_batch(self, exchange: Exchange, body: bytes) -> int:
+        """Take a batch; return how many events it holds."""
+        batch, body, arrival = self._read_batch(exchange, body)
         records, rejected, warnings, dropped = records_of(batch, body, arrival, self.suppressed)
         accepted = len(batch.batch or ()) - len(rejected)
-        for each in warnings[:WARNINGS_MAX]:
-            self._counters.warnings[each.code] += 1
+        self._count(warnings[:WARNINGS_MAX])
         if dropped:
             self._drop(exchange, dropped)
         answer = answers.batch_accepted(accepted, rejected, warnings)
@@ -314,6 +419,10 @@ class Intake:
             return Arrival(source.id, int(time.time() * 1000))
         return Arrival(source.id, int(time.time() * 1000), trace.decode())
 
+    def _count(self, warnings: Sequence[EventWarning | ListedWarning]) -> None:
+        for each in warnings:
+            self._counters.warnings[each.code] += 1
+
     def _drop(self, exchange: Exchange, events: int) -> None:
         """Count events of suppressed people: they are answered like all others, and nothing of them is kept."""
         if exchange.source is not None:
@@ -323,11 +432,29 @@ class Intake:
     def _append(
         self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
     ) -> None:
-        if self.refusing is not None and self.refusing.refuses(records[0].source):
-            self._counters.over_budget[records[0].source] += 1
-            self._refuse(exchange, "journal_budget_spent")
-            return
-        done = partial(self._stored, exchange, answer, accepted, rejected)
+        if not self._is_over_budget(exchange, records[0].source):
+            self._try_append(records, partial(self._stored, exchange, answer, accepted, rejected))
+
+    def _is_over_budget(self, exchange: Exchange, source: str) -> bool:
+        """Return whether the journal's bytes are spent for a source; the request is refused then."""
+        if self.refusing is None or not self.refusing.refuses(source):
+            return False
+        self._counters.over_budget[source] += 1
+        self._refuse(exchange, "journal_budget_spent")
+        return True
+
+    def _try_append(
+        self, records: list[Record], done: Callable[[BaseException | None], None], in_turn: bool = False
+    ) -> None:
+        """Append records, now or with those of others; ``in_turn`` after those that wait already."""
+        if in_turn or self._fair.serves_greedy:
+            self._fair.patient.hold(records, done)
+        else:
+            self._append_now(records, done)
+            if self._fair.contended:
+                self._fair.patient.hand_over()  # with these, one commit takes them all
+
+    def _append_now(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         try:
             self._appender.append_soon(records, done)
         except JournalError as error:

@@ -10,7 +10,6 @@ from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange, Line
 from hookline.collect.intake import Appends, Intake
 from hookline.collect.rate_limits import RateLimits
-from hookline.journal.record import Record
 from hookline.telemetry.tracing import Span, TraceContext, Tracing
 
 _TRACEPARENT = b"traceparent"
@@ -43,12 +42,12 @@ class TracedIntake(Intake):
             exchange.line = _TracedCall(exchange, self._tracing, context, parent_id)
         super().take(exchange, body)
 
-    def _append(
-        self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
+    def _stored(
+        self, exchange: Exchange, answer: bytes, accepted: int, rejected: Sequence[str], error: BaseException | None
     ) -> None:
         if isinstance(exchange.line, _TracedCall):
             exchange.line.events = accepted
-        super()._append(exchange, records, answer, accepted, rejected)
+        super()._stored(exchange, answer, accepted, rejected, error)
 
 
 class _TracedCall:

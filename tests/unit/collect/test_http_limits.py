@@ -155,12 +155,11 @@ def test_a_length_of_thousands_of_digits_is_refused(edge: Running) -> None:
 def test_endless_chunks_are_cut_off(edge: Running) -> None:
     """A chunked body without end is 413 before more than its limit and 64 KB are read."""
     wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
-    before = edge.edge.counters.buffered_bytes
     for _ in range(13):
         wire.send(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
     assert wire.answer().status == 413
     assert wire.closed()
-    assert edge.edge.counters.buffered_bytes == before
+    edge.until(lambda: edge.edge.counters.buffered_bytes == 0)
 
 
 def test_endless_chunk_extensions_are_cut_off(edge: Running) -> None:

@@ -1,0 +1,215 @@
+"""Fair shares of the loop's time at intake: a source that floods waits for itself, and nobody else waits for it.
+
+While the requests of one source alone come in, each is taken in the turn of the loop it arrives in; that costs one
+comparison. Once several sources send, each has a share of every turn. What is beyond it, and all batches, waits in its
+source's queue and is worked off between turns, a few hundred microseconds at a time and source by source, so that a
+request of anybody else never waits for more than one such slice.
+
+A source that does not come to the end of its queue is greedy. What it appends goes to the disk with what others append,
+and by itself only every few milliseconds: an event of somebody else seldom finds the disk busy with a flood.
+
+How much may wait is bounded in bytes, the last quarter for sources below an even share; what does not fit is answered
+503 before it costs anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from hookline.collect.clients import is_fair
+from hookline.journal.record import Record
+from hookline.journal.sizes import size_bytes as size_bytes_of
+
+Done = Callable[[BaseException | None], None]
+Append = Callable[[list[Record], Done], None]
+Who = object
+"""Whose a request is: its source's id, or its address while the source is not known."""
+
+TURN_MICROSECONDS = 400.0
+"""What the requests of one source may take of a turn that others wait in."""
+REQUEST_MICROSECONDS = 30.0
+BYTES_PER_MICROSECOND = 32
+"""What a request takes, roughly: events of 500 bytes take some 15 µs each, and each call some more."""
+SLICE_SECONDS = 0.0003
+TURN_SECONDS = 0.0003
+"""Of each turn, for what waits in queues, while others send."""
+QUIET_TURN_SECONDS = 0.005
+"""The same, once nobody else has sent anything for ``CONTENDED_SECONDS``."""
+CONTENDED_SECONDS = 1.0
+GREEDY_SECONDS = 0.05
+"""Whose queue has not been empty for so long sends more than its share."""
+PATIENCE_SECONDS = 0.005
+"""How long records of greedy sources wait for others to be stored with."""
+STORING_BYTES_MAX = 256 * 1024
+"""Of records of greedy sources on their way to the disk."""
+HELD_BYTES_MAX = 256 * 1024
+"""Of those that are not: while there are more, greedy sources wait."""
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Bodies of all requests that wait for their turn."""
+WAITING_OVERHEAD_BYTES = 1_024
+"""What a request that waits takes beside its body."""
+
+
+class _Work(NamedTuple):
+    steps: Iterator[None]
+    bytes: int
+
+
+class _Queue:
+    """What waits of one source, oldest first, and since when something has."""
+
+    __slots__ = ("bytes", "since", "work")
+
+    def __init__(self, since: float) -> None:
+        self.bytes = 0
+        self.since = since
+        self.work: deque[_Work] = deque()
+
+
+class PatientAppends:
+    """Records of greedy sources before they are appended; ``relieved`` is called when there is room for more."""
+
+    def __init__(self, append: Append, relieved: Callable[[], None]) -> None:
+        self._append = append
+        self._relieved = relieved
+        self._held: deque[tuple[list[Record], Done, int]] = deque()
+        self._held_bytes = self._storing_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether greedy sources have to wait."""
+        return self._held_bytes >= HELD_BYTES_MAX
+
+    def hold(self, records: list[Record], done: Done) -> None:
+        """Append the records with the next ones of others, or a little later."""
+        size_bytes = size_bytes_of(records)
+        self._held.append((records, done, size_bytes))
+        self._held_bytes += size_bytes
+        self._wait()
+
+    def hand_over(self) -> None:
+        """Append what is held, as far as the disk has taken what was appended before."""
+        if not self._held:
+            return
+        while self._held and self._storing_bytes < STORING_BYTES_MAX:
+            records, done, size_bytes = self._held.popleft()
+            self._held_bytes -= size_bytes
+            self._storing_bytes += size_bytes
+            self._append(records, partial(self._stored, done, size_bytes))
+        self._relieved()
+
+    def _stored(self, done: Done, size_bytes: int, error: BaseException | None) -> None:
+        self._storing_bytes -= size_bytes
+        if self._held:
+            self._wait()
+        done(error)
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._waited)
+
+    def _waited(self) -> None:
+        self._timer = None
+        self.hand_over()
+
+
+class FairTurns:
+    """Decides who is taken at once, and works off what waits; everything on one loop."""
+
+    def __init__(self, append: Append, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.patient = PatientAppends(append, self._schedule)
+        self.serves_greedy = False
+        """Whether the step that runs is a greedy source's."""
+        self.last: Who = None
+        """Whose request came last; while ``contended`` is false and it stays the same, nothing has to be asked."""
+        self.contended = False
+        self.waiting_bytes = 0
+        self._clock = clock
+        self._contended_until = 0.0
+        self._spent: dict[Who, float] = {}
+        self._queues: OrderedDict[Who, _Queue] = OrderedDict()
+        self._scheduled = False
+
+    def must_wait(self, who: Who, body_bytes: float) -> bool:
+        """Return whether a request is beyond its source's share of this turn; count it if it is not."""
+        if who is not self.last:
+            self.contended = self.contended or self.last is not None
+            self.last = who
+            self._contended_until = self._clock() + CONTENDED_SECONDS
+        if not self.contended:
+            return False
+        self._schedule()
+        spent = self._spent.get(who, 0.0) + REQUEST_MICROSECONDS + body_bytes / BYTES_PER_MICROSECOND
+        if spent > TURN_MICROSECONDS or who in self._queues:
+            return True
+        self._spent[who] = spent
+        return False
+
+    def add(self, who: Who, steps: Iterator[None], body_bytes: int) -> bool:
+        """Have a request worked off step by step, behind those of its source that wait; False when too much does."""
+        work = _Work(steps, body_bytes + WAITING_OVERHEAD_BYTES)
+        queue = self._queues.get(who) or _Queue(self._clock())
+        total, holders = self.waiting_bytes + work.bytes, len(self._queues | {who: queue})
+        if not is_fair(queue.bytes + work.bytes, holders, total, WAITING_BYTES_MAX):
+            return False
+        self._queues.setdefault(who, queue)
+        queue.work.append(work)
+        queue.bytes += work.bytes
+        self.waiting_bytes = total
+        return True
+
+    def run_turn(self) -> bool:
+        """Work off what one turn allows; return whether more waits."""
+        self._spent.clear()
+        now = self._clock()
+        is_quiet = now >= self._contended_until
+        turn_ends = now + (QUIET_TURN_SECONDS if is_quiet else TURN_SECONDS)
+        stuck = 0
+        while stuck < len(self._queues) and now < turn_ends:
+            who, queue = next(iter(self._queues.items()))
+            self.serves_greedy = not is_quiet and now - queue.since > GREEDY_SECONDS
+            if self.serves_greedy and self.patient.is_full:
+                stuck += 1
+            else:
+                stuck = 0
+                now = self._run_slice(queue, now + SLICE_SECONDS)
+            if queue.work:
+                self._queues.move_to_end(who)
+            else:
+                del self._queues[who]
+        self.serves_greedy = False
+        if not self._queues and is_quiet:
+            self.contended = False
+        return stuck < len(self._queues)
+
+    def _run_slice(self, queue: _Queue, ends: float) -> float:
+        now = ends
+        while queue.work:
+            work = queue.work[0]
+            if next(work.steps, _ENDED) is _ENDED:
+                queue.work.popleft()
+                queue.bytes -= work.bytes
+                self.waiting_bytes -= work.bytes
+            now = self._clock()
+            if now >= ends:
+                break
+        return now
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._scheduled = False
+        if self.run_turn():
+            self._schedule()
+
+
+_ENDED = object()

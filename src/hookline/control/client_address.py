@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 FORWARDED_FOR = b"x-forwarded-for"
 HOPS_MAX = 20
@@ -34,6 +34,14 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
         if not _is_trusted(nearest, trusted):
             break
     return nearest
+
+
+def network_of(address: str) -> str:
+    """Return what is counted as one client: the address itself; of IPv6 the /64 that a single machine is given."""
+    found = _address(address)
+    if found is None or found.version == 4:
+        return address if found is None else str(found)
+    return str(ip_network((found, 64), strict=False))
 
 
 def _is_trusted(text: str, trusted: Sequence[Network]) -> bool:

@@ -15,7 +15,7 @@ from hookline.control.services import FromServices, Services
 from hookline.control.session_cookie import session_cookie
 from hookline.telemetry.log import logger
 from hookline.web.rendering import page, redirect
-from hookline.web.signed_in import signed_in
+from hookline.web.signed_in import FORM_BYTES_MAX, read_form, signed_in
 
 
 class SignIn(Controller):
@@ -29,19 +29,19 @@ class SignIn(Controller):
             return redirect(after)
         return _form(services, after, "")
 
-    @post("/login", needs="open")
+    @post("/login", request_max_body_size=FORM_BYTES_MAX, needs="open")
     async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Check account and password, or the token, and open a session."""
         require_same_origin(request)
-        form = await request.form()
-        after, account = local_path(str(form.get("next", "/"))), str(form.get("account", "")).strip()
+        form = await read_form(request)
+        after, account = local_path(form.get("next", "/")), form.get("account", "").strip()
         wait_seconds = services.throttle.begin(the_call().address, account)
         if wait_seconds is not None:
             services.own_metrics.sign_ins["throttled"] += 1
             error = f"Too many wrong tries. Try again in {-(-wait_seconds // 60)} minutes, or use a one-time link."
             return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
         try:
-            found = await _found(services, account, str(form.get("password", "")))
+            found = await _found(services, account, form.get("password", ""))
         except TooManyWaiting:
             error = "Many sign in right now. Try again in a moment."
             return _form(services, after, account, error, 503, {"Retry-After": "5"})

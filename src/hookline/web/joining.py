@@ -12,7 +12,7 @@ from hookline.control.people.accounts import AccountError
 from hookline.control.people.passwords import refusal_of
 from hookline.control.services import FromServices, Services
 from hookline.web.rendering import page, redirect
-from hookline.web.signed_in import FORM_BYTES_MAX, read_form, signed_in
+from hookline.web.signed_in import FORM_BYTES_MAX, person, read_form, signed_in
 
 OVER = "This link was already used, or is older than 72 hours. Ask an owner for a new one."
 
@@ -37,7 +37,7 @@ class Joining(Controller):
             account = services.accounts.create_first(name, await services.passwords.hash(password))
         except AccountError as error:
             return page("welcome.html", 422, name=name, error=str(error))
-        return signed_in(redirect("/"), services, account.id, account.name, "create_owner")
+        return signed_in(redirect("/"), services, person(account), "create_owner")
 
     @get("/join/{code:str}", needs="open")
     async def show_invitation(self, services: FromServices, code: FromPath[str]) -> Response[str]:
@@ -60,7 +60,7 @@ class Joining(Controller):
             return _form(services, code)
         services.accounts.set_password(account.id, password_hash)
         services.sessions.close_all(account.id)
-        return signed_in(redirect("/"), services, account.id, account.name, "join")
+        return signed_in(redirect("/"), services, person(account), "join")
 
 
 def _form(services: Services, code: str, error: str | None = None) -> Response[str]:

@@ -9,6 +9,8 @@ from litestar import Request, Response
 from litestar.exceptions import InternalServerException
 
 from hookline.control.call import the_call
+from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.people.accounts import Account
 from hookline.control.problem import CODES, Problem
 from hookline.control.services import Services
 from hookline.control.session_cookie import session_cookie
@@ -30,11 +32,22 @@ async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
         raise Problem(400, *CODES[400]) from None
 
 
-def signed_in(answer: Response[str], services: Services, account: int | None, name: str, action: str) -> Response[str]:
+def signed_in(answer: Response[str], services: Services, caller: Caller, action: str) -> Response[str]:
     """The answer with the cookie of a new session; the one that the browser came with ends."""
     call, sessions = the_call(), services.sessions
     sessions.close(call.session_key)
-    answer.cookies.append(session_cookie(sessions, sessions.open(account)))
+    answer.cookies.append(session_cookie(sessions, sessions.open(caller.id)))
     services.own_metrics.sign_ins["succeeded"] += 1
-    services.audit.record(name, action, "sessions" if account is None else f"users/u{account}", call.address, call.id)
+    target = "sessions" if caller.id is None else f"users/u{caller.id}"
+    services.audit.record(caller, action, target, call.address, call.id)
     return answer
+
+
+def owner_by_token() -> Caller:
+    """Return who holds the admin token, or a one-time link."""
+    return Caller("admin_token", ADMIN_TOKEN, "owner")
+
+
+def person(account: Account) -> Caller:
+    """Return who has an account."""
+    return Caller("account", account.name, account.role, account.id)

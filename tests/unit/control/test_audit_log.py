@@ -12,7 +12,7 @@ from hookline.control.audit.refused import KEPT_MS as REFUSED_KEPT_MS
 from hookline.control.caller import Caller
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import TOKEN, Running, destination, record, source
-from tests.unit.control.test_sign_in import login
+from tests.unit.control.test_sign_in import cookie_of, login
 
 OLGA = Caller("account", "olga", "owner", 1)
 SECRET = "a-long-shared-secret-9876"
@@ -226,3 +226,19 @@ def test_an_entry_says_what_kind_of_actor_it_is_of(control: Running) -> None:
         ("token ci", "token"),
         ("account Token ci", "account"),
     ]
+
+
+def test_the_page_shows_counts_and_kinds(control: Running) -> None:
+    """Who looks at the log sees how often strangers were refused, and which of the actors are accounts."""
+    for _ in range(12):
+        control.call("GET", "/open/wrong", token=False)
+    control.services.audit.record(OLGA, "create_source", "sources/site", "", "")
+    cookie = cookie_of(login(control, TOKEN))
+    shown = control.call("GET", "/settings/audit-log", headers={"Cookie": cookie}, token=False).text
+    assert "12 ×" in shown
+    assert '<bdi>olga</bdi> <span class="muted">account</span>' in shown
+    (entry,) = [each for each in entries(control) if each["count"]]
+    assert (
+        "12 ×"
+        in control.call("GET", f"/settings/audit-log/{entry['id']}", headers={"Cookie": cookie}, token=False).text
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 FORWARDED_FOR = b"x-forwarded-for"
 HOPS_MAX = 20
@@ -15,9 +14,6 @@ _WITH_PORT = re.compile(r"\[([^\]]*)\](?::\d+)?|([^:]*):\d+")
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-
-_IPV4_MAPPED = bytes(10) + b"\xff\xff"
-_IPV6_GROUP_BYTES = 8
 
 
 def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: Sequence[Network]) -> str:
@@ -40,20 +36,12 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
     return nearest
 
 
-def address_group(host: str) -> bytes:
-    """Return what counts as one address where shares are counted: an IPv4 address, or the /64 of an IPv6 one.
-
-    A household has a /64 to itself, so single IPv6 addresses cost nothing to change.
-    """
-    try:
-        return socket.inet_pton(socket.AF_INET, host)
-    except OSError:
-        pass
-    try:
-        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    except OSError:
-        return b""
-    return packed[12:] if packed.startswith(_IPV4_MAPPED) else packed[:_IPV6_GROUP_BYTES]
+def network_of(address: str) -> str:
+    """Return what is counted as one client: the address itself; of IPv6 the /64 that a single machine is given."""
+    found = _address(address)
+    if found is None or found.version == 4:
+        return address if found is None else str(found)
+    return str(ip_network((found, 64), strict=False))
 
 
 def is_trusted(text: str, trusted: Sequence[Network]) -> bool:

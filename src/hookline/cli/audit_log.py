@@ -20,7 +20,10 @@ def print_audit_log(admin: AdminApi, wanted: Json, limit: int, as_json: bool) ->
 
 def _lines(entry: Json) -> list[str]:
     action = entry["action"].replace("_", " ")
-    first = f"{entry['at']}  {entry['actor']}  {action}  {entry['target']}  from {entry['address']}"
+    kind = " (account)" if entry.get("actorKind") == "account" else ""
+    first = f"{entry['at']}  {entry['actor']}{kind}  {action}  {entry['target']}  from {entry['address']}"
+    if entry.get("count"):
+        first += f"  {entry['count']} times, last at {entry['lastAt']}"
     fields = [
         f"    {change['object']} {change['path']}: {_shown(change['before'])} → {_shown(change['after'])}"
         for change in entry["changes"]

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hookline.client_address import Network, address_group, is_trusted
+from hookline.client_address import Network, is_trusted, network_of
 from hookline.collect.counters import Counters
 from hookline.collect.limits import BUFFERED_BYTES_MAX, CONNECTIONS_MAX, UNPROVEN_CONNECTIONS_MAX
 
@@ -20,7 +20,7 @@ class Address:
 
     __slots__ = ("buffered_bytes", "connections", "group", "host", "trusted", "unproven")
 
-    def __init__(self, group: bytes, host: str, trusted: bool) -> None:
+    def __init__(self, group: str, host: str, trusted: bool) -> None:
         self.group = group
         self.host = host
         self.trusted = trusted
@@ -68,7 +68,7 @@ class Clients:
         self._buffered_bytes_max = buffered_bytes_max
         self._unproven_max = unproven_max
         self._trusted_proxies = trusted_proxies
-        self._addresses: dict[bytes, Address] = {}
+        self._addresses: dict[str, Address] = {}
         self._buffering_addresses = 0
         self._emptied = asyncio.Event()
 
@@ -138,7 +138,7 @@ class Clients:
 
     def _address(self, host: str) -> Address:
         trusted = bool(self._trusted_proxies) and is_trusted(host, self._trusted_proxies)
-        group = host.encode() if trusted else address_group(host)
+        group = host if trusted else network_of(host)
         return self._addresses.get(group) or Address(group, host, trusted)
 
     def _has_room(self, address: Address) -> bool:

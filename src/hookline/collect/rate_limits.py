@@ -11,7 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from hookline.client_address import FORWARDED_FOR, Network, address_group, client_address
+from hookline.client_address import FORWARDED_FOR, Network, client_address, network_of
 from hookline.collect.clients import Address
 from hookline.collect.exchange import Exchange
 from hookline.collect.limits import RETRY_AFTER_SECONDS_MAX
@@ -73,7 +73,7 @@ class RateLimits:
         self._trusted = trusted
         self._clock = clock
         self._sources: dict[str, Buckets] = {}
-        self._addresses: OrderedDict[bytes, Buckets] = OrderedDict()
+        self._addresses: OrderedDict[str, Buckets] = OrderedDict()
 
     def set_snapshot(self, snapshot: Snapshot) -> bool:
         """Use these sources' limits; who had the same one goes on where it was. Return whether there is any limit."""
@@ -122,14 +122,14 @@ class RateLimits:
             self._addresses.move_to_end(key)
         return buckets
 
-    def _group(self, exchange: Exchange) -> bytes:
+    def _group(self, exchange: Exchange) -> str:
         address: Address | None = exchange.line.address
         if address is None:
-            return b""
+            return ""
         if not address.trusted:
             return address.group
         forwarded = exchange.headers.get(FORWARDED_FOR, b"")
-        return address_group(client_address(address.host, [(FORWARDED_FOR, forwarded)], self._trusted))
+        return network_of(client_address(address.host, [(FORWARDED_FOR, forwarded)], self._trusted))
 
 
 def _until(left: float, rate: float) -> float:

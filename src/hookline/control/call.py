@@ -20,15 +20,13 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from hookline.client_address import Network, client_address
 from hookline.control.audit.entry import AuditChange
-from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.caller import ADMIN_TOKEN, HOOKLINE, Caller
 from hookline.control.identity import Identity, identify
 
 if TYPE_CHECKING:
     from hookline.control.services import Services
 
 REQUEST_ID = "x-request-id"
-HOOKLINE = "hookline"
-"""The author of what no request asked for."""
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
 _ID_BYTES = 12

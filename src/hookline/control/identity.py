@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hookline.control.caller import ADMIN_TOKEN, Caller
 from hookline.control.people.roles import ROLE_OF_SCOPE
+from hookline.control.people.sessions import Session
 
 if TYPE_CHECKING:
     from hookline.control.services import Services
@@ -28,11 +29,14 @@ def identify(
     if scheme.lower() == "bearer":
         return _of_token(services, presented.strip(), address, request_id)
     session = services.sessions.find(session_key)
-    if session is None:
-        return Identity(None)
+    return Identity(None if session is None else caller_of(session))
+
+
+def caller_of(session: Session) -> Caller:
+    """Return whose session it is."""
     if session.account is None:
-        return Identity(Caller("admin_token", ADMIN_TOKEN, "owner", session=True))
-    return Identity(Caller("account", session.name or "", session.role, session.account, session=True))
+        return Caller("admin_token", ADMIN_TOKEN, "owner", session=True)
+    return Caller("account", session.name or "", session.role, session.account, session=True)
 
 
 def _of_token(services: Services, text: str, address: str, request_id: str) -> Identity:
@@ -46,5 +50,5 @@ def _of_token(services: Services, text: str, address: str, request_id: str) -> I
     if not services.tokens.has_expired(token):
         return Identity(caller)
     if noted:  # else it was written down a moment ago
-        services.audit.record(caller.author, "use_expired_token", f"tokens/t{token.id}", address, request_id)
+        services.audit.record(caller, "use_expired_token", f"tokens/t{token.id}", address, request_id)
     return Identity(None, f"The token {token.name!r} has expired; make a new one.")

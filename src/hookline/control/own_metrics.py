@@ -24,6 +24,7 @@ class OwnMetrics:
         self.notices_opened: Counter[str] = Counter()
         self.notice_webhooks: Counter[str] = Counter()
         self.sign_ins: Counter[str] = Counter()
+        self.connections_ended: Counter[str] = Counter()
 
     def values(self) -> dict[str, Any]:
         """The report as it is written."""
@@ -34,6 +35,7 @@ class OwnMetrics:
             "hookline_control_notices_open": {"kind": {kind: self.notices_open[kind] for kind in KINDS}},
             "hookline_control_notices_opened_total": {"kind": dict(self.notices_opened)},
             "hookline_control_sign_ins_total": {"outcome": dict(self.sign_ins)},
+            "hookline_control_connections_ended_total": {"reason": dict(self.connections_ended)},
             "hookline_control_notice_webhooks_total": {"outcome": dict(self.notice_webhooks)},
         }
 

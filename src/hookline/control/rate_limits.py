@@ -12,6 +12,7 @@ from collections.abc import Callable
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from hookline.client_address import network_of
 from hookline.control.access import API
 from hookline.control.call import current_call
 from hookline.control.problem import CODES, MEDIA_TYPE, Problem, render
@@ -50,7 +51,7 @@ class RateLimits:
             return
         caller = call.caller
         most = self._unknown_max if caller is None else self._known_max
-        used, wait_seconds = self._count(call.address if caller is None else caller.key)
+        used, wait_seconds = self._count(network_of(call.address) if caller is None else caller.key)
         headers = _headers(most, used, wait_seconds)
         if used > most:
             await _refuse(scope["path"], send, wait_seconds, headers)

@@ -15,6 +15,7 @@ from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.store import Store
 from hookline.control import admin_token, uvicorn_server
 from hookline.control.app import Routes, build
+from hookline.control.client_connection import IDLE_SECONDS_MAX, Clients
 from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
@@ -27,11 +28,10 @@ from hookline.telemetry.log import logger
 OLD_SECRETS_LOOK_SECONDS = 3600.0
 """They are kept for 30 days: an hour more or less is nothing."""
 BACKLOG = 128
-CONNECTIONS_MAX = 512
 GRACE_SECONDS = 1
 """For requests being answered when a stop begins; streams are ended at once."""
-DATE_SECONDS = 1.0
-"""From one writing of the date that answers carry to the next."""
+TICK_SECONDS = 1.0
+"""From one writing of the date that answers carry, and one look for clients that take too long, to the next."""
 
 
 def run(
@@ -124,7 +124,8 @@ class Server(uvicorn_server.Server):
     """uvicorn that hears of a stop at once, and then ends the event streams, which it would otherwise wait for."""
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
-        super().__init__(_config(build(services, pages)))
+        self._clients = Clients(services.own_metrics.connections_ended)
+        super().__init__(_config(build(services, pages), self._clients))
         self._services = services
         self._stopping = asyncio.Event()
 
@@ -138,8 +139,9 @@ class Server(uvicorn_server.Server):
     async def main_loop(self) -> None:
         """Wait for the stop, where uvicorn looks for it ten times a second."""
         while not await self.on_tick(0):
+            self._clients.sweep()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), DATE_SECONDS)
+                await asyncio.wait_for(self._stopping.wait(), TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""
@@ -155,17 +157,17 @@ class Server(uvicorn_server.Server):
         yield
 
 
-def _config(app: ASGIApp) -> uvicorn_server.Config:
+def _config(app: ASGIApp, clients: Clients) -> uvicorn_server.Config:
     return uvicorn_server.Config(
         app,
-        http="httptools",
+        http=clients.connect,  # type: ignore[arg-type]  # all that is done with it is to call it
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=IDLE_SECONDS_MAX,
         timeout_graceful_shutdown=GRACE_SECONDS,
         backlog=BACKLOG,
     )

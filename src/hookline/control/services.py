@@ -210,6 +210,7 @@ class Services:
         self.replays.close()
         self.deletion_watch.close()
         self.privacy.close()
+        self.audit.flush()
         self.people.close()
 
 

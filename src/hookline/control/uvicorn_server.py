@@ -1,4 +1,4 @@
-"""uvicorn's ``Config`` and ``Server`` without its command line, which the package brings along: 50 ms of each start and
+"""What is used of uvicorn, without its command line, which the package brings along: 50 ms of each start and
 1 MB for nothing. The package is put where its modules look for it and is not run; some ask it for ``Config``.
 """
 
@@ -11,8 +11,9 @@ if "uvicorn" not in sys.modules and (found := importlib.util.find_spec("uvicorn"
     sys.modules["uvicorn"] = importlib.util.module_from_spec(found)
 
 from uvicorn.config import Config
-from uvicorn.server import Server
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import Server, ServerState
 
 setattr(sys.modules["uvicorn"], "Config", Config)  # noqa: B010 - a module has no such field to a type checker
 
-__all__ = ["Config", "Server"]
+__all__ = ["Config", "HttpToolsProtocol", "Server", "ServerState"]

@@ -201,6 +201,9 @@ audit_log = Table(
     Column("changes", Text, nullable=False),
     Column("address", Text, nullable=False),
     Column("request_id", Text, nullable=False),
+    Column("actor_kind", Text),
+    Column("count", BigInteger),
+    Column("last_at", BigInteger),
     sqlite_autoincrement=True,
 )
 Index("audit_log_actor", audit_log.c.actor, audit_log.c.id)

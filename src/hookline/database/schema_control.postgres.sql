@@ -155,3 +155,8 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_at ON idempotency_keys (at);
 UPDATE alembic_version SET version_num='control_0004' WHERE alembic_version.version_num = 'control_0003';
+-- Running upgrade control_0004 -> control_0005
+ALTER TABLE audit_log ADD COLUMN actor_kind TEXT COLLATE "C";
+ALTER TABLE audit_log ADD COLUMN count BIGINT;
+ALTER TABLE audit_log ADD COLUMN last_at BIGINT;
+UPDATE alembic_version SET version_num='control_0005' WHERE alembic_version.version_num = 'control_0004';

@@ -130,7 +130,7 @@ CREATE TABLE audit_log (
 	changes TEXT NOT NULL, 
 	address TEXT NOT NULL, 
 	request_id TEXT NOT NULL
-);
+, actor_kind TEXT, count BIGINT, last_at BIGINT);
 CREATE INDEX audit_log_actor ON audit_log (actor, id);
 CREATE INDEX audit_log_action ON audit_log (action, id);
 CREATE INDEX audit_log_target ON audit_log (target, id);
@@ -142,4 +142,4 @@ CREATE TABLE idempotency_keys (
 	PRIMARY KEY (digest)
 );
 CREATE INDEX idempotency_keys_at ON idempotency_keys (at);
-INSERT INTO alembic_version (version_num) VALUES ('control_0004');
+INSERT INTO alembic_version (version_num) VALUES ('control_0005');

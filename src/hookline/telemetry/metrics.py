@@ -149,6 +149,13 @@ METRICS: dict[str, Metric] = {
     "hookline_control_sign_ins_total": Metric(
         "counter", "tries", "Tries to sign in to the pages: succeeded, failed, or throttled.", "control", "outcome"
     ),
+    "hookline_control_connections_ended_total": Metric(
+        "counter",
+        "connections",
+        "Connections ended by their bounds: malformed, head_too_large, too_slow, shed to make room, or full.",
+        "control",
+        "reason",
+    ),
     "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
     "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
     "hookline_control_notice_webhooks_total": Metric(

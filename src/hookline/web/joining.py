@@ -12,7 +12,7 @@ from hookline.control.people.accounts import AccountError
 from hookline.control.people.passwords import refusal_of
 from hookline.control.services import FromServices, Services
 from hookline.web.rendering import page, redirect
-from hookline.web.signed_in import signed_in
+from hookline.web.signed_in import FORM_BYTES_MAX, person, read_form, signed_in
 
 OVER = "This link was already used, or is older than 72 hours. Ask an owner for a new one."
 
@@ -25,11 +25,11 @@ class Joining(Controller):
         """Offer to create the owner account, as long as there is none at all."""
         return redirect("/") if services.accounts.any() else page("welcome.html", name="", error=None)
 
-    @post("/welcome", needs="owner")
+    @post("/welcome", request_max_body_size=FORM_BYTES_MAX, needs="owner")
     async def create_owner(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Create the first account and go on as its owner."""
-        form = await request.form()
-        name, password = str(form.get("name", "")), str(form.get("password", ""))
+        form = await read_form(request)
+        name, password = form.get("name", ""), form.get("password", "")
         refusal = refusal_of(password, name)
         if refusal is not None:
             return page("welcome.html", 422, name=name, error=refusal)
@@ -37,22 +37,21 @@ class Joining(Controller):
             account = services.accounts.create_first(name, await services.passwords.hash(password))
         except AccountError as error:
             return page("welcome.html", 422, name=name, error=str(error))
-        return signed_in(redirect("/"), services, account.id, account.name, "create_owner")
+        return signed_in(redirect("/"), services, person(account), "create_owner")
 
     @get("/join/{code:str}", needs="open")
     async def show_invitation(self, services: FromServices, code: FromPath[str]) -> Response[str]:
         """Show whom the invitation is for, and ask for a password; looking at it does not use it up."""
         return _form(services, code)
 
-    @post("/join/{code:str}", needs="open")
+    @post("/join/{code:str}", request_max_body_size=FORM_BYTES_MAX, needs="open")
     async def join(self, request: Request[Any, Any, Any], services: FromServices, code: FromPath[str]) -> Response[str]:
         """Put the password in force and open a session; the link is used up, and other sessions end."""
         require_same_origin(request)
-        form = await request.form()
-        password = str(form.get("password", ""))
         account = services.accounts.invited(code)
         if account is None:
             return _form(services, code)
+        password = (await read_form(request)).get("password", "")
         refusal = refusal_of(password, account.name)
         if refusal is not None:
             return _form(services, code, refusal)
@@ -61,7 +60,7 @@ class Joining(Controller):
             return _form(services, code)
         services.accounts.set_password(account.id, password_hash)
         services.sessions.close_all(account.id)
-        return signed_in(redirect("/"), services, account.id, account.name, "join")
+        return signed_in(redirect("/"), services, person(account), "join")
 
 
 def _form(services: Services, code: str, error: str | None = None) -> Response[str]:

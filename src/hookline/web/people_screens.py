@@ -14,6 +14,7 @@ from hookline.control.tokens import token_view_of
 from hookline.control.users import tag_of, user_of
 from hookline.web.screen import screen, unknown
 from hookline.web.settings_tabs import tabs
+from hookline.web.signed_in import person
 
 ROWS_ON_A_PAGE = 50
 WHAT_ROLES_DO = {
@@ -60,8 +61,8 @@ class PeopleScreens(Controller):
         if account is None:
             return unknown(request, "settings", "Account", "There is no account of this id", id, "It may be removed.")
         user = user_of(account)
-        roles = [(role, WHAT_ROLES_DO[role]) for role in ROLES]
-        return screen(request, "settings_person.html", "settings", user=user, match=tag_of(user), roles=roles)
+        given = {"roles": [(role, WHAT_ROLES_DO[role]) for role in ROLES], "author": person(account).author}
+        return screen(request, "settings_person.html", "settings", user=user, match=tag_of(user), **given)
 
     @get("/tokens", needs="owner")
     async def show_tokens(self, request: Asked, services: FromServices, after: After = None) -> Response[str]:

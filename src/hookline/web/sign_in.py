@@ -9,13 +9,14 @@ from litestar.params import FromPath
 
 from hookline.control.access import Connection, local_path, require_same_origin
 from hookline.control.call import the_call
-from hookline.control.caller import ADMIN_TOKEN, NOBODY
+from hookline.control.caller import ADMIN_TOKEN, Caller
+from hookline.control.identity import caller_of
 from hookline.control.people.passwords import TooManyWaiting
 from hookline.control.services import FromServices, Services
 from hookline.control.session_cookie import session_cookie
 from hookline.telemetry.log import logger
 from hookline.web.rendering import page, redirect
-from hookline.web.signed_in import signed_in
+from hookline.web.signed_in import FORM_BYTES_MAX, owner_by_token, person, read_form, signed_in
 
 
 class SignIn(Controller):
@@ -29,30 +30,33 @@ class SignIn(Controller):
             return redirect(after)
         return _form(services, after, "")
 
-    @post("/login", needs="open")
+    @post("/login", request_max_body_size=FORM_BYTES_MAX, needs="open")
     async def sign_in(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
         """Check account and password, or the token, and open a session."""
         require_same_origin(request)
-        form = await request.form()
-        after, account = local_path(str(form.get("next", "/"))), str(form.get("account", "")).strip()
-        wait_seconds = services.throttle.begin(the_call().address, account)
+        form = await read_form(request)
+        after, account = local_path(form.get("next", "/")), form.get("account", "").strip()
+        password = form.get("password", "")
+        if not account and services.token.matches(password.strip()):  # it cannot be guessed, so it never waits
+            return signed_in(redirect(after), services, owner_by_token(), "sign_in")
+        address, throttle = the_call().address, services.throttle
+        wait_seconds = throttle.begin(address, account)
         if wait_seconds is not None:
-            services.own_metrics.sign_ins["throttled"] += 1
-            error = f"Too many wrong tries. Try again in {-(-wait_seconds // 60)} minutes, or use a one-time link."
-            return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
+            return _throttled(services, after, account, wait_seconds)
         try:
-            found = await _found(services, account, str(form.get("password", "")))
+            found = await _found(services, account, password, throttle.fails_often(address))
         except TooManyWaiting:
+            throttle.not_tried(address, account)
             error = "Many sign in right now. Try again in a moment."
             return _form(services, after, account, error, 503, {"Retry-After": "5"})
         if found is None:
-            _failed(services, _target(services, account))
+            _refused(services, "failed", _target(services, account))
             error = "Account and password do not match."
             if not account:
                 error = "That is not the admin token. It is in the file admin-token of the data folder."
             return _form(services, after, account, error, 403)
-        services.throttle.succeeded(the_call().address, account)
-        return signed_in(redirect(after), services, found.id, found.name, "sign_in")
+        throttle.succeeded(address, account)
+        return signed_in(redirect(after), services, found, "sign_in")
 
     @get("/open/{code:str}", needs="open")
     async def open_by_link(
@@ -62,13 +66,16 @@ class SignIn(Controller):
         if is_signed_in(request, services):
             return redirect("/")
         if not services.link.consume(code):
-            _failed(services, "one-time link")
+            wait_seconds = services.throttle.begin(the_call().address)
+            if wait_seconds is not None:
+                return _throttled(services, "/", "", wait_seconds, "one-time link")
+            _refused(services, "failed", "one-time link")
             error = "This link was already used, or is older than 15 minutes. The admin token opens the page as well."
             return _form(services, "/", "", error, 403)
         # A page that goes on by itself, not a redirect: after one that began on another site (a web terminal) the
         # browser would not send the strict cookie back.
         opened = page("opened.html", after="/" if services.accounts.any() else "/welcome")
-        return signed_in(opened, services, None, ADMIN_TOKEN, "open_one_time_link")
+        return signed_in(opened, services, owner_by_token(), "open_one_time_link")
 
     @post("/logout", needs="open")
     async def sign_out(self, request: Request[Any, Any, Any], services: FromServices) -> Response[str]:
@@ -77,30 +84,22 @@ class SignIn(Controller):
         call, sessions = the_call(), services.sessions
         session = sessions.find(call.session_key)
         if session is not None:
-            _record(services, session.name or ADMIN_TOKEN, "sign_out", "sessions")
+            services.audit.record(caller_of(session), "sign_out", "sessions", call.address, call.id)
             sessions.close(call.session_key)
         answer = redirect("/login")
         answer.cookies.append(session_cookie(sessions, ""))
         return answer
 
 
-class _Found:
-    """Whose credentials were right; without an id it is the admin token."""
-
-    def __init__(self, id: int | None, name: str) -> None:
-        self.id = id
-        self.name = name
-
-
-async def _found(services: Services, account: str, password: str) -> _Found | None:
+async def _found(services: Services, account: str, password: str, others_first: bool) -> Caller | None:
     if not account:
-        return _Found(None, ADMIN_TOKEN) if services.token.matches(password.strip()) else None
+        return None
     credentials = services.accounts.credentials(account)
     stored = None if credentials is None else credentials.password_hash
-    if not await services.passwords.matches(password, stored) or credentials is None:
+    if not await services.passwords.matches(password, stored, others_first) or credentials is None:
         return None
     known = services.accounts.get(credentials.id)
-    return None if known is None else _Found(known.id, known.name)
+    return None if known is None else person(known)
 
 
 def is_signed_in(request: Connection, services: Services) -> bool:
@@ -129,12 +128,16 @@ def _target(services: Services, account: str) -> str:
     return "unknown account" if found is None else f"users/u{found.id}"
 
 
-def _failed(services: Services, target: str) -> None:
-    services.own_metrics.sign_ins["failed"] += 1
-    logger().warning("sign_in_failed", target=target, address=the_call().address)
-    _record(services, NOBODY, "sign_in_failed", target)
+def _throttled(
+    services: Services, after: str, account: str, wait_seconds: int, target: str | None = None
+) -> Response[str]:
+    _refused(services, "throttled", target or _target(services, account))
+    error = f"Too many wrong tries from your address. Try again in {-(-wait_seconds // 60)} minutes."
+    return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
 
 
-def _record(services: Services, actor: str, action: str, target: str) -> None:
+def _refused(services: Services, outcome: str, target: str) -> None:
+    services.own_metrics.sign_ins[outcome] += 1
     call = the_call()
-    services.audit.record(actor, action, target, call.address, call.id)
+    if services.audit.count_refused("sign_in_failed", target, call.address, call.id):
+        logger().warning("sign_in_failed", target=target, address=call.address)

@@ -7,10 +7,14 @@ import pytest
 from hookline.control.audit import audit_log as module
 from hookline.control.audit.audit_log import KEPT_MS, AuditLog
 from hookline.control.audit.entry import AuditChange
+from hookline.control.audit.refused import HOUR_MS, ROWS_PER_HOUR_MAX
+from hookline.control.audit.refused import KEPT_MS as REFUSED_KEPT_MS
+from hookline.control.caller import Caller
 from hookline.database.sqlite import OperationalError
 from tests.unit.control.running import TOKEN, Running, destination, record, source
-from tests.unit.control.test_sign_in import login
+from tests.unit.control.test_sign_in import cookie_of, login
 
+OLGA = Caller("account", "olga", "owner", 1)
 SECRET = "a-long-shared-secret-9876"
 
 
@@ -147,17 +151,94 @@ def test_it_is_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> Non
     now = 1_000_000
     log = AuditLog(control.services.people, now_ms=lambda: now)
     monkeypatch.setattr(module, "KEPT_ROWS_MAX", 3)
+    monkeypatch.setattr(module, "IDS_OF_STRANGERS_MAX", 0)
     for number in range(5):
-        log.record("a", f"do_{number}", "", "", "")
+        log.record(OLGA, f"do_{number}", "", "", "")
     assert [entry.action for entry in log.newest(10)] == ["do_4", "do_3", "do_2"]
     now += KEPT_MS + 1
-    log.record("a", "later", "", "", "")
+    log.record(OLGA, "later", "", "", "")
     assert [entry.action for entry in log.newest(10)] == ["later"]
 
 
 def test_a_large_change_is_cut_and_says_so(control: Running) -> None:
     """An entry has a bound; how much is left out is in it."""
     log = control.services.audit
-    log.record("a", "b", "c", "", "", [AuditChange("x", str(number), None, "y" * 1000) for number in range(50)])
+    log.record(OLGA, "b", "c", "", "", [AuditChange("x", str(number), None, "y" * 1000) for number in range(50)])
     (entry,) = log.newest(1)
     assert entry.changes[-1].after == f"and {50 - len(entry.changes) + 1} more"
+
+
+def test_what_strangers_try_is_counted(control: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    """Hundreds of wrong links and tokens from an address are an entry each, with how often and since when."""
+    for _ in range(100):
+        control.call("GET", "/open/wrong", token=False)
+        login(control, "wrong")
+    token, link = entries(control)
+    assert [(each["target"], each["count"], each["actorKind"]) for each in (link, token)] == [
+        ("one-time link", 100, "nobody"),
+        ("admin token", 100, "nobody"),
+    ]
+    assert str(link["at"]) <= str(link["lastAt"])
+    assert "".join(capfd.readouterr()).count("sign_in_failed") <= 2
+
+
+def test_strangers_push_nothing_out(control: Running) -> None:
+    """In a day of tries from ever new addresses there are a hundred rows an hour at most, and what people did stays."""
+    now = 1_000 * HOUR_MS
+    log = AuditLog(control.services.people, now_ms=lambda: now)
+    log.record(OLGA, "create_source", "sources/site", "", "")
+    for hour in range(24):
+        now += HOUR_MS
+        for number in range(3 * ROWS_PER_HOUR_MAX):
+            log.count_refused("sign_in_failed", "admin token", f"10.0.{hour}.{number % 256}", "")
+    found = log.newest(10_000)
+    assert len(found) <= 24 * ROWS_PER_HOUR_MAX + 1
+    assert sum(entry.count or 0 for entry in found) == 24 * 3 * ROWS_PER_HOUR_MAX
+    assert found[-1].action == "create_source"
+    for _ in range(20):
+        now += REFUSED_KEPT_MS + 1
+        log.count_refused("sign_in_failed", "admin token", "10.0.0.1", "")
+    assert [entry.actor_kind for entry in log.newest(10_000)] == ["nobody", "account"]
+
+
+def test_counts_survive_a_restart(control: Running) -> None:
+    """What was counted is written down at the end; a disk that refuses loses nothing of it."""
+    log = AuditLog(control.services.people)
+    for _ in range(7):
+        log.count_refused("sign_in_failed", "admin token", "10.0.0.1", "")
+    log.flush()
+    assert [entry.count for entry in AuditLog(control.services.people).newest(10)] == [7]
+
+
+def test_an_entry_says_what_kind_of_actor_it_is_of(control: Running) -> None:
+    """An account that was called like the admin token before that was refused is told from it, also by its name."""
+    log = AuditLog(control.services.people)
+    for caller in (
+        Caller("admin_token", "admin token", "owner"),
+        Caller("account", "admin token", "owner", 1),
+        Caller("token", "ci", "owner", 1),
+        Caller("account", "Token ci", "owner", 2),
+    ):
+        log.record(caller, "a", "", "", "")
+    assert [(entry.actor, entry.actor_kind) for entry in reversed(log.newest(10))] == [
+        ("admin token", "admin_token"),
+        ("account admin token", "account"),
+        ("token ci", "token"),
+        ("account Token ci", "account"),
+    ]
+
+
+def test_the_page_shows_counts_and_kinds(control: Running) -> None:
+    """Who looks at the log sees how often strangers were refused, and which of the actors are accounts."""
+    for _ in range(12):
+        control.call("GET", "/open/wrong", token=False)
+    control.services.audit.record(OLGA, "create_source", "sources/site", "", "")
+    cookie = cookie_of(login(control, TOKEN))
+    shown = control.call("GET", "/settings/audit-log", headers={"Cookie": cookie}, token=False).text
+    assert "12 ×" in shown
+    assert '<bdi>olga</bdi> <span class="muted">account</span>' in shown
+    (entry,) = [each for each in entries(control) if each["count"]]
+    assert (
+        "12 ×"
+        in control.call("GET", f"/settings/audit-log/{entry['id']}", headers={"Cookie": cookie}, token=False).text
+    )

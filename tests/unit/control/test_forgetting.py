@@ -7,6 +7,7 @@ from pathlib import Path
 from hookline.connections.store import Store
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.audit.entry import AuditChange
+from hookline.control.caller import Caller
 from hookline.control.forgetting import Forgetting
 from hookline.database.shared import Shared
 from hookline.replays.model import ReplayRequest
@@ -30,7 +31,9 @@ def test_replays_and_the_audit_log_forget_a_person(place_of: PlaceOf) -> None:
     lanes = [replays.create(each, 1, {0: 0}, {0: 9}, "me", "running").lane for each in requests]
     for lane, value in zip(lanes, (USER, [MESSAGE, "another"], "somebody else"), strict=True):
         change = AuditChange(f"replays/r{lane}", "userId", None, value)
-        audit.record("me", "create_replay", f"replays/r{lane}", "127.0.0.1", "r", [change])
+        audit.record(
+            Caller("account", "me", "owner", 1), "create_replay", f"replays/r{lane}", "127.0.0.1", "r", [change]
+        )
     Forgetting(shared, replays).forget({USER}, {MESSAGE})
     found = [replays.get(lane) for lane in lanes]
     assert [each and each.state for each in found] == ["cancelled", "cancelled", "running"]

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.control.login_throttle import (
-    FAILURES_OVERALL_MAX,
+    FAILURES_MAX,
     FAILURES_PER_ACCOUNT_MAX,
-    WINDOW_SECONDS,
+    FAILURES_PER_ADDRESS_MAX,
+    KEYS_MAX,
     LoginThrottle,
 )
 from hookline.control.people import sessions as module
@@ -139,28 +140,59 @@ def test_the_throttle_lets_go_after_its_window() -> None:
     assert throttle.begin("a") is None
 
 
-def test_many_addresses_do_not_get_around_it() -> None:
-    """Failures of all addresses together are limited as well."""
-    now = 1_000.0
-    throttle = LoginThrottle(lambda: now)
-    assert all(throttle.begin(f"10.0.0.{number}") is None for number in range(FAILURES_OVERALL_MAX))
-    assert throttle.begin("10.0.1.1") is not None
-    now += WINDOW_SECONDS + 1
-    assert throttle.begin("10.0.1.1") is None
+def test_strangers_lock_nobody_out(throttle: LoginThrottle) -> None:
+    """Hundreds of addresses that fail for an account, as often as they may, keep no other address from trying it."""
+    for number in range(200):
+        for _ in range(FAILURES_MAX + 1):
+            throttle.begin(f"10.0.0.{number}", "olga")
+    assert throttle.begin("10.0.1.1", "olga") is None
+    assert throttle.begin("10.0.0.1", "vera") is None
 
 
-def test_an_account_is_guarded_from_all_addresses(throttle: LoginThrottle) -> None:
-    """One account's password is not guessed from many addresses, however its name is written; others sign in."""
+def test_an_account_is_guessed_slowly_from_many_addresses(throttle: LoginThrottle) -> None:
+    """After twenty failures each address has one try, however the name is written; where it signed in from has five."""
+    throttle.succeeded("10.0.2.2", "olga")
     assert all(throttle.begin(f"10.0.0.{number}", "Olga") is None for number in range(FAILURES_PER_ACCOUNT_MAX))
-    assert throttle.begin("10.0.1.1", " olga ") is not None
-    assert throttle.begin("10.0.1.1", "vera") is None
+    assert [throttle.begin("10.0.1.1", " olga ") is None for _ in range(2)] == [True, False]
+    assert [throttle.begin("10.0.2.2", "olga") is None for _ in range(6)] == [True] * FAILURES_MAX + [False]
+
+
+def test_an_address_of_ipv6_is_its_network(throttle: LoginThrottle) -> None:
+    """Whoever has a /64 has five tries, not as many as addresses."""
+    assert all(throttle.begin(f"2001:db8::{number}", "olga") is None for number in range(FAILURES_MAX))
+    assert throttle.begin("2001:db8::ffff", "olga") is not None
+    assert throttle.begin("2001:db8:0:1::1", "olga") is None
+
+
+def test_who_fails_for_many_accounts_lets_others_go_first(throttle: LoginThrottle) -> None:
+    """An address that tries one name after the other may go on, behind everybody else."""
+    assert all(throttle.begin("a", f"name {number}") is None for number in range(FAILURES_PER_ADDRESS_MAX))
+    assert throttle.fails_often("a")
+    assert throttle.begin("a", "olga") is None
+    assert not throttle.fails_often("b")
+
+
+def test_a_password_nobody_looked_at_is_no_failure(throttle: LoginThrottle) -> None:
+    """Being sent away because many sign in counts for nothing."""
+    for _ in range(FAILURES_MAX * 2):
+        assert throttle.begin("a", "olga") is None
+        throttle.not_tried("a", "olga")
+
+
+def test_what_the_throttle_remembers_is_bounded(throttle: LoginThrottle) -> None:
+    """Names and addresses that strangers make up take no more memory than ten thousand of each."""
+    for number in range(KEYS_MAX + 100):
+        throttle.begin(f"address {number}", f"name {number}")
+    kept = (throttle._pairs, throttle._accounts, throttle._networks)
+    assert [len(failures._times) for failures in kept] == [KEYS_MAX] * 3
 
 
 def test_who_gets_in_starts_anew(throttle: LoginThrottle) -> None:
-    """After the right password the wrong ones before it count no more; those of others still do."""
-    for _ in range(4):
-        throttle.begin("a", "olga")
-    throttle.begin("a", "vera")
-    assert throttle.begin("a", "olga") is not None
-    throttle.succeeded("a", "olga")
+    """After the right password the wrong ones before it count no more; those for another account still do."""
+    for account in ("olga", "vera"):
+        for _ in range(FAILURES_MAX - 1):
+            throttle.begin("a", account)
     assert throttle.begin("a", "olga") is None
+    throttle.succeeded("a", "olga")
+    assert [throttle.begin("a", "olga") is None for _ in range(6)] == [True] * FAILURES_MAX + [False]
+    assert [throttle.begin("a", "vera") is None for _ in range(2)] == [True, False]

@@ -83,14 +83,23 @@ def test_signing_out_ends_the_session(control: Running) -> None:
     assert home(control, cookie).status == 303
 
 
-def test_wrong_tokens_are_throttled(control: Running) -> None:
-    """After five wrong ones even the right one has to wait, and is told how long."""
+def test_wrong_tokens_lock_the_right_one_out_never(control: Running) -> None:
+    """After five wrong ones a sixth is told how long to wait; the right one, and the right link, open all the same."""
+    link = control.services.link.make("http://localhost").removeprefix("http://localhost")
     assert [login(control, "wrong").status for _ in range(5)] == [403] * 5
-    answer = login(control, TOKEN)
+    answer = login(control, "wrong")
     assert answer.status == 429
     assert 0 < int(answer.headers["retry-after"]) <= 901
-    assert "set-cookie" not in answer.headers
-    assert control.services.own_metrics.sign_ins == {"failed": 5, "throttled": 1}
+    assert login(control, TOKEN).status == 303
+    assert [login(control, "wrong").status for _ in range(6)] == [429] * 6
+    assert control.call("GET", link, token=False).status == 200
+    assert control.services.own_metrics.sign_ins == {"failed": 5, "throttled": 7, "succeeded": 2}
+
+
+def test_wrong_links_are_throttled(control: Running) -> None:
+    """Codes are tried no oftener than tokens are."""
+    statuses = [control.call("GET", f"/open/{number}", token=False).status for number in range(6)]
+    assert statuses == [403] * 5 + [429]
 
 
 def test_the_form_is_sent_from_our_page_only(control: Running) -> None:

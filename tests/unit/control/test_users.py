@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from hookline.control import events, live
 from hookline.control.people.accounts import INVITATION_MS, AccountError, Accounts
 from hookline.control.people.passwords import Passwords, refusal_of
-from tests.unit.control.running import Answer, Running, Stream
+from hookline.settings import Collect, Networks
+from tests.unit.control.running import TOKEN, Answer, Running, Stream
 from tests.unit.control.test_sign_in import OWN, cookie_of, home, login
 
 PASSWORD = "correct horse battery"
@@ -172,6 +174,47 @@ def test_a_name_that_cannot_be_shown_is_refused(control: Running, name: str) -> 
     assert (answer.status, answer.json["code"]) == (422, "invalid_name")
     control.api("POST", "/users", {"name": "Vera"})
     assert control.api("POST", "/users", {"name": " vera "}).json["code"] == "already_exists"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "admin token",
+        "Admin  Token",
+        "ａｄｍｉｎ token",
+        "admin-token",
+        "token ci",
+        "Token\u00a0ci",
+        "nobody",
+        "hookline",
+    ],
+)
+def test_a_name_that_looks_like_something_else_is_refused(asked: Running, name: str) -> None:
+    """Nobody is called like the admin token, a token or the service, however it is written."""
+    answer = asked.api("POST", "/users", {"name": name})
+    assert (answer.status, answer.json["code"]) == (422, "invalid_name")
+
+
+def test_two_names_that_look_alike_are_one(control: Running) -> None:
+    """In other letters of the same form an account exists already; a name with another sign in it is another one."""
+    assert control.api("POST", "/users", {"name": "olga_s@example.com"}).status == 201
+    assert control.api("POST", "/users", {"name": "ＯＬＧＡ_s@example.com"}).json["code"] == "already_exists"
+    assert control.api("POST", "/users", {"name": "olga-s@example.com"}).status == 201
+
+
+def test_strangers_lock_no_account_out(tmp_path: Path) -> None:
+    """With every address of a crowd locked for an account, its owner signs in from another one, the token from any."""
+    trusted = Collect(trusted_proxies=Networks(("127.0.0.0/8",)))
+    with Running(tmp_path / "data", collect=trusted) as control:
+        join(control, "olga", "owner")
+        for number in range(10):
+            crowd = {"X-Forwarded-For": f"203.0.113.{number}"}
+            for _ in range(6):
+                login(control, "wrong", crowd)
+                refused = login(control, "wrong", crowd, account="olga")
+            assert refused.status == 429
+        assert login(control, PASSWORD, {"X-Forwarded-For": "198.51.100.1"}, account="olga").status == 303
+        assert login(control, TOKEN, crowd).status == 303
 
 
 def test_an_invitation_grows_old(control: Running) -> None:

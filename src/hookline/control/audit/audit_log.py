@@ -1,4 +1,4 @@
-"""The audit log in ``control.db``: a row for each change, sign-in, and attempt at one; kept up to a bound."""
+"""The audit log in ``control.db``: a row for each change and sign-in, and counts of what was refused; up to a bound."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 
 from hookline.control.audit.entry import AuditChange, AuditEntry
+from hookline.control.audit.refused import ROWS_PER_HOUR_MAX, Refused
+from hookline.control.caller import Caller
 from hookline.database.shared import Shared
 from hookline.events.timestamps import iso
 
 KEPT_MS = 366 * 86_400_000
 KEPT_ROWS_MAX = 1_000_000
+"""Of what somebody known did."""
 FORGOTTEN_AT_ONCE_MAX = 100
 """More than one is added at a time, so the bound holds, and no change waits long for it."""
 CHANGES_BYTES_MAX = 16_384
@@ -22,7 +25,9 @@ RARE_ROWS = 2_000
 """A value in fewer rows than this is rare enough to read them all."""
 
 _NO_ID = 1 << 62
-_COLUMNS = "id, at, actor, action, target, version, changes, address, request_id"
+IDS_OF_STRANGERS_MAX = ROWS_PER_HOUR_MAX * (KEPT_MS // 3_600_000)
+"""So many ids within a year, at most, are not of somebody known: their rows push nobody's out."""
+_COLUMNS = "id, at, actor, actor_kind, action, target, version, changes, address, request_id, count, last_at"
 
 
 class AuditLog:
@@ -31,10 +36,11 @@ class AuditLog:
     def __init__(self, database: Shared, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._database = database
         self._now_ms = now_ms
+        self._refused = Refused(database, now_ms)
 
     def record(
         self,
-        actor: str,
+        caller: Caller,
         action: str,
         target: str,
         address: str,
@@ -44,18 +50,26 @@ class AuditLog:
     ) -> None:
         """Add a row; the oldest go when there are too many, or when they are more than a year old."""
         now = self._now_ms()
-        texts = tuple(text[:TEXT_CHARACTERS_MAX] for text in (actor, action, target))
+        author, action, target = (text[:TEXT_CHARACTERS_MAX] for text in (caller.author, action, target))
         with self._database.transaction() as execute:
             ((id,),) = execute(
-                "INSERT INTO audit_log (at, actor, action, target, version, changes, address, request_id)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                (now, *texts, version, _encoded(changes), address, request_id),
+                "INSERT INTO audit_log (at, actor, actor_kind, action, target, version, changes, address, request_id)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (now, author, caller.kind, action, target, version, _encoded(changes), address, request_id),
             ).fetchall()
             execute(
                 "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log ORDER BY id LIMIT ?)"
                 " AND (id <= ? OR at < ?)",
-                (FORGOTTEN_AT_ONCE_MAX, id - KEPT_ROWS_MAX, now - KEPT_MS),
+                (FORGOTTEN_AT_ONCE_MAX, id - KEPT_ROWS_MAX - IDS_OF_STRANGERS_MAX, now - KEPT_MS),
             )
+
+    def count_refused(self, action: str, target: str, address: str, request_id: str) -> bool:
+        """Count what nobody known was refused; return whether it is the first of its kind from there in this hour."""
+        return self._refused.count(action, target, address, request_id)
+
+    def flush(self) -> None:
+        """Write down what was only counted so far."""
+        self._refused.flush()
 
     def newest(
         self,
@@ -68,6 +82,7 @@ class AuditLog:
         until_ms: int | None = None,
     ) -> list[AuditEntry]:
         """At most ``limit`` entries older than one, newest first: all, or of one actor, action, object, or time."""
+        self.flush()
         wanted = {"actor": actor, "action": action, "target": target}
         given = {column: value for column, value in wanted.items() if value is not None}
         first = 0 if since_ms is None else self._first_at(since_ms)
@@ -100,6 +115,7 @@ class AuditLog:
 
     def get(self, id: int) -> AuditEntry | None:
         """The entry with this id."""
+        self.flush()
         row = self._database.row(f"SELECT {_COLUMNS} FROM audit_log WHERE id = ?", (id,))
         return None if row is None else _entry(row)
 
@@ -119,15 +135,18 @@ def _encoded(changes: Sequence[AuditChange]) -> str:
 
 
 def _entry(row: tuple[Any, ...]) -> AuditEntry:
-    id, at, actor, action, target, version, changes, address, request_id = row
+    id, at, actor, actor_kind, action, target, version, changes, address, request_id, count, last_at = row
     return AuditEntry(
         id=id,
         at=iso(at),
         actor=actor,
+        actor_kind=actor_kind,
         action=action,
         target=target,
         version=version,
         changes=msgspec.json.decode(changes, type=tuple[AuditChange, ...]),
         address=address,
         request_id=request_id,
+        count=count,
+        last_at=None if last_at is None else iso(last_at),
     )

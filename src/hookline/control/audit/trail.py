@@ -11,6 +11,7 @@ from hookline.connections.changes import Change
 from hookline.control.access import SAFE_METHODS
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import Call, current_call
+from hookline.control.caller import Caller
 from hookline.control.services import Services
 from hookline.database.sqlite import OperationalError
 from hookline.telemetry.log import logger
@@ -29,39 +30,41 @@ class AuditTrail:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request; when it succeeded, write down who did what."""
         call = current_call()
-        if scope["type"] != ScopeType.HTTP or call is None or scope["method"] in SAFE_METHODS:
+        # Nobody unknown gets past the guard of a route that changes something.
+        if scope["type"] != ScopeType.HTTP or call is None or call.caller is None or scope["method"] in SAFE_METHODS:
             await self._app(scope, receive, send)
             return
-        request = scope
+        request, caller = scope, call.caller
         services: Services = scope["litestar_app"].state.services
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < FAILED and not call.only_looked:
-                _try_to_record(services, call, request)
+                _try_to_record(services, call, caller, request)
             await send(message)
 
         await self._app(scope, receive, send_recorded)
 
 
-def _try_to_record(services: Services, call: Call, scope: HTTPScope) -> None:
+def _try_to_record(services: Services, call: Call, caller: Caller, scope: HTTPScope) -> None:
     """The change is made already, so its answer must say so, also when the log cannot be written."""
     try:
-        _record(services, call, scope)
+        _record(services, call, caller, scope)
     except OperationalError as error:
-        path, method, author = scope["path"], scope["method"], "" if call.caller is None else call.caller.author
-        logger().error("audit_log_failed", actor=author, method=method, path=path, request=call.id, reason=str(error))
+        path, method = scope["path"], scope["method"]
+        logger().error(
+            "audit_log_failed", actor=caller.author, method=method, path=path, request=call.id, reason=str(error)
+        )
 
 
-def _record(services: Services, call: Call, scope: HTTPScope) -> None:
+def _record(services: Services, call: Call, caller: Caller, scope: HTTPScope) -> None:
     changes = list(call.changes)
     for version in call.versions:
         changes += [each for change in services.past.changes(version, OBJECTS_MAX) for each in _fields(change)]
     objects = list(dict.fromkeys(change.object for change in changes))
     target = call.target or (objects[0] if len(objects) == 1 else _named(scope))
-    actor = "" if call.caller is None else call.caller.author
     action = scope["route_handler"].handler_name.rpartition(".")[2]
     newest = call.versions[-1] if call.versions else None
-    services.audit.record(actor, action, target, call.address, call.id, changes, newest)
+    services.audit.record(caller, action, target, call.address, call.id, changes, newest)
 
 
 def _fields(change: Change) -> Iterator[AuditChange]:

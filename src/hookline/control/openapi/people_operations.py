@@ -89,7 +89,8 @@ PEOPLE_OPERATIONS: tuple[Operation, ...] = (
         "get",
         _AUDIT_LOG,
         "listAuditLog",
-        "List who did what, newest first; kept for a year, and at most a million entries.",
+        "List who did what, newest first; kept for a year, and at most a million entries. What nobody known was"
+        " refused is counted by the hour, and kept for a month.",
         Listing[AuditEntry],
         query=(*PAGE, "actor", "action", "target", "happenedFrom", "happenedTo"),
     ),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from hookline.control.caller import is_reserved, looks
 from hookline.control.people.roles import Role
 from hookline.database.shared import Shared
 from hookline.database.sqlite import IntegrityError
@@ -74,7 +75,7 @@ class Accounts:
         """What signing in under this name is checked against, None when nobody is called so."""
         row = self._database.row(
             "SELECT id, CASE WHEN disabled_at IS NULL THEN password_hash END FROM accounts WHERE name_key = ?",
-            (_key(name),),
+            (name_key(name),),
         )
         return None if row is None else Credentials(*row)
 
@@ -145,10 +146,13 @@ class Accounts:
                     raise AccountError("not_the_first", "There are accounts already; an owner invites further people.")
                 if count >= ACCOUNTS_MAX:
                     raise AccountError("too_many", f"There may be {ACCOUNTS_MAX} accounts and no more.")
+                for (other,) in execute("SELECT name FROM accounts").fetchall():
+                    if looks(other) == looks(name):
+                        raise AccountError("already_exists", f"There is an account called {other!r} already.")
                 (row,) = execute(
                     "INSERT INTO accounts (name, name_key, role, password_hash, invite_digest, invite_until,"
                     f" created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",
-                    (name, _key(name), role, password_hash, digest, until, self._now_ms()),
+                    (name, name_key(name), role, password_hash, digest, until, self._now_ms()),
                 ).fetchall()
         except IntegrityError:
             raise AccountError("already_exists", f"There is an account called {name!r} already.") from None
@@ -172,10 +176,14 @@ def _usable(name: str) -> str:
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
         sentence = f"An account's name has 1 to {NAME_CHARACTERS_MAX} printable characters; an e-mail address is usual."
         raise AccountError("invalid_name", sentence)
+    if is_reserved(name):
+        sentence = f"{name!r} would look like a token, or like Hookline itself, in the audit log; take another name."
+        raise AccountError("invalid_name", sentence)
     return name
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
+    """Return what accounts are told apart by."""
     return unicodedata.normalize("NFC", name.strip()).casefold()
 
 

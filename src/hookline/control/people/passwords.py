@@ -34,12 +34,12 @@ class Passwords:
         async with self._turn:
             return await asyncio.to_thread(_hasher().hash, password)
 
-    async def matches(self, password: str, stored: str | None) -> bool:
+    async def matches(self, password: str, stored: str | None, others_first: bool = False) -> bool:
         """Whether it is the password of this hash; with None the same work is done for nothing.
 
-        Raise TooManyWaiting rather than let the queue grow.
+        Raise TooManyWaiting rather than let the queue grow, or where others go first and somebody waits.
         """
-        if self._waiting >= WAITING_MAX:
+        if self._waiting >= (1 if others_first else WAITING_MAX):
             raise TooManyWaiting
         self._waiting += 1
         try:

@@ -120,7 +120,7 @@ def _note_reveal(services: Services, destination: Destination) -> None:
     if not caller.may("owner"):
         detail = f"Showing secrets needs the role owner; {caller.name} is {caller.role}. Leave reveal out."
         raise Problem(403, "forbidden", detail)
-    services.audit.record(caller.author, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
+    services.audit.record(caller, "reveal_secrets", f"destinations/{destination.id}", call.address, call.id)
 
 
 def routing_of(destination: Destination, record: Record) -> Routing:

@@ -14,10 +14,14 @@ from tests.ui.conftest import sign_in
 
 @pytest.fixture(scope="module")
 def picky() -> Iterator[Receiver]:
-    """A receiver that takes everything but refused and late events."""
+    """A receiver that takes everything but refused events, and sends others away for ten minutes, once each."""
+    sent_away: set[str] = set()
 
     def respond(request: Request) -> Reply:
         name = request.json.get("event", "")
+        if name == "Busy" and request.message_id not in sent_away:
+            sent_away.add(request.message_id)
+            return Reply(503, headers={"Retry-After": "600"})
         return Reply(400, b"no such field: <b>total</b>") if name == "Refused" else Reply()
 
     with Receiver() as running:
@@ -119,6 +123,19 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     hookline.wait_fate(message_id, "crm", "delivered")
     expect(page.locator(".destination-head")).to_contain_text("healthy")
+
+
+def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
+    """Where an event waits for another attempt there is a button, which says first what it will do."""
+    message_id = hookline.track("Busy")
+    hookline.wait_fate(message_id, "crm", "retrying")
+    page = signed_in
+    page.goto("/destinations/crm")
+    page.get_by_role("button", name="Try now").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("sent at once")
+    dialog.get_by_role("button", name="Try now").click()
+    hookline.wait_fate(message_id, "crm", "delivered")
 
 
 def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) -> None:

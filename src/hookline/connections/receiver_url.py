@@ -17,6 +17,16 @@ import msgspec
 URL_CHARACTERS_MAX = 2_048
 HOST_CHARACTERS_MAX = 253
 DEFAULT_PORTS = {"http": 80, "https": 443}
+BAD_PORTS = frozenset(
+    (
+        *(1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109),
+        *(110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530),
+        *(531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045),
+        *(4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080),
+    )
+)
+"""Ports of other protocols, which browsers refuse too (the Fetch standard's "bad ports"): a mail server, say, may take
+lines of a request for its own commands."""
 
 _SHAPE = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
 _PORT = re.compile(r":([0-9]{1,5})")
@@ -70,6 +80,8 @@ def parse_receiver_url(url: str) -> ReceiverUrl:
     if "@" in match[2]:
         raise ValueError("a receiver URL holds no user name or password: use a static Authorization header")
     literal, port = _split_port(match[2], DEFAULT_PORTS[scheme])
+    if port in BAD_PORTS:
+        raise ValueError(f"port {port} belongs to another protocol, and browsers refuse it too: use another one")
     host, is_ip = _parse_host(literal)
     shown = f"[{host}]" if ":" in host else host
     host_header = shown if port == DEFAULT_PORTS[scheme] else f"{shown}:{port}"

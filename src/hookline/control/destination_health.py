@@ -17,7 +17,8 @@ COUNTED_MAX = 1_000
 """Dead letters and retries of one destination are counted up to this: pages show many destinations at once."""
 WINDOW_SECONDS = 300
 FAILING_SHARE = 0.1
-"""A destination is failing when as many of its requests in the window have failed."""
+FAILURES_MIN = 3
+"""A destination is failing when as many of its requests in the window have failed, and such a share of them."""
 RECENT_ATTEMPTS_MAX = 500
 """Failed attempts looked at for each destination's latest one."""
 
@@ -47,7 +48,7 @@ def is_failing(recent: Recent, retrying: int) -> bool:
     if not retrying and recent.given_up <= 0:
         return False
     requests = recent.delivered + recent.failures
-    return not recent.delivered or recent.failures >= FAILING_SHARE * requests
+    return not recent.delivered or recent.failures >= max(FAILURES_MIN, FAILING_SHARE * requests)
 
 
 class DestinationHealth:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import ssl
 from time import monotonic
 from typing import TYPE_CHECKING, cast
@@ -29,6 +30,9 @@ INTERIM_ANSWERS_MAX = 10
 REUSE_SECONDS_MAX = 4.0
 """Idle connections older than this are not used again: common servers close at 5 s, and a request that crosses the
 close would have to be sent twice."""
+RESTED_SECONDS = 0.005
+"""One that was idle for longer is looked at before it takes a request: what has come meanwhile is nobody's answer.
+Those that are used again at once, as nearly all are under load, are spared the look."""
 
 _RETRY_AFTER = re.compile(rb"\r\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
 
@@ -210,6 +214,13 @@ class Connection(asyncio.Protocol):
     def refuse(self, outcome: Outcome, error: str) -> None:
         """The connection could not be made."""
         self._fail(outcome, error)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing, not even the end, has come that the event loop has yet to read."""
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket"), select.POLLIN)  # type: ignore[union-attr]
+        return not poll.poll(0)
 
     def close(self) -> None:
         """Drop the connection, whatever state it is in."""

@@ -52,6 +52,9 @@ _CARRIERS = (
     (IPv6Network("::/96"), 0, False),  # compatible, long abolished
     (IPv6Network("::ffff:0:0:0/96"), 0, False),  # translated (SIIT)
 )
+# ISATAP (RFC 5214) works under any prefix: these 32 bits, one of which says "unique" and counts for nothing, and then
+# the IPv4 address that the packet goes to. NAT64 under a network's own prefix (RFC 6052) cannot be told by the address.
+_ISATAP, _ISATAP_MASK = 0x0000_5EFE, 0xFDFF_FFFF
 _BLOCKED = tuple((ip_network(text), why) for text, why in (_BLOCKED_V4 | _BLOCKED_V6).items())
 # Names that mean this machine's or its cloud's insides wherever they resolve to.
 _INSIDE_SUFFIXES = (".internal", ".metadata")
@@ -77,7 +80,7 @@ class Guard:
         if self._is_allowed(parsed):
             return None
         reason = _public_refusal(parsed)
-        if reason is None and any(self._is_own(str(form)) for form in _forms(parsed)):
+        if reason is None and any(self._is_own(str(form)) for form in (*_forms(parsed), *_tunnelled(parsed))):
             reason = "an address of this machine"
         return f"{address} is not a public address ({reason}); deliver.allow_networks can allow it" if reason else None
 
@@ -130,7 +133,7 @@ def _public_refusal(address: Address) -> str | None:
             return f"{blocked}: {why}"
     if address.version == 6 and address not in _PUBLIC_V6:
         return f"outside {_PUBLIC_V6}"
-    return None
+    return next((_public_refusal(inner) for inner in _tunnelled(address)), None)
 
 
 def _forms(address: Address) -> Iterator[Address]:
@@ -140,6 +143,12 @@ def _forms(address: Address) -> Iterator[Address]:
         if address in network and int(address) > 0xFFFF:  # ::1 and :: are themselves, not 0.0.0.1 and 0.0.0.0
             yield IPv4Address(int(address) >> right_bits & 0xFFFF_FFFF)
             return
+
+
+def _tunnelled(address: Address) -> Iterator[IPv4Address]:
+    """The IPv4 address that an ISATAP one leads to. An exception for that does not open this one, under any prefix."""
+    if address.version == 6 and int(address) >> 32 & _ISATAP_MASK == _ISATAP:
+        yield IPv4Address(int(address) & 0xFFFF_FFFF)
 
 
 def _plain(address: str) -> Address:

@@ -13,7 +13,7 @@ from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.burst import Burst
-from hookline.deliver.connection import REUSE_SECONDS_MAX, Connection
+from hookline.deliver.connection import RESTED_SECONDS, REUSE_SECONDS_MAX, Connection
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.plain_answers import PlainAnswers, plain_success
 from hookline.deliver.sink import Sink
@@ -56,10 +56,14 @@ class Pool:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
         now = monotonic()
         self._close_stale(now)
-        idle, burst = self.idle, Burst(target, now)
+        idle, burst, rested_since = self.idle, Burst(target, now), now - RESTED_SECONDS
         for token, request in requests:
             if idle:
                 connection = idle.pop()
+                if connection.idle_since < rested_since and not connection.is_silent:
+                    connection.close()
+                    self.send_afresh(token, target, request)
+                    continue
                 connection.token = token
                 connection.burst = burst
                 connection.request = request

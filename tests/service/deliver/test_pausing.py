@@ -113,3 +113,19 @@ def test_discarding_is_on_the_record(new_hookline: Callable[..., Hookline], rece
     assert hookline.api("POST", "destinations/crm/disable", {"waiting": "discard"}).status == 200
     hookline.wait_fate(message_id, "crm", "discarded", seconds=30)
     assert hookline.api("POST", "destinations/idle/disable").json["state"] == "disabled"
+
+
+def test_a_receiver_that_was_repaired_gets_everything_by_try_now(
+    new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """It had asked to be left alone for ten minutes: by the command line at once, each of its events once more."""
+    receiver.reply_with(503, headers={"Retry-After": "600"})
+    hookline = new_hookline(webhook("crm", receiver.url())).start()
+    sent = [hookline.track() for _ in range(40)]
+    wait_until(lambda: len(receiver.requests) >= 20, what="enough failures for single attempts")
+    receiver.reply_with(200)
+    asked = command(hookline, "try", "crm", "--json")
+    assert json.loads(asked.stdout)["waiting"]["retrying"] > 0, asked.stderr
+    for message_id in sent:
+        hookline.wait_fate(message_id, "crm", "delivered")
+    assert command(hookline, "try", "crm").returncode == 1

@@ -144,3 +144,15 @@ def test_nothing_is_lost_over_kills(on_postgres: Callable[..., Hookline], receiv
 def missing(acknowledged: list[str], receiver: Receiver) -> set[str]:
     """What was acknowledged and has not arrived."""
     return set(acknowledged) - {request.message_id for request in receiver.requests}
+
+
+def test_what_waits_is_tried_at_once(on_postgres: Callable[..., Hookline], receiver: Receiver) -> None:
+    """A receiver that had asked to be left alone for ten minutes gets everything when somebody says so."""
+    receiver.reply_with(503, headers={"Retry-After": "600"})
+    with on_postgres(webhook("crm", receiver.url())) as hookline:
+        sent = [hookline.track() for _ in range(40)]
+        wait_until(lambda: len(receiver.requests) >= 20, what="enough failures for single attempts")
+        receiver.reply_with(200)
+        assert hookline.api("POST", "destinations/crm/try").status == 202
+        for message_id in sent:
+            hookline.wait_fate(message_id, "crm", "delivered")

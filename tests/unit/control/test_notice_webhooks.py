@@ -179,7 +179,7 @@ def test_certificates_are_verified(log: NoticeLog, tmp_path: Path, self_signed: 
 
 def test_nobody_listening_and_no_such_name(log: NoticeLog) -> None:
     """Both are said by name, and are tried again."""
-    sending = Sending(log, "http://127.0.0.1:9/", "http://nobody.invalid/")
+    sending = Sending(log, "http://127.0.0.1:8/", "http://nobody.invalid/")
     sending.open()
     notice = sending.send()
     assert "connection_failed" in str(notice.webhook_error)

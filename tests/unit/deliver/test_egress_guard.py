@@ -28,7 +28,7 @@ PUBLIC = [
     *("1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"),
     *("128.0.0.0", "169.253.255.255", "172.15.255.255", "172.32.0.0", "192.0.1.1", "198.17.255.255", "198.20.0.0"),
     *("223.255.255.255", "2606:4700::1111", "2a00:1450::1", "2001:200::1", "2001:4860:4860::8888", "2400::1"),
-    *("::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"),
+    *("::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2606:4700::5efe:808:808", "2606:4700::100:5efe:a00:1"),
 ]
 PART_FORMS: tuple[Callable[[int], str], ...] = (str, hex, "0{:o}".format)
 
@@ -69,6 +69,9 @@ def v6_spellings(address: str) -> Iterator[str]:
     for suffix in ("::", "::1", ":1:2:3:4:5"):
         yield f"2002:{high}:{low}{suffix}"
     yield f"64:ff9b:1::{address}"
+    for prefix in ("2606:4700::", "2606:4700:1:2:", "fe80::"):
+        yield f"{prefix}{'0:' if prefix.endswith('2:') else ''}5efe:{address}"
+        yield f"{prefix}200:5efe:{high}:{low}"
     yield IPv6Address(0xFFFF << 32 | number).exploded
 
 
@@ -148,7 +151,7 @@ def test_an_exception_opens_its_network_and_nothing_beside_it() -> None:
     guard = Guard(["10.1.0.0/16", "fd12::/16"], no_own)
     for allowed in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "2002:a01:203::1", "fd12::1"):
         assert guard.refusal(allowed) is None
-    for refused in ("10.2.0.1", "::ffff:10.2.0.1", "127.0.0.1", "fd13::1", "::1"):
+    for refused in ("10.2.0.1", "::ffff:10.2.0.1", "127.0.0.1", "fd13::1", "::1", "fd13::5efe:10.1.2.3"):
         assert guard.refusal(refused) is not None
 
 

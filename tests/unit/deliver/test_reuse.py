@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from time import monotonic
 from typing import Any
 
@@ -74,5 +75,49 @@ def test_a_connection_that_rested_too_long_is_closed_and_not_used(too_old: int) 
             await take(closed, too_old)
             assert sorted(asked) == [1] * (2 * too_old) + [2] * (CONNECTIONS - too_old)
             pools.close()
+
+    asyncio.run(scenario())
+
+
+class Statuses(Sink):
+    """Passes on each status."""
+
+    def __init__(self) -> None:
+        self.statuses: asyncio.Queue[int] = asyncio.Queue()
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take any answer."""
+        self.statuses.put_nowait(result)
+
+
+@pytest.mark.parametrize("late", [OK, b"HTTP/1.1 2", b"\0", b""])
+def test_a_late_second_answer_does_not_count_for_the_next_request(late: bytes) -> None:
+    """Bytes, or the end, that came while a connection rested and were not read yet: the next request leaves on another
+    one, and what it is answered there counts."""
+
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            loop, sink = asyncio.get_running_loop(), Statuses()
+            server.settimeout(20)
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.getsockname()[1]}/"))
+            pool.send(NO_TARGET, [("first", REQUEST)])
+            first, _ = await loop.run_in_executor(None, server.accept)
+            await loop.run_in_executor(None, first.recv, 65_536)
+            await loop.run_in_executor(None, first.sendall, OK)
+            assert await take(sink.statuses, 1) == [200]
+            (connection,) = pool.idle
+            connection.idle_since -= 1.0
+            # Without a turn of the loop in between: the bytes are in the socket's buffer when the next request leaves.
+            first.sendall(late) if late else first.shutdown(socket.SHUT_WR)
+            pool.send(NO_TARGET, [("second", REQUEST)])
+            second, _ = await loop.run_in_executor(None, server.accept)
+            await loop.run_in_executor(None, second.recv, 65_536)
+            await loop.run_in_executor(None, second.sendall, b"HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n")
+            assert await take(sink.statuses, 1) == [422]
+            assert len(pool) == 1
+            pools.close()
+            first.close()
+            second.close()
 
     asyncio.run(scenario())

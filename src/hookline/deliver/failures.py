@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.batch import AttemptRow, DeadLetterRow, RetryRow
+from hookline.deliver.batch import AttemptRow, DeadLetterRow, RecallTimes, RetryRow
 from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
@@ -91,7 +91,7 @@ class Failures:
     def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """The breaker learns of it."""
         if lane.breaker.failures == 0:
-            lane.run_started_ms = now_ms
+            lane.run_started_ms, lane.run_started_steady_ms = now_ms, self._engine.clock.steady_ms()
         reason = f"{last.outcome} {last.status}" if last.status else str(last.outcome)
         now = self._engine.clock.monotonic()
         slowest = max(failures, key=lambda failed: failed.milliseconds)
@@ -212,7 +212,9 @@ class Failures:
         lane.probes = 1
         lane.probe_at_seconds = self._engine.clock.monotonic() + self._engine.schedule.backoff_ms(1) / 1000
         # What this run of failures burned as final was not the events' fault: it goes back to waiting.
-        self._recall(lane, lane.run_started_ms)
+        clock = self._engine.clock
+        lasted_ms = clock.steady_ms() - lane.run_started_steady_ms
+        self._recall(lane, min(lane.run_started_ms, clock.now_ms() - lasted_ms))  # whichever way the clock was set
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
@@ -224,6 +226,9 @@ class Failures:
     def _recall(self, lane: Lane, since_ms: int) -> None:
         batch = self._engine.batch
         batch.recalls.append((lane.number, since_ms))
+        steady_ms, schedule = self._engine.clock.steady_ms(), self._engine.schedule
+        ahead_ms = self._engine.clock.now_ms() - steady_ms
+        batch.recall_times = RecallTimes(ahead_ms, steady_ms, int(schedule.window_ms))
         lane.coming_back = True
         if lane.to_all:
             batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()

@@ -93,6 +93,7 @@ class Lane:
         "rows",
         "rows_changed",
         "run_started_ms",
+        "run_started_steady_ms",
         "settling",
         "sides",
         "skip",
@@ -146,6 +147,7 @@ class Lane:
         self.probes = 0
         self.probe_at_seconds = 0.0
         self.run_started_ms = 0
+        self.run_started_steady_ms = 0
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
         self.filtered = 0

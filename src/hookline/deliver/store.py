@@ -35,6 +35,8 @@ SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
 
+AS_THEY_ARE = RecallTimes(0, NEVER_MS, NEVER_MS)
+"""Times that people see are the service's own."""
 _RETRY_KEY = ("lane", "partition", '"offset"')
 _RETRY_REST = ("attempt", "first_at", "due", "urls")
 _ATTEMPT = (
@@ -160,10 +162,11 @@ class DeliverStore:
         )
         batch.recalled = {}
         for lane, since_ms in batch.recalls:
-            assert batch.recall_times is not None, "noted with every one"
             urls = batch.recall_urls.get(lane, "[]")
             kept = lane in batch.replays
-            found = self._recall(cursor, lane, since_ms, urls, mine, batch.recall_times, keep_letters=kept)
+            found = self._recall(
+                cursor, lane, since_ms, urls, mine, batch.recall_times or AS_THEY_ARE, keep_letters=kept
+            )
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"

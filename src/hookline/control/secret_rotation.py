@@ -71,7 +71,7 @@ class SecretRotation(Controller):
         try:
             setting = setting_to_rotate(destination, wanted.setting)
             secret = wanted.secret if wanted.secret is not None else new_secret(setting)
-            rotated = rotate(destination, setting, secret, overlap_seconds, services.store.now_ms())
+            rotated = rotate(destination, setting, secret, overlap_seconds, services.store.steady_ms())
         except RotationRefused as refused:
             raise _refusal(refused) from None
         shown = _put(services, rotated, version)
@@ -85,7 +85,7 @@ class SecretRotation(Controller):
         wanted = decode_body(body or b"{}", EndOverlapRequest)
         version, destination = _destination(services, object_id)
         try:
-            ended = end_overlap(destination, wanted.setting, services.store.now_ms())
+            ended = end_overlap(destination, wanted.setting, services.store.steady_ms())
         except RotationRefused as refused:
             raise _refusal(refused) from None
         shown = _put(services, ended, version)

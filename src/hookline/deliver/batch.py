@@ -129,6 +129,15 @@ class BlockRow(NamedTuple):
     entries: bytes
 
 
+class RecallTimes(NamedTuple):
+    """From times that people see to those of the service's own clock: by how much the wall clock is ahead of it, what
+    it is now, and how long ago an event may have been tried first. A clock that was set since makes neither more."""
+
+    ahead_ms: int
+    now_ms: int
+    window_ms: int
+
+
 class ReplayRow(NamedTuple):
     """What has come of a replay since the last checkpoint."""
 
@@ -160,6 +169,8 @@ class Batch:
         """Retry rows to delete, as (lane, partition, offset)."""
         self.dead_letters: list[DeadLetterRow] = []
         self.recalls: list[Recall] = []
+        self.recall_times: RecallTimes | None = None
+        """What the times of those that are called back mean by the service's own clock."""
         self.recall_urls: dict[int, str] = {}
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.recalled: dict[int, int] = {}
@@ -175,6 +186,8 @@ class Batch:
         self.checkpoints: list[CheckpointRow] = []
         self.blocks: list[BlockRow] = []
         self.filters: list[FilterRow] = []
+        self.today = 0
+        """Days since the epoch by the service's own clock, by which usage is old; filled in when it is gathered."""
         self.usage: dict[tuple[int, str, int], list[int]] = {}
         """Events read, and how many of them filters kept from every destination, by (day since the epoch, source,
         partition)."""

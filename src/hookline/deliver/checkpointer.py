@@ -17,7 +17,7 @@ from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
 from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
+from hookline.deliver.feeder import DAY_MS, Feeder
 from hookline.deliver.fence import Fenced
 from hookline.deliver.lane import Lane
 from hookline.deliver.replays import Replays
@@ -200,6 +200,7 @@ class Checkpointer:
         results = engine.ring.since_checkpoint()
         engine.tallies.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
+        batch.today = engine.clock.steady_ms() // DAY_MS
         self._replays.gather(batch, results)
         if self._late_rows is not None:
             self._late_rows.ask(batch)

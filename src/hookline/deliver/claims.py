@@ -18,6 +18,7 @@ from hookline.database.connect import connect
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.deliver.fence import raise_epoch
+from hookline.deliver.retry_rows import bring_near
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.store import RetryBacklog, SavedCheckpoint, SavedLane
 from hookline.index.duplicates import Duplicates
@@ -50,10 +51,11 @@ class Claim(NamedTuple):
 class Claims:
     """Takes partitions for one worker, one after another; for one thread."""
 
-    def __init__(self, settings: Settings, shelf: RunShelf) -> None:
+    def __init__(self, settings: Settings, shelf: RunShelf, steady_ms: Callable[[], int]) -> None:
         place = place_of(settings, "deliver")
         self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self._settings = settings
+        self._steady_ms = steady_ms
         self._shelf = shelf
         self._connection = connect(place, synchronous="FULL")
         self._feed = Feed(place_of(settings, "control"))
@@ -109,6 +111,8 @@ class Claims:
         cursor.execute("BEGIN IMMEDIATE")
         try:
             epoch = raise_epoch(cursor, partition, self.worker, int(time.time() * 1000))
+            now_ms = self._steady_ms()
+            bring_near(cursor, now_ms, now_ms + int(self._settings.deliver.retry_window * 1000), partition)
             cursor.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:

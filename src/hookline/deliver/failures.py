@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
+from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RecallTimes, RetryRow
 from hookline.deliver.breaker import Breaker
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
@@ -98,7 +98,7 @@ class Failures:
             self._count_refusal(lane, refusal, now_ms)
             return
         if lane.breaker.failures == 0:
-            lane.run_started_ms = now_ms
+            lane.run_started = now_ms, self._engine.clock.steady_ms()
         reason = _reason(last)
         now = self._engine.clock.monotonic()
         slowest = max(failures, key=lambda failed: failed.milliseconds)
@@ -108,7 +108,7 @@ class Failures:
             lane.breaker.open(reason)
             lane.gone = opened = True
         if opened:
-            self._open(lane, lane.run_started_ms)
+            self._open(lane, lane.run_started)
         elif lane.breaker.state == "open":
             self._recall(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
@@ -116,9 +116,9 @@ class Failures:
 
     def _count_refusal(self, lane: Lane, refusal: Failure, now_ms: int) -> None:
         if lane.breaker.refusals == 0:
-            lane.refusals_started_ms = now_ms
+            lane.refusals_started = now_ms, self._engine.clock.steady_ms()
         if lane.breaker.refused(self._engine.clock.monotonic(), _reason(refusal)):
-            self._open(lane, lane.refusals_started_ms)
+            self._open(lane, lane.refusals_started)
         elif lane.breaker.refuses:
             self._recall(lane, now_ms)
         elif lane.breaker.allowance == 0:
@@ -225,14 +225,16 @@ class Failures:
             )
         )
 
-    def _open(self, lane: Lane, since_ms: int) -> None:
+    def _open(self, lane: Lane, started: tuple[int, int]) -> None:
         self._engine.counters.breaker_opened += 1
         self._engine.probing.add(lane)
         lane.probes = 1
         wait_seconds = Breaker.probe_wait_seconds(0, self._engine.schedule.max_ms / 1000)
         lane.probe_at_seconds = self._engine.clock.monotonic() + wait_seconds
         # What this run burned as final was not the events' fault: it goes back to waiting.
-        self._recall(lane, since_ms)
+        started_ms, started_steady_ms = started
+        lasted_ms = self._engine.clock.steady_ms() - started_steady_ms
+        self._recall(lane, min(started_ms, self._engine.clock.now_ms() - lasted_ms))  # whichever way the clock was set
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
@@ -244,6 +246,9 @@ class Failures:
     def _recall(self, lane: Lane, since_ms: int) -> None:
         batch = self._engine.batch
         batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
+        steady_ms, schedule = self._engine.clock.steady_ms(), self._engine.schedule
+        ahead_ms = self._engine.clock.now_ms() - steady_ms
+        batch.recall_times = RecallTimes(ahead_ms, steady_ms, int(schedule.window_ms))
         lane.coming_back = True
         if lane.to_all:
             batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()

@@ -89,11 +89,11 @@ class Lane:
         "queue",
         "rate",
         "ready",
-        "refusals_started_ms",
+        "refusals_started",
         "retry_count",
         "rows",
         "rows_changed",
-        "run_started_ms",
+        "run_started",
         "settling",
         "sides",
         "skip",
@@ -146,7 +146,8 @@ class Lane:
         """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
         self.probes = 0
         self.probe_at_seconds = 0.0
-        self.run_started_ms = self.refusals_started_ms = 0
+        self.run_started = self.refusals_started = 0, 0
+        """When the runs of failures and of refusals began: by the wall clock, and by the service's own."""
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
         self.filtered = 0

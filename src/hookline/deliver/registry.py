@@ -232,7 +232,7 @@ class Registry:
         try:
             filters = Filters(destination.filters) if destination.filters else None
             clock, name = self._engine.clock, self._settings.service_name
-            resolved = resolve_all(destination, self._settings, clock.now_ms())
+            resolved = resolve_all(destination, self._settings, clock.steady_ms())
             secret = resolved.settings.shared_secret
             targets = targets_of(resolved, start.number, secret, name, self._pools, clock, filters, replay)
             if self._is_traced:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
-from hookline.database.connection import Connection
+from hookline.database.connection import Connection, Cursor
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.delivery import ASKED_TO_WAIT
 from hookline.deliver.fence import Fence, listed
+from hookline.deliver.order import NEVER_MS
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
 OVERDUE_MAX = 256
@@ -104,6 +105,14 @@ class RetryRows:
     def _ask(self, look: Look, *values: int) -> list[RetryRow]:
         found = self._connection.execute(_statement(look.kind, self._taken), (look.lane, *values))
         return [RetryRow(*row) for row in found]
+
+
+def bring_near(cursor: Cursor, now_ms: int, latest_ms: int, partition: int | None = None) -> None:
+    """Have rows that would be due later than anything can be, by a clock that is known no more, be due now; in one
+    partition or in all."""
+    where = "" if partition is None else f" AND partition = {partition:d}"
+    cursor.execute(f"UPDATE retries SET due = ? WHERE due > ? AND due < {NEVER_MS}{where}", (now_ms, latest_ms))
+    cursor.execute(f"UPDATE retries SET first_at = ? WHERE first_at > ?{where}", (now_ms, now_ms))
 
 
 def values_of_place(place: int) -> tuple[int, int, int]:

@@ -137,6 +137,8 @@ class DeliverRole:
             hurry(self.journal)
             self.worker.start()
             return
+        now_ms = self.engine.clock.steady_ms()
+        self.store.bring_near(now_ms, now_ms + int(self.engine.schedule.window_ms))
         version = 0
         for partition in range(self.settings.journal.partitions):
             saved = self.store.checkpoint(partition)

@@ -19,7 +19,8 @@ SignerT = TypeVar("SignerT", Signer, StandardSigner)
 
 
 class Signers(NamedTuple, Generic[SignerT]):
-    """Who signs for one setting: the secret's signer, and until ``until_ms`` also that of the one it replaces."""
+    """Who signs for one setting: the secret's signer, and until ``until_ms``, by the service's own clock, also that of
+    the one it replaces."""
 
     current: SignerT
     previous: SignerT | None
@@ -44,12 +45,13 @@ class Signing:
 
     def lines(self, message_id_header: bytes, body: bytes) -> bytes:
         """The header lines of an attempt that is made now, each with its end."""
-        now_ms = self._clock.now_ms()
+        steady_ms = self._clock.steady_ms()
         lines = b""
         if self._shared is not None:
-            lines += _shared_lines(self._shared, body, now_ms)
+            lines += _shared_lines(self._shared, body, steady_ms)
         if self._standard is not None:
-            lines += _standard_lines(self._standard, message_id_header, body, now_ms)
+            seconds = self._clock.now_ms() // 1000
+            lines += _standard_lines(self._standard, message_id_header, body, steady_ms, seconds)
         return lines
 
 
@@ -58,7 +60,7 @@ def signing_of(destination: Destination, clock: Clock) -> Signing | None:
 
     Raise ValueError for a Standard Webhooks secret that cannot be one.
     """
-    now_ms = clock.now_ms()
+    now_ms = clock.steady_ms()
     settings = destination.settings
     if settings.standard_webhooks is None and running_rotation(destination, "sharedSecret", now_ms) is None:
         return None
@@ -85,8 +87,10 @@ def _shared_lines(signers: Signers[Signer], body: bytes, now_ms: int) -> bytes:
     return b"X-Signature: %b\r\nX-Signature-Next: %b\r\n" % (signers.previous.hex(body), current)
 
 
-def _standard_lines(signers: Signers[StandardSigner], message_id_header: bytes, body: bytes, now_ms: int) -> bytes:
-    id, timestamp_seconds = webhook_id(message_id_header), now_ms // 1000
+def _standard_lines(
+    signers: Signers[StandardSigner], message_id_header: bytes, body: bytes, now_ms: int, timestamp_seconds: int
+) -> bytes:
+    id = webhook_id(message_id_header)
     signature = signers.current.sign(id, timestamp_seconds, body)
     if signers.previous is not None and now_ms < signers.until_ms:
         signature += b" " + signers.previous.sign(id, timestamp_seconds, body)

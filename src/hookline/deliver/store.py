@@ -19,11 +19,11 @@ from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import overwriting, replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall, RecallTimes
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
-from hookline.deliver.retry_rows import RetryRows, answers, counts
+from hookline.deliver.retry_rows import RetryRows, answers, bring_near, counts
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX
@@ -37,6 +37,8 @@ SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
 
+AS_THEY_ARE = RecallTimes(0, NEVER_MS, NEVER_MS)
+"""Times that people see are the service's own."""
 _RETRY_KEY = ("lane", "partition", '"offset"')
 _RETRY_REST = ("attempt", "first_at", "due", "urls")
 _ATTEMPT = (
@@ -121,6 +123,10 @@ class DeliverStore:
         rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
+    def bring_near(self, now_ms: int, latest_ms: int) -> None:
+        """``bring_near`` of all rows."""
+        bring_near(self._write.cursor(), now_ms, latest_ms)
+
     def look(self, batch: Batch) -> None:
         """Answer what the batch asks of retry rows, once it is written; on its thread."""
         taken = None if self._fence is None else listed(batch.epochs)
@@ -165,7 +171,8 @@ class DeliverStore:
         for recall in batch.recalls:
             lane = recall.lane
             urls = batch.recall_urls.get(lane, "[]")
-            found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
+            times, kept = batch.recall_times or AS_THEY_ARE, lane in batch.replays
+            found = self._recall(cursor, recall, urls, mine, times, keep_letters=kept)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
@@ -181,7 +188,7 @@ class DeliverStore:
             self._add_block(cursor, block)
         many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
         if batch.usage:
-            self._add_usage(cursor, batch.usage)
+            self._add_usage(cursor, batch.usage, batch.today)
         many(_PUT_VERSION, batch.versions)
         self._write_replays(cursor, batch)
         for erasure in batch.erasures:
@@ -194,7 +201,7 @@ class DeliverStore:
         if batch.dead_letters:
             self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
 
-    def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]]) -> None:
+    def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]], today: int) -> None:
         totals: dict[tuple[int, str], list[int]] = {}
         for (day, source, _), (events, filtered) in usage.items():
             total = totals.setdefault((day, source), [0, 0])
@@ -202,7 +209,7 @@ class DeliverStore:
             total[1] += filtered
         rows = [(*key, *total) for key, total in totals.items() if total[0]]
         insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
-        oldest = min(day for day, _, _ in usage) - USAGE_DAYS_KEPT
+        oldest = min(today, *(day for day, _, _ in usage)) - USAGE_DAYS_KEPT
         cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
 
     def _write_replays(self, cursor: object, batch: Batch) -> None:
@@ -352,7 +359,9 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(self, cursor: object, recall: Recall, urls: str, mine: str, *, keep_letters: bool) -> int:
+    def _recall(
+        self, cursor: object, recall: Recall, urls: str, mine: str, times: RecallTimes, *, keep_letters: bool
+    ) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
@@ -370,13 +379,18 @@ class DeliverStore:
         done = execute(
             'INSERT INTO retries (lane, partition, "offset", attempt, first_at, due, urls)'
             ' SELECT lane, partition, "offset", attempts,'
-            f" coalesce((SELECT min(at) FROM attempts AS a WHERE {of_event}), at), at,"
+            # A first attempt longer ago than the window, or yet to come, was noted by a clock that was set since.
+            " CASE WHEN age BETWEEN 0 AND ? THEN ? - age ELSE ? END, 0,"
             " coalesce((SELECT sum(DISTINCT 1 << url.key) FROM attempts AS a JOIN json_each(?) AS url"
             f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
             f" AND a.number > {forgotten}),"
             f" {ALL_URLS})"
-            f" FROM dead_letters AS d WHERE {wanted} ON CONFLICT DO NOTHING",
-            (urls, lane, since_ms),
+            f" FROM (SELECT d.*, ? - coalesce((SELECT min(at) FROM attempts AS a WHERE {of_event}), at) AS age"
+            f" FROM dead_letters AS d WHERE {wanted}) AS d WHERE true ON CONFLICT DO NOTHING",
+            (
+                *(times.window_ms, times.now_ms, times.now_ms),
+                *(urls, times.now_ms + times.ahead_ms, lane, since_ms),
+            ),
         )
         count = int(done.rowcount)
         if not keep_letters:

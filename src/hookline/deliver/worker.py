@@ -69,7 +69,7 @@ class Worker:
         self._follow_connections = follow_connections
         self._loop = asyncio.get_running_loop()
         self.shelf = RunShelf(place_of(settings, "deliver"))
-        self._claims = Claims(settings, self.shelf)
+        self._claims = Claims(settings, self.shelf, engine.clock.steady_ms)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
         self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._state)
         self._wanted: dict[int, object] = {}

@@ -157,8 +157,8 @@ class Rig:
             segment_bytes=SEGMENT_BYTES,
             disk=QuickDisk(),
         )
-        self.store = Store(place_of(self.settings, "control"), now_ms=self.clock.now_ms)
-        self.replays = ReplayStore(place_of(self.settings, "control"), now_ms=self.clock.now_ms)
+        self.store = Store(place_of(self.settings, "control"), now_ms=self.clock.now_ms, steady_ms=self.clock.steady_ms)
+        self.replays = ReplayStore(place_of(self.settings, "control"), self.clock.now_ms, self.clock.steady_ms)
         self._turns: deque[Callable[[], None]] = deque()
         self._role: DeliverRole | None = None
 

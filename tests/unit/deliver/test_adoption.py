@@ -29,7 +29,7 @@ class Passing:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._shelf = RunShelf(place_of(rig.settings, "deliver"))
-        self._claims = Claims(rig.settings, self._shelf)
+        self._claims = Claims(rig.settings, self._shelf, rig.clock.steady_ms)
         self._fence = Fence(1e9)
         self._fence.confirm(now_seconds())
 

@@ -157,8 +157,8 @@ def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Con
     commit(store, dead_letters=[dead_letter(1, 99), dead_letter(2, 100), dead_letter(3, 150, "expired")])
     batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[Recall(1, 100)])
     assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.rows.oldest(1, 9)] == [
-        (2, 1, 100, 31),
-        (4, 1, 160, 31),
+        (2, 1, 0, 31),
+        (4, 1, 0, 31),
     ]
     assert batch.recalled == {1: 2}
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]

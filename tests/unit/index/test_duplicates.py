@@ -300,3 +300,16 @@ def test_a_gap_left_by_retention(open_index: Open, journal: JournalInMemory) -> 
     assert _take(index, journal, [record("b"), record("b"), record("a")]) == [(1, 51), (2, 0)]
     finish(index)
     assert _take(index, journal, [record("b"), record("a")]) == [(0, 51), (1, 0)]
+
+
+@pytest.mark.parametrize("jump_seconds", [-40 * 86_400, -3_600, 3_600, 40 * 86_400])
+def test_a_clock_that_was_set_moves_no_window(open_index: Open, journal: JournalInMemory, jump_seconds: int) -> None:
+    """By the service's own clock a repeat is one within the window and none after it, whatever the wall clock says."""
+    index = open_index()
+    _take(index, journal, [record("a"), record("b")])
+    _fill_a_run(index, journal)
+    finish(index)
+    for message_id, seconds, expected in (("a", WINDOW_SECONDS / 2, [(0, 0)]), ("b", WINDOW_SECONDS + 1, [])):
+        again = record(message_id, seconds + jump_seconds)
+        again.ahead_ms = jump_seconds * 1000
+        assert _take(index, journal, [again]) == expected

@@ -84,7 +84,12 @@ def _shifts(here: Here) -> Iterator[Finding]:
         if abs(shift) > SHIFT_SECONDS:
             way = "forward" if shift > 0 else "back"
             message = f"the clock was set {way} by {abs(shift):.0f} s since {role} started"
-            yield Finding("clock", "warn", message, "Let NTP keep it; retries and windows follow the clock.")
+            yield Finding(
+                "clock",
+                "warn",
+                message,
+                "Let NTP keep it: the times that people see follow the clock, retries and windows do not.",
+            )
 
 
 def _beside_others(here: Here) -> Iterator[Finding]:

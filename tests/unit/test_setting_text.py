@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.setting_text import is_secret, shown, without_secrets
+from hookline.settings import SettingsError, load
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,14 @@ def test_passwords_are_found(url: str, seen: str, stripped: str) -> None:
     assert "hush" not in (seen + stripped)
     assert (shown("database.url", url), without_secrets(url)) == (seen, stripped)
     assert is_secret("database.url", url)
+
+
+@pytest.mark.parametrize("password", ["hu@sh", "hu/sh@", "@"])
+def test_a_password_that_would_be_cut_in_two_is_refused(password: str) -> None:
+    """It is to be percent-encoded, or its end would count as a host and stand in messages; none is in this one."""
+    with pytest.raises(SettingsError, match="percent-encoding") as refused:
+        load(environment={"HOOKLINE_DATABASE_URL": f"postgresql://u:{password}@db/x"})
+    assert "sh" not in str(refused.value).partition(":")[2]
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ class Target:
             return path.read_text().strip()
         except FileNotFoundError:
             raise CommandFailed(
-                f"there is no admin token in {path}; start Hookline there first (hookline up), "
-                "name its folder with --data-dir, or give --token"
+                f"there is no admin token in {path}; start Hookline there first (hookline up), name its folder with "
+                "--data-dir, or give --token: one that Hookline was given by its settings is kept in no file"
             ) from None
         except OSError as error:
             raise CommandFailed(f"cannot read {path}: {error.strerror}; run as its owner or give --token") from None

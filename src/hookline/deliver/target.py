@@ -82,6 +82,8 @@ class Target:
     def hidden(self, text: str) -> str:
         """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
         for credential in self._credentials:
+            if credential[:HIDDEN_FROM_CHARS] not in text:
+                continue
             text = text.replace(credential, mask(credential))
             # Of a long answer the end is cut off, and with it perhaps half a credential.
             lengths = range(len(credential) - 1, HIDDEN_FROM_CHARS - 1, -1)

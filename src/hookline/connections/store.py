@@ -23,7 +23,7 @@ from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
 from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
-from hookline.connections.state import State, Stored
+from hookline.connections.state import State, Stored, decode_object
 from hookline.database.open import open_control
 from hookline.database.place import Place
 from hookline.database.sqlite import DatabaseAway
@@ -109,7 +109,7 @@ class Store:
                 return stored.object
             query = "SELECT document FROM objects WHERE kind = 'source' AND id = ? ORDER BY since DESC LIMIT 1"
             row = self._connection.execute(query, (id,)).fetchone()
-            return msgspec.json.decode(row[0], type=Source) if row else None
+            return decode_object("source", row[0]) if row else None
 
     def destination(self, id: str) -> Stored[Destination] | None:
         """A destination in force, None when there is none of this id."""

@@ -32,6 +32,8 @@ if ! cmp -s scripts/sdks/package-lock.json build/sdks/package-lock.json 2>/dev/n
     (cd build/sdks && npm install --silent --no-save --omit=optional --no-audit --no-fund --ignore-scripts && touch .ready)
 fi
 
+sh scripts/sdk-bundles.sh
+
 # Python SDKs in an environment of their own, so that their old dependencies do not meet ours.
 if [ ! -e build/sdk-venv/.ready ] || [ scripts/sdks/requirements.lock -nt build/sdk-venv/.ready ]; then
     rm -rf build/sdk-venv

@@ -43,7 +43,7 @@ class Downloads:
                 _, write_key = _named(key, keys)
                 base = base_url(self._settings, exchange.headers.get(b"host", b""))
                 caching = _SETTINGS_CACHING if self._settings.collect.public_url else _REFLECTED_CACHING
-                document = Document(_JSON, caching, segment_settings(write_key, base))
+                document = Document(_JSON, caching, segment_settings(write_key, base, route.maker))
             case _:
                 document = Document(_JSON, _CONFIG_CACHING, source_config(_asking(exchange, keys).id))
         return document.answer(exchange.headers)

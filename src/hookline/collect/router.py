@@ -30,12 +30,16 @@ class Kind(Enum):
 
 
 class Route(NamedTuple):
-    """A path's purpose; ``type`` is set for one event, ``code_too_large`` is told past ``body_bytes_max``."""
+    """A path's purpose; ``type`` is set for one event, ``code_too_large`` is told past ``body_bytes_max``.
+
+    ``maker`` is whom settings are for, as browser SDKs that descend from Segment's call it.
+    """
 
     kind: Kind
     type: MessageType | None = None
     body_bytes_max: int = BATCH_BYTES_MAX
     code_too_large: str = "batch_too_large"
+    maker: str = "Segment.io"
 
     @property
     def collects(self) -> bool:
@@ -100,12 +104,18 @@ def _table() -> dict[bytes, Route]:
 ROUTES: dict[bytes, Route] = _table()
 """Every path that holds no write key, with and without one trailing slash where calls go."""
 
-_SETTINGS = Route(Kind.SETTINGS)
+_SETTINGS = {
+    "/v1/projects/": Route(Kind.SETTINGS),
+    "/projects/": Route(Kind.SETTINGS),
+    "/customerio/v1/projects/": Route(Kind.SETTINGS, maker="Customer.io Data Pipelines"),
+    "/june/v1/projects/": Route(Kind.SETTINGS, maker="june.so"),
+}
+"""An SDK does not say whose it is, so the address that it is given has to."""
 
 KEYED: tuple[tuple[bytes, bytes, Route], ...] = (
     *(
-        (f"{before}/projects/".encode(), behind, _SETTINGS)
-        for before in ("/v1", "")
+        (before.encode(), behind, route)
+        for before, route in _SETTINGS.items()
         for behind in (b"/settings", b"/settings/")
     ),
     (b"/analytics.js/v1/", b"/analytics.min.js", Route(Kind.SCRIPT)),

@@ -18,16 +18,18 @@ _NAME_AND_PORT = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[
 """A Host that is repeated to SDKs: fewer are than HTTP allows, no user name nor anything that a URL would read so."""
 
 
-def segment_settings(write_key: str, base: str) -> bytes:
+def segment_settings(write_key: str, base: str, maker: str) -> bytes:
     """What analytics.js and Segment's mobile SDKs ask for; ``base`` is this server as they reach it.
 
-    Without an ``apiHost`` they would send events to Segment, and without the ``sampleRate`` their usage counters.
+    Without an ``apiHost`` under their maker's name they would send events there, and without the ``sampleRate`` their
+    usage counters. Only one maker is named: with a second one, browser SDKs first load more of themselves, from where
+    their maker keeps it.
     """
     split = urlsplit(base)
     host = f"{split.netloc}{split.path}/v1"
     return _encode(
         {
-            "integrations": {"Segment.io": {"apiKey": write_key, "apiHost": host, "protocol": split.scheme}},
+            "integrations": {maker: {"apiKey": write_key, "apiHost": host, "protocol": split.scheme}},
             "plan": {},
             "metrics": {"sampleRate": 0, "host": host, "protocol": split.scheme},
         }

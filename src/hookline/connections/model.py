@@ -27,7 +27,7 @@ BATCH_BYTES_MIN = 512_000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 """What a source may ask for: RudderStack's SDKs send no more, and drop what is refused."""
 
-WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[!-9;-~]+$")]
+WriteKey = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[!-9;-~]+\Z")]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

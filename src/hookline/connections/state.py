@@ -27,6 +27,8 @@ TYPES: dict[Kind, type[Object]] = {
     "audience": Audience,
     "computedTrait": ComputedTrait,
 }
+_CHECKED = ("id", "sources", "destinations", "writeKeys")
+"""The keys whose values are held to a pattern."""
 _KIND_OF: dict[type, Kind] = {type: kind for kind, type in TYPES.items()}
 _decode_lane = msgspec.json.Decoder(Lane).decode
 
@@ -38,7 +40,28 @@ def kind_of(object: Object) -> Kind:
 
 def decode_object(kind: Kind, document: str) -> Any:
     """The object that a row's document describes, of the type of its kind."""
-    return _decoder(kind).decode(document)
+    try:
+        return _decoder(kind).decode(document)
+    except msgspec.ValidationError:
+        return _as_once_accepted(kind, document)
+
+
+def _as_once_accepted(kind: Kind, document: str) -> Any:
+    """The object where ids or write keys end in a line end, which none may have any more.
+
+    They stay as they are, for events and lanes go by them; ``hookline doctor`` names them.
+    """
+    tree = msgspec.json.decode(document)
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(TYPES[kind])}
+    kept = {name: tree[name] for name in _CHECKED if name in tree}
+    tree |= {name: _without_line_end(value) for name, value in kept.items()}
+    object = msgspec.convert(tree, TYPES[kind])
+    stored = {names[name]: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+    return msgspec.structs.replace(object, **stored)
+
+
+def _without_line_end(value: Any) -> Any:
+    return value.removesuffix("\n") if isinstance(value, str) else [_without_line_end(each) for each in value]
 
 
 @cache

@@ -120,7 +120,7 @@ class Store:
                 return stored.object
             query = "SELECT document FROM objects WHERE kind = 'source' AND id = ? ORDER BY since DESC LIMIT 1"
             row = self._connection.execute(query, (id,)).fetchone()
-            return msgspec.json.decode(row[0], type=Source) if row else None
+            return decode_object("source", row[0]) if row else None
 
     def destination(self, id: str) -> Stored[Destination] | None:
         """A destination in force, None when there is none of this id."""

@@ -9,11 +9,11 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.model import Destination, Lane
+from hookline.connections.state import decode_object
 from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.replays.model import ReplayRequest, replay_id
 
-_destination = msgspec.json.Decoder(Destination).decode
 _lane = msgspec.json.Decoder(Lane).decode
 _request = msgspec.json.Decoder(ReplayRequest).decode
 
@@ -47,7 +47,7 @@ class DestinationPast:
             rows = self._rows(query + " ORDER BY since LIMIT 1", "destination", destination)
         if not rows:
             return None
-        found: Destination = _destination(rows[0][0])
+        found: Destination = decode_object("destination", rows[0][0])
         asked = self._rows("SELECT request FROM replays WHERE lane = ?", lane)
         return replace(found, filters=()) if asked and _request(asked[0][0]).ignore_filters else found
 

@@ -13,7 +13,7 @@ from hookline.journal.record import Record
 QUEUE_MESSAGES_MAX = 100
 LAST_EVENT_ID_CHARACTERS_MAX = 20_000
 
-_POSITION = re.compile(r"(?:^|,)(\d{1,5}):(-1|\d{1,18})(?=,|$)")
+_POSITION = re.compile(r"(?:^|,)(\d{1,5}):(-1|\d{1,18})(?=,|\Z)")
 
 
 class Message(NamedTuple):

@@ -14,6 +14,7 @@ import msgspec
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Lane, Snapshot
+from hookline.connections.state import decode_object
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.events.fingerprint import fingerprint
@@ -189,7 +190,7 @@ class Fates:
             (destination.id, version),
         )
         for document, lane_then, _ in rows:
-            changed = msgspec.json.decode(document, type=Destination)
+            changed = decode_object("destination", document)
             then = msgspec.json.decode(lane_then, type=Lane) if lane_then else None
             if not_routed_reason(record, changed, then, partition, offset) is not None:
                 return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")

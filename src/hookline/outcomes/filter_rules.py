@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.connections.model import Destination
+from hookline.connections.state import decode_object
 from hookline.expressions.error import ExpressionError
 from hookline.journal.record import Record
 from hookline.route.filters import Filters
@@ -17,8 +17,6 @@ KEPT = 64
 """Compiled filters kept from one look-up to the next."""
 
 Query = Callable[[str, tuple[str | int, ...]], list[tuple[Any, ...]]]
-
-_decode = msgspec.json.Decoder(Destination).decode
 
 
 class FilterRules:
@@ -47,7 +45,7 @@ class FilterRules:
             (destination, version, version),
         )
         try:
-            return Filters(_decode(rows[0][0]).filters) if rows else None
+            return Filters(decode_object("destination", rows[0][0]).filters) if rows else None
         except (msgspec.MsgspecError, ExpressionError):  # what deliver cannot use either decided nothing
             return None
 

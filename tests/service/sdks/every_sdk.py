@@ -13,6 +13,7 @@ BUILD = ROOT / "build"
 PYTHON = BUILD / "sdk-venv/bin/python"
 NODE_MODULES = BUILD / "sdks/node_modules"
 LOCKED_PYTHON = ROOT / "scripts/sdks/requirements.lock"
+LOCKED_BUNDLES = ROOT / "scripts/sdks/bundles.txt"
 LOCKED_NODE = ROOT / "scripts/sdks/package-lock.json"
 
 
@@ -21,6 +22,9 @@ def _python(package: str) -> str:
 
 
 def _node(package: str) -> str:
+    bundled = re.search(rf"^{re.escape(package)} (\S+)", LOCKED_BUNDLES.read_text(), re.MULTILINE)
+    if bundled:
+        return bundled[1]
     return str(json.loads(LOCKED_NODE.read_text())["packages"][f"node_modules/{package}"]["version"])
 
 
@@ -115,6 +119,7 @@ NO_CATEGORY = frozenset({"page category", "screen category"})
 NULLS = frozenset({"identify traits.manager", "track properties.coupon"})
 NEXT, RUDDER, RUDDER_NAME = "@segment/analytics-next", "@rudderstack/analytics-js", "RudderLabs JavaScript SDK"
 RUDDER_PAGE: dict[str, Any] = {"without": "screen", "lacks": NULLS}
+CUSTOMERIO, JUNE = "@customerio/cdp-analytics-browser", "@june-so/analytics-next"
 CONSUMERS = ("lib_curl", "fork_curl", "socket", "file")
 
 SDKS = (
@@ -136,6 +141,8 @@ SDKS = (
         told_when_left=True,
     ),
     _browser_sdk("old_rudder_js", "rudder-sdk-js", (RUDDER_NAME, _node("rudder-sdk-js")), **RUDDER_PAGE),
+    _browser_sdk("customerio", CUSTOMERIO, ("analytics.js", "next-" + _node(CUSTOMERIO))),
+    _browser_sdk("june", JUNE, ("analytics.js", "next-" + _node(JUNE)), without="screen"),
     _go_sdk("segment_go", "segment", "github.com/segmentio/analytics-go/v3", "3.0.0"),
     _go_sdk("rudder_go", "rudder", "github.com/rudderlabs/analytics-go/v4", "4.2.0"),
     _java_sdk("segment_java", "segment", "com.segment.analytics.java", frozenset({"screen category"})),

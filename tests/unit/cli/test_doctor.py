@@ -36,7 +36,7 @@ from hookline.settings import (
     Urls,
 )
 from tests.postgres import PostgresServer
-from tests.unit.connections.examples import change, destination, source
+from tests.unit.connections.examples import change, destination, give_line_ends, source
 
 
 def here(folder: Path, reports: dict[str, RoleReport] | None = None, **settings: Any) -> Here:
@@ -200,6 +200,20 @@ def test_destinations_that_cannot_work_are_named(folder: Path, monkeypatch: pyte
     assert messages == ["crm", "inside"]
     opened = here(folder, report("collect"), deliver=Deliver())
     assert "crm" not in str(found(configured.check_destinations, opened))
+
+
+def test_names_that_end_in_a_line_end_are_named(folder: Path) -> None:
+    """Older versions took such ids and write keys; what goes by them goes on, and somebody should replace them."""
+    store = Store(folder / "control.db")
+    change(store, source(), destination())
+    store.close()
+    give_line_ends(folder / "control.db")
+    findings = found(configured.check_destinations, here(folder))
+    assert [message for status, message in findings if status == "warn"] == [
+        "the id 'website\\n' ends in a line end, which none may have any more",
+        "the id 'crm\\n' ends in a line end, which none may have any more",
+        "the write key 'wk_website\\n' ends in a line end, which none may have any more",
+    ]
 
 
 def test_open_breakers_are_known_from_the_report_or_the_last_checkpoint(folder: Path) -> None:

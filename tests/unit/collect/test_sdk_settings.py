@@ -35,6 +35,16 @@ def test_settings_name_this_server(edge: Running, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("folder", "maker"), [("customerio", "Customer.io Data Pipelines"), ("june", "june.so"), ("", "Segment.io")]
+)
+def test_settings_name_the_maker_that_the_address_names(edge: Running, folder: str, maker: str) -> None:
+    """SDKs that descend from Segment's look for their own maker's name, and would post there without it."""
+    settings = edge.get(f"//{folder}/v1/projects/wk_web/settings").json
+    assert settings["integrations"] == {maker: {"apiKey": KEY, "apiHost": "localhost/v1", "protocol": "http"}}
+    assert settings["metrics"]["sampleRate"] == 0
+
+
+@pytest.mark.parametrize(
     ("public_url", "host", "base"),
     [
         ("https://events.shop.example", b"10.0.0.1:8080", "https://events.shop.example"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from hookline.connections.edits import Edit, Put
 from hookline.connections.model import Destination, Offsets, Source, Webhook, WebhookSettings
 from hookline.connections.store import Store
+from hookline.database.connect import connect
+from hookline.database.place import Place
 
 
 def source(id: str = "website", **given: Any) -> Source:
@@ -27,6 +30,17 @@ def destination(
     """A destination with one webhook."""
     settings = WebhookSettings(webhooks=(Webhook(url=url, headers=headers or {}),), shared_secret=secret)
     return Destination(**{"id": id, "name": id.title(), "sources": sources, "settings": settings, **given})
+
+
+def give_line_ends(place: Place) -> None:
+    """Make the stored ids and write keys end in a line end, as older versions took them."""
+    connection = connect(place)
+    connection.execute("BEGIN IMMEDIATE")
+    for id, *texts in connection.execute("SELECT id, document, lane FROM objects").fetchall():
+        odd = [text and re.sub(r'"(website|crm|wk_website)"', r'"\1\\n"', text) for text in texts]
+        connection.execute("UPDATE objects SET id = ?, document = ?, lane = ? WHERE id = ?", (f"{id}\n", *odd, id))
+    connection.execute("COMMIT")
+    connection.close()
 
 
 def ends(*offsets: int) -> Callable[[], Offsets]:

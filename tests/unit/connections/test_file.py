@@ -122,6 +122,26 @@ def test_other_sizes_of_batches_are_refused(batch_bytes: str) -> None:
     assert (problem.code, problem.path) == ("invalid_value", "sources[0].batchBytes")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("id: web", 'id: "web\\n"', "sources[0].id"),
+        ("wk_1", '"wk_1\\n"', "sources[0].writeKeys[0]"),
+        ("sources: [web]", 'sources: ["web\\n"]', "destinations[0].sources[0]"),
+    ],
+)
+def test_nothing_ends_in_a_line_end(old: str, new: str, path: str) -> None:
+    """Neither an id nor a write key: it could not stand in an address or a header."""
+    text = (
+        "sources: [{id: web, name: Web, writeKeys: [wk_1]}]\n"
+        "destinations: [{id: crm, name: CRM, sources: [web], settings: {webhooks: [{url: https://crm.example.com}]}}]\n"
+    )
+    assert file.check_text(text) == []
+    problems = file.check_text(text.replace(old, new, 1))
+    assert problems[0].code == "invalid_value"
+    assert problems[0].path.startswith(path.rpartition("[")[0])
+
+
 def test_duplicates_are_named() -> None:
     """An id and a write key occur once."""
     text = "sources: [{id: a, name: a, writeKeys: [k]}, {id: b, name: b, writeKeys: [k]}, {id: a, name: c}]"

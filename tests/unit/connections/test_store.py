@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.edits import Delete, Put
+from hookline.connections.feed import Feed
 from hookline.connections.model import Lane, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.database.connect import connect
 from hookline.database.place import Place
 from hookline.database.postgres.connection import take_turn
 from hookline.database.sqlite import IntegrityError, OperationalError
-from tests.unit.connections.examples import change, destination, ends, source
+from tests.unit.connections.examples import change, destination, ends, give_line_ends, source
 
 
 def codes(store: Store, *edits: Put | Delete) -> list[str]:
@@ -32,6 +33,22 @@ def test_a_change_makes_one_version(store: Store) -> None:
     assert change(store, source(), destination()) == 1
     snapshot = store.snapshot()
     assert (snapshot.version, snapshot.sources, snapshot.destinations) == (1, (source(),), (destination(),))
+
+
+def test_ids_that_end_in_a_line_end_still_open(store: Store, place: Place, feed: Feed) -> None:
+    """Older versions took them: they stay what they were, with their lanes, for whoever opens the database."""
+    change(store, source(), destination(), at=3)
+    give_line_ends(place)
+    opened = feed.load()
+    assert [(each.id, each.write_keys) for each in opened.sources] == [("website\n", ("wk_website\n",))]
+    assert [(each.id, each.sources) for each in opened.destinations] == [("crm\n", ("website\n",))]
+    assert opened.lanes["crm\n"].sources == {"website\n": {0: 3}}
+    store.close()
+    again = Store(place)
+    assert again.last_source("website\n") == opened.sources[0]
+    change(again, Delete("destination", "crm\n"), Delete("source", "website\n"), source())
+    assert [each.id for each in again.snapshot().sources] == ["website"]
+    again.close()
 
 
 def test_what_was_stored_is_there_after_a_restart(store: Store, place: Place) -> None:

@@ -158,7 +158,8 @@ def record(message_id: str, event: str = "Test", *, rejected: str | None = None,
 
 def source(id: str = "site", **fields: Any) -> dict[str, Any]:
     """A source as the API takes it."""
-    return {"id": id, "name": id.title(), "type": "server", "enabled": True, "writeKeys": [f"wk_{id}"], **fields}
+    made = {"id": id, "name": id.title(), "type": "server", "enabled": True, "writeKeys": [f"wk_{id}"]}
+    return {**made, "batchBytes": 512_000, **fields}
 
 
 def destination(id: str = "crm", secret: str | None = None, **fields: Any) -> dict[str, Any]:

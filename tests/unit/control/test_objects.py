@@ -21,6 +21,13 @@ def test_a_source_is_created_read_and_deleted(control: Running) -> None:
     assert control.api("GET", "/sources/site").status == 404
 
 
+@pytest.mark.parametrize("odd", [{"id": "site\n"}, {"writeKeys": ["wk\n"]}, {"batchBytes": 4_194_305}])
+def test_a_source_that_is_none_is_refused(control: Running, odd: dict[str, Any]) -> None:
+    """What ends in a line end, or asks for more than is bounded."""
+    refused = control.api("POST", "/sources", source(**odd))
+    assert (refused.status, refused.json["errors"][0]["pointer"].split("/")[1]) == (422, next(iter(odd)))
+
+
 def test_a_source_without_keys_is_given_one(control: Running) -> None:
     """A source created without writeKeys can be sent to at once; an explicitly empty list stays empty."""
     keys = control.api("POST", "/sources", {"id": "a", "name": "A"}).json["writeKeys"]

@@ -11,7 +11,7 @@ from hookline.cli.checkup.finding import Finding, Status
 from hookline.cli.checkup.here import Here
 from hookline.cli.failure import CommandFailed
 from hookline.connections.feed import Feed
-from hookline.connections.model import Destination
+from hookline.connections.model import Destination, Snapshot
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
@@ -95,6 +95,7 @@ def check_destinations(here: Here) -> Iterator[Finding]:
         snapshot = feed.load()
     finally:
         feed.close()
+    yield from _odd_names(snapshot)
     enabled = [each for each in snapshot.destinations if each.id in snapshot.lanes]
     lanes = {snapshot.lanes[each.id].number: each.id for each in enabled}
     failing = _open_breakers(here, lanes) - {id for id, lane in snapshot.lanes.items() if lane.paused is not None}
@@ -109,6 +110,17 @@ def check_destinations(here: Here) -> Iterator[Finding]:
         yield from _bounded(paused, "hookline resume ID, when its receiver can take events again.", status)
     if not (unusable or failing or held):
         yield Finding("destinations", "ok", f"{len(enabled)} enabled, no breaker open")
+
+
+def _odd_names(snapshot: Snapshot) -> Iterator[Finding]:
+    """Ids and write keys that end in a line end, as older versions took them."""
+    kinds = (snapshot.sources, snapshot.destinations, snapshot.audiences, snapshot.computed_traits)
+    ids = [each.id for objects in kinds for each in objects]
+    named = [f"the id {id!r}" for id in ids if id.endswith("\n")]
+    named += [f"the write key {key!r}" for each in snapshot.sources for key in each.write_keys if key.endswith("\n")]
+    for sentence in named[:SHOWN_MAX]:
+        next_step = "It goes on as it is. Make another one in its place, then delete this one."
+        yield Finding("connections", "warn", f"{sentence} ends in a line end, which none may have any more", next_step)
 
 
 def _bounded(sentences: Sequence[str], next_step: str, status: Status = "fail") -> Iterator[Finding]:

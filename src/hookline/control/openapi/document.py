@@ -57,6 +57,7 @@ def description() -> dict[str, Any]:
     structs = [each for operation in OPERATIONS for each in (operation.answer, operation.body) if _is_struct(each)]
     unique = list({str(each): each for each in [*structs, ProblemBody]}.values())
     schemas, components = msgspec.json.schema_components(unique, ref_template="#/components/schemas/{name}")
+    _spell_ends(components)
     reference = dict(zip(map(str, unique), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
@@ -80,6 +81,15 @@ def description() -> dict[str, Any]:
             },
         },
     }
+
+
+def _spell_ends(schema: Any) -> None:
+    r"""Write the end of each pattern as JSON Schema has it: its ``$`` is what Python's ``\Z`` is."""
+    for name, inner in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        if name == "pattern" and isinstance(inner, str):
+            schema[name] = inner.removesuffix(r"\Z") + "$" * inner.endswith(r"\Z")
+        elif isinstance(inner, dict | list):
+            _spell_ends(inner)
 
 
 def _operation(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,96 @@
+r"""Every pattern in the code says where it ends: ``$`` also matches before a line end, which no id, key or setting has.
+
+Found in the sources, so that a new pattern cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from re import _constants as constants  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "src", ROOT / "clients/python/src")
+FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall", "finditer")
+BEGINNINGS = {
+    ("database/postgres/statements.py", "_WORD"),
+    ("expressions/write.py", "_ODD_START"),
+    ("control/guarded_post.py", "_STATUS"),
+    ("bench/crash/strace.py", "_CALL"),
+}
+"""Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""
+
+
+class Pattern(NamedTuple):
+    """A pattern as it is written, its flags, and whether msgspec checks by it."""
+
+    place: str
+    text: str | bytes
+    flags: int
+    is_constraint: bool
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for folder in FOLDERS:
+        for path in sorted(folder.rglob("*.py")):
+            yield path.relative_to(folder).as_posix().partition("/")[2], ast.parse(path.read_text())
+
+
+def _patterns() -> Iterator[Pattern]:
+    for path, tree in _trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "pattern" and name.endswith("Meta")]
+            written = given or (node.args[:1] if name in {f"re.{each}" for each in FUNCTIONS} else [])
+            for text in written:
+                if isinstance(text, ast.Constant):
+                    flags = sum(getattr(re, flag) for flag in re.findall(r"\bre\.([A-Z]+)\b", ast.unparse(node)))
+                    yield Pattern(f"{path}:{node.lineno}", text.value, flags, bool(given))
+
+
+def _ends(parsed: Any) -> Iterator[Any]:
+    """The ``$`` in a parsed pattern, however deep."""
+    for item in parsed:
+        if isinstance(item, tuple) and len(item) == 2 and item == (constants.AT, constants.AT_END):
+            yield item
+        elif isinstance(item, (tuple, list, parser.SubPattern)):
+            yield from _ends(item)
+
+
+PATTERNS = list(_patterns())
+
+
+def test_the_patterns_are_found() -> None:
+    """The sources are read: dozens of patterns, and those that msgspec checks ids and write keys by."""
+    assert len(PATTERNS) > 50
+    assert sum(pattern.is_constraint for pattern in PATTERNS) >= 2
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.place)
+def test_none_ends_before_a_line_end(pattern: Pattern) -> None:
+    r"""``fullmatch`` or ``\Z`` instead of ``$``, but where lines are meant; msgspec's are tied at both ends."""
+    if not pattern.flags & re.MULTILINE:
+        assert list(_ends(parser.parse(pattern.text, pattern.flags))) == []
+    if pattern.is_constraint:
+        assert isinstance(pattern.text, str)
+        assert pattern.text.startswith("^")
+        assert pattern.text.endswith(r"\Z")
+
+
+def test_nothing_is_accepted_by_its_beginning() -> None:
+    """``match`` looks at the beginning only; whoever checks a whole text uses ``fullmatch``."""
+    used = {
+        (path, ast.unparse(node.func.value))
+        for path, tree in _trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "match"
+    }
+    assert used == BEGINNINGS

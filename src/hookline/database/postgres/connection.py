@@ -15,6 +15,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from hookline.database.place import Schema, Which
+from hookline.database.postgres import pool as pools
 from hookline.database.postgres.errors import as_ours, translating
 from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
@@ -45,6 +46,19 @@ def lock_number(which: Which) -> int:
 def take_turn(which: Which) -> str:
     """What waits in a transaction until no other one writes to a schema."""
     return f"SELECT pg_advisory_xact_lock({LOCK_SPACE}, {lock_number(which)})"
+
+
+def _end_who_stands_still(which: Which) -> str:
+    """What ends the session that holds a schema's lock when it has asked for nothing for too long.
+
+    The server does so itself, but not behind statements that were sent together (``executemany``): what psycopg sends
+    after those stops its clock. COPY is left alone: one that moves looks like one that does not.
+    """
+    return f"""
+        SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE locktype = 'advisory' AND classid::bigint = {LOCK_SPACE} AND objid::bigint = {lock_number(which)}
+        AND granted AND datname = current_database() AND usename = current_user AND wait_event = 'ClientRead'
+        AND query NOT LIKE 'COPY%' AND state_change < now() - interval '{pools.TRANSACTION_IDLE_SECONDS_MAX} seconds'"""
 
 
 class PostgresConnection:
@@ -162,12 +176,16 @@ class PostgresConnection:
         kind = self._opened.kind
         if kind.read_only:
             return self._begin("BEGIN")
-        epoch = epoch_of(kind.schema)
-        if epoch is None:
-            return self._begin(f"BEGIN; {take_turn(kind.schema.which)}")
         # One text, so that asking for the epoch costs no way to the server and back of its own.
-        begun = self._begin(f"BEGIN; {take_turn(kind.schema.which)}; {epoch.shared}; {epoch.found}")
-        if begun.fetchone() is None:
+        epoch = epoch_of(kind.schema)
+        asking = "" if epoch is None else f"; {epoch.shared}; {epoch.found}"
+        try:
+            begun = self._begin(f"BEGIN; {take_turn(kind.schema.which)}{asking}")
+        except OperationalError as error:
+            if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+                self._begin_with(lambda real: real.execute(_end_who_stands_still(kind.schema.which), prepare=False))
+            raise
+        if epoch is not None and begun.fetchone() is None:
             self._end("ROLLBACK")
             raise TurnLost(f"another process has the turn of {epoch.role} by now; nothing was written")
         return begun

@@ -91,6 +91,29 @@ def test_a_transaction_that_stands_still_keeps_nobody_from_writing(
         assert other.execute(COUNT).fetchone() == (2,)
 
 
+def test_one_that_stands_still_behind_many_statements_at_once_keeps_nobody_from_writing_either(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not count the time behind such a series; whoever waits in vain ends it."""
+    monkeypatch.setattr(pool_module, "BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(pool_module, "TRANSACTION_IDLE_SECONDS_MAX", 1.0)
+    with closing(connect(schema)) as still, closing(connect(schema)) as other:
+        still.execute("BEGIN IMMEDIATE")
+        still.executemany(INSERT, [(str(number), 1) for number in range(5)])
+
+        def write() -> bool:
+            with contextlib.suppress(OperationalError):
+                other.execute(INSERT, ("b", 1))
+                return True
+            return False
+
+        assert not write()
+        wait_until(write, 30, "the other one has written")
+        with pytest.raises(DatabaseAway):
+            still.execute("COMMIT")
+        assert other.execute(COUNT).fetchone() == (1,)
+
+
 def test_a_transaction_after_an_error_does_not_commit(schema: Schema) -> None:
     """PostgreSQL would answer COMMIT with a rollback and no error."""
     with closing(connect(schema)) as connection:

@@ -66,7 +66,8 @@ class BareEdge:
         self.counters = Counters()
         self._now = 0.0
         self._waiting: list[Callable[[BaseException | None], None]] = []
-        self._intake = Intake(self, self.counters, lambda: self._now, Downloads(Settings()))
+        self._soon: list[Callable[[], object]] = []
+        self._intake = Intake(self, self.counters, lambda: self._now, Downloads(Settings()), loop=lambda: self)
         self._intake.set_snapshot(SNAPSHOT)
         self._clients = Clients(self.counters, lambda: self._now)
 
@@ -74,6 +75,14 @@ class BareEdge:
         """Keep the records; they are durable at the next ``_settle``."""
         self.records += records
         self._waiting.append(done)
+
+    def call_soon(self, callback: Callable[[], object], /) -> None:
+        """As an event loop does; its next turn is the next ``_settle``."""
+        self._soon.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> None:
+        """As an event loop does, at once."""
+        self._soon.append(callback)
 
     def talk(self, pieces: list[bytes], random: Random | None = None, ending: str = "eof") -> bytes:
         """Feed pieces (with ``random``, some before earlier ones are answered), end, and return what was written."""
@@ -109,5 +118,8 @@ class BareEdge:
         connection.connection_lost(None)
 
     def _settle(self, random: Random | None) -> None:
-        while self._waiting:
-            self._waiting.pop(random.randrange(len(self._waiting)) if random else 0)(None)
+        while self._waiting or self._soon:
+            while self._soon:
+                self._soon.pop(0)()
+            if self._waiting:
+                self._waiting.pop(random.randrange(len(self._waiting)) if random else 0)(None)

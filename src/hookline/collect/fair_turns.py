@@ -19,7 +19,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hookline.collect.clients import is_fair
 from hookline.journal.record import Record
@@ -35,24 +35,38 @@ TURN_MICROSECONDS = 400.0
 REQUEST_MICROSECONDS = 30.0
 BYTES_PER_MICROSECOND = 32
 """What a request takes, roughly: events of 500 bytes take some 15 µs each, and each call some more."""
-SLICE_SECONDS = 0.0003
-TURN_SECONDS = 0.0003
+SLICE_SECONDS = 0.0002
+TURN_SECONDS = 0.0002
 """Of each turn, for what waits in queues, while others send."""
 QUIET_TURN_SECONDS = 0.005
-"""The same, once nobody else has sent anything for ``CONTENDED_SECONDS``."""
-CONTENDED_SECONDS = 1.0
+"""The same, once nobody else has sent anything for ``QUIET_SECONDS``."""
+QUIET_SECONDS = 1.0
+CONTENDED_SECONDS = 60.0
+"""Once nobody else has sent anything for so long, and nothing waits, a source's requests are all taken at once."""
+YIELDED_TURNS_MAX = 2
+"""After somebody who was taken at once, so that the commit that they wait for comes first; then it is our turn."""
 GREEDY_SECONDS = 0.05
 """Whose queue has not been empty for so long sends more than its share."""
-PATIENCE_SECONDS = 0.005
+PATIENCE_SECONDS = 0.002
 """How long records of greedy sources wait for others to be stored with."""
-STORING_BYTES_MAX = 256 * 1024
-"""Of records of greedy sources on their way to the disk."""
-HELD_BYTES_MAX = 256 * 1024
+STORING_BYTES_MAX = 96 * 1024
+"""Of records of greedy sources on their way to the disk: what others are stored with costs them time."""
+HELD_BYTES_MAX = 128 * 1024
 """Of those that are not: while there are more, greedy sources wait."""
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Bodies of all requests that wait for their turn."""
 WAITING_OVERHEAD_BYTES = 1_024
 """What a request that waits takes beside its body."""
+
+
+class Loop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object:
+        """Call in the next turn."""
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
+        """Call after so many seconds."""
 
 
 class _Work(NamedTuple):
@@ -74,12 +88,13 @@ class _Queue:
 class PatientAppends:
     """Records of greedy sources before they are appended; ``relieved`` is called when there is room for more."""
 
-    def __init__(self, append: Append, relieved: Callable[[], None]) -> None:
+    def __init__(self, append: Append, relieved: Callable[[], None], loop: Callable[[], Loop]) -> None:
         self._append = append
+        self._loop = loop
         self._relieved = relieved
         self._held: deque[tuple[list[Record], Done, int]] = deque()
         self._held_bytes = self._storing_bytes = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_timed = False
 
     @property
     def is_full(self) -> bool:
@@ -111,27 +126,37 @@ class PatientAppends:
         done(error)
 
     def _wait(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._waited)
+        if not self._is_timed:
+            self._is_timed = True
+            self._loop().call_later(PATIENCE_SECONDS, self._waited)
 
     def _waited(self) -> None:
-        self._timer = None
+        self._is_timed = False
         self.hand_over()
 
 
 class FairTurns:
     """Decides who is taken at once, and works off what waits; everything on one loop."""
 
-    def __init__(self, append: Append, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.patient = PatientAppends(append, self._schedule)
+    def __init__(
+        self,
+        append: Append,
+        clock: Callable[[], float] = time.perf_counter,
+        waiting_bytes_max: int = WAITING_BYTES_MAX,
+        loop: Callable[[], Loop] = asyncio.get_running_loop,
+    ) -> None:
+        self._waiting_bytes_max = waiting_bytes_max
+        self._loop = loop
+        self.patient = PatientAppends(append, self._schedule, loop)
         self.serves_greedy = False
         """Whether the step that runs is a greedy source's."""
+        self._turns_to_yield = self._yielded_turns = 0
         self.last: Who = None
         """Whose request came last; while ``contended`` is false and it stays the same, nothing has to be asked."""
         self.contended = False
         self.waiting_bytes = 0
         self._clock = clock
-        self._contended_until = 0.0
+        self._others_at = 0.0
         self._spent: dict[Who, float] = {}
         self._queues: OrderedDict[Who, _Queue] = OrderedDict()
         self._scheduled = False
@@ -141,7 +166,7 @@ class FairTurns:
         if who is not self.last:
             self.contended = self.contended or self.last is not None
             self.last = who
-            self._contended_until = self._clock() + CONTENDED_SECONDS
+            self._others_at = self._clock()
         if not self.contended:
             return False
         self._schedule()
@@ -151,12 +176,17 @@ class FairTurns:
         self._spent[who] = spent
         return False
 
+    def step_aside(self) -> None:
+        """Let the next turns go to what was just appended; greedy sources' records go along with it."""
+        self._turns_to_yield = YIELDED_TURNS_MAX
+        self.patient.hand_over()
+
     def add(self, who: Who, steps: Iterator[None], body_bytes: int) -> bool:
         """Have a request worked off step by step, behind those of its source that wait; False when too much does."""
         work = _Work(steps, body_bytes + WAITING_OVERHEAD_BYTES)
         queue = self._queues.get(who) or _Queue(self._clock())
         total, holders = self.waiting_bytes + work.bytes, len(self._queues | {who: queue})
-        if not is_fair(queue.bytes + work.bytes, holders, total, WAITING_BYTES_MAX):
+        if not is_fair(queue.bytes + work.bytes, holders, total, self._waiting_bytes_max):
             return False
         self._queues.setdefault(who, queue)
         queue.work.append(work)
@@ -167,8 +197,13 @@ class FairTurns:
     def run_turn(self) -> bool:
         """Work off what one turn allows; return whether more waits."""
         self._spent.clear()
+        if self._turns_to_yield and self._yielded_turns < YIELDED_TURNS_MAX:
+            self._turns_to_yield -= 1
+            self._yielded_turns += 1
+            return bool(self._queues)
+        self._yielded_turns = 0
         now = self._clock()
-        is_quiet = now >= self._contended_until
+        is_quiet = now - self._others_at > QUIET_SECONDS
         turn_ends = now + (QUIET_TURN_SECONDS if is_quiet else TURN_SECONDS)
         stuck = 0
         while stuck < len(self._queues) and now < turn_ends:
@@ -184,7 +219,7 @@ class FairTurns:
             else:
                 del self._queues[who]
         self.serves_greedy = False
-        if not self._queues and is_quiet:
+        if not self._queues and now - self._others_at > CONTENDED_SECONDS:
             self.contended = False
         return stuck < len(self._queues)
 
@@ -204,7 +239,7 @@ class FairTurns:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._end_turn)
+            self._loop().call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._scheduled = False

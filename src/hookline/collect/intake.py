@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, inflate_in_steps, load
 from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange
-from hookline.collect.fair_turns import FairTurns
+from hookline.collect.fair_turns import FairTurns, Loop
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
@@ -94,13 +95,14 @@ class Intake:
         clock: Callable[[], float],
         downloads: Downloads,
         limits: RateLimits | None = None,
+        loop: Callable[[], Loop] = asyncio.get_running_loop,
     ) -> None:
         self._appender = appender
         self._counters = counters
         self._clock = clock
         self._downloads = downloads
         self._all_limits = limits
-        self._fair = FairTurns(self._append_now)
+        self._fair = FairTurns(self._append_now, loop=loop)
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
@@ -452,7 +454,7 @@ class Intake:
         else:
             self._append_now(records, done)
             if self._fair.contended:
-                self._fair.patient.hand_over()  # with these, one commit takes them all
+                self._fair.step_aside()
 
     def _append_now(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         try:

@@ -89,7 +89,9 @@ class LocalAppender:
         except BaseException:
             self._release()
             raise
-        self._committer = Committer(self._commit, self._would_wait, self._wake.poke, self._fail, pending_bytes_max)
+        self._committer = Committer(
+            self._commit, self._would_wait, self._wake.poke, self._fail, pending_bytes_max, clock
+        )
 
     @property
     def pending_bytes(self) -> int:

@@ -7,6 +7,7 @@ it is slow), and answers the callers in order. How records reach the disk is the
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +29,8 @@ _AVERAGE_WEIGHT = 0.1
 
 GATHER_TURNS_MAX = 3
 """While more keeps coming, a commit waits for so many further turns: under load they are far fewer, and fuller."""
+GATHER_SECONDS = 0.001
+"""Turns that take long are not waited for: who appended in the first one would pay for all of them."""
 GATHER_APPENDS = 64
 GATHER_BYTES = 1024 * 1024
 """Enough for one commit: what it costs by itself is then small beside what each event costs."""
@@ -43,6 +46,7 @@ class Committer:
         committed: Callable[[], None],
         failed: Callable[[JournalFailed], None],
         pending_bytes_max: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``commit`` stores records and returns the seconds the disk took; ``committed`` is called after each."""
         self._commit = commit
@@ -56,6 +60,8 @@ class Committer:
         self._scheduled = False
         self._gathered = 0
         self._gather_turns = 0
+        self._gather_ends = 0.0
+        self._clock = clock
         self._threads: ThreadPoolExecutor | None = None
         self._average_seconds = 0.0
         self._in_thread = False
@@ -107,7 +113,10 @@ class Committer:
         """Put the commit off by a turn of the loop when several appends came in the last one."""
         count, before = len(self._pending), self._gathered
         enough = count >= GATHER_APPENDS or self._pending_bytes >= GATHER_BYTES
-        if enough or self._gather_turns >= GATHER_TURNS_MAX or count <= max(before, 1):
+        if self._gather_turns == 0:
+            self._gather_ends = self._clock() + GATHER_SECONDS
+        is_late = self._gather_turns >= GATHER_TURNS_MAX or self._clock() > self._gather_ends
+        if enough or is_late or count <= max(before, 1):
             self._gathered = self._gather_turns = 0
             return False
         self._gathered = count

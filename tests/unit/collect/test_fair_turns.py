@@ -1,0 +1,221 @@
+"""Fair shares of the loop: who floods waits for itself, in bounded memory, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from math import inf
+
+import pytest
+
+from hookline.collect import fair_turns
+from hookline.collect.fair_turns import FairTurns, PatientAppends
+from hookline.journal.port import JournalFull
+from hookline.journal.record import FORMAT_VERSION, Record
+from tests.unit.collect.wire import KEY, OTHER_KEY, TRACK, Running, request
+
+STEP_SECONDS = 0.0002
+RECORD = Record(FORMAT_VERSION, False, 0, "web", "track", "m1", b"", "u", "", "sdk", b"{}" * 1_000)
+
+
+def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """Run a test on an event loop, which turns are scheduled on."""
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+class Turns:
+    """Fair turns on a clock that every step moves; ``done`` says whose steps ran, in order."""
+
+    def __init__(self, **bounds: int) -> None:
+        self.now = 1_000.0
+        self.done: list[str] = []
+        self.appended: list[str] = []
+        self.fair = FairTurns(lambda records, done: self.appended.append(records[0].source), lambda: self.now, **bounds)
+
+    def add(self, who: str, steps: int, body_bytes: int = 1_000) -> bool:
+        """Put work of so many steps into somebody's queue."""
+        return self.fair.add(who, self._work(who, steps), body_bytes)
+
+    def _work(self, who: str, steps: int) -> Iterator[None]:
+        for _ in range(steps):
+            self.done.append(who)
+            self.now += STEP_SECONDS
+            yield
+
+
+@on_a_loop
+async def test_one_source_alone_never_waits() -> None:
+    """Whatever it sends is taken at once; the first request of another one ends that."""
+    fair = Turns().fair
+    assert [fair.must_wait("a", inf) for _ in range(3)] == [False] * 3
+    assert [fair.must_wait("b", 500), fair.must_wait("a", inf), fair.must_wait("b", 500)] == [False, True, False]
+
+
+@on_a_loop
+async def test_a_share_of_a_turn_is_bounded() -> None:
+    """Small requests of one source are taken until its share is spent, those of others all the same, and then anew."""
+    fair = Turns().fair
+    fair.must_wait("b", 500)
+    taken = [not fair.must_wait("a", 500) for _ in range(100)]
+    assert 5 < sum(taken) < 20
+    assert not fair.must_wait("c", 500)
+    await asyncio.sleep(0)  # the end of the turn
+    assert not fair.must_wait("a", 500)
+
+
+@on_a_loop
+async def test_requests_keep_their_order_behind_one_that_waits() -> None:
+    """While anything of a source waits, whatever else it sends waits behind it, however small."""
+    turns = Turns()
+    turns.fair.must_wait("b", 500)
+    turns.add("a", 3)
+    assert turns.fair.must_wait("a", 1)
+
+
+@on_a_loop
+async def test_queues_take_turns() -> None:
+    """Two sources that wait get step for step, whoever has more."""
+    turns = Turns()
+    turns.fair.must_wait("b", 500)
+    turns.fair.must_wait("a", 500)
+    turns.add("a", 50)
+    turns.add("b", 3)
+    while "b" not in turns.done or turns.done.count("b") < 3:
+        turns.fair.run_turn()
+    assert turns.done.count("a") <= 4
+
+
+@on_a_loop
+async def test_a_turn_is_short_while_others_send_and_long_when_it_is_quiet() -> None:
+    """Others never wait for more than a step or two; where there are none, turns are few and long."""
+    turns = Turns()
+    turns.fair.must_wait("b", 500)
+    turns.fair.must_wait("a", 500)
+    turns.add("a", 1_000)
+    turns.fair.run_turn()
+    assert 1 <= len(turns.done) <= 2
+    turns.now += fair_turns.QUIET_SECONDS + 1
+    turns.fair.run_turn()
+    assert 20 <= len(turns.done) <= 30
+
+
+@on_a_loop
+async def test_a_turn_is_left_to_whoever_was_taken_at_once() -> None:
+    """The commit that they wait for comes first, and yet what waits comes to its end."""
+    turns = Turns()
+    turns.fair.must_wait("b", 500)
+    turns.fair.must_wait("a", 500)
+    turns.add("a", 5)
+    turns.fair.step_aside()
+    assert turns.fair.run_turn()
+    assert turns.done == []
+    for _ in range(20):
+        turns.fair.step_aside()
+        turns.fair.run_turn()
+    assert len(turns.done) == 5
+
+
+@on_a_loop
+async def test_what_waits_is_bounded_and_the_rest_of_the_room_is_others() -> None:
+    """A flood is refused at three quarters of the room; another source still has some."""
+    turns = Turns(waiting_bytes_max=100_000)
+    taken = [turns.add("a", 1, 9_000) for _ in range(20)]
+    assert taken == [True] * 7 + [False] * 13
+    assert turns.add("b", 1, 9_000)
+    while turns.fair.run_turn():
+        pass
+    assert turns.fair.waiting_bytes == 0
+
+
+@on_a_loop
+async def test_patient_records_go_with_others_or_a_little_later() -> None:
+    """They are handed over when somebody else's are appended; what the disk has not taken holds back the rest."""
+    appended: list[Callable[[BaseException | None], None]] = []
+    relieved: list[int] = []
+    patient = PatientAppends(
+        lambda _, done: appended.append(done), lambda: relieved.append(1), asyncio.get_running_loop
+    )
+    answers: list[BaseException | None] = []
+    for _ in range(100):
+        patient.hold([RECORD], answers.append)
+    assert (patient.is_full, appended) == (True, [])
+    patient.hand_over()
+    first = len(appended)
+    assert 20 < first < 100
+    patient.hand_over()
+    assert len(appended) == first
+    while len(answers) < 100:
+        appended.pop(0)(None)
+        patient.hand_over()
+    assert not patient.is_full
+
+
+def _batch(number: int, events: int = 300) -> bytes:
+    items = [{**TRACK, "type": "track", "messageId": f"b{number}-{index}"} for index in range(events)]
+    return gzip.compress(json.dumps({"batch": [*items, {"type": "track"}]}).encode())
+
+
+def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Running]) -> None:
+    """In steps, beside another source, each is answered as ever: accepted, rejected by index, and every event there."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    wire = edge.wire()
+    for number in range(5):
+        wire.send(request("/v1/batch", _batch(number), Content_Encoding="gzip"))
+    for _ in range(5):
+        answer = wire.answer().json
+        assert (answer["accepted"], [item["index"] for item in answer["rejected"]]) == (300, [300])
+    ids = [record.message_id for record in edge.memory.records if record.rejection is None and record.source == "web"]
+    assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"no gzip", "invalid_gzip"),
+        (_batch(1)[:-10], "invalid_gzip"),
+        (gzip.compress(b" " * 600_000), "batch_too_large"),
+        (gzip.compress(b'{"batch": 5}'), "invalid_body"),
+        (gzip.compress(b'{"batch":[' + b"{}," * 2_500 + b"{}]}"), "too_many_events"),
+        (gzip.compress(b'{"batch":[{}],"writeKey":"wk"}'), "unknown_write_key"),
+    ],
+)
+def test_what_is_wrong_with_a_batch_that_waited_is_told_all_the_same(
+    start: Callable[..., Running], body: bytes, code: str
+) -> None:
+    """The same codes as ever, and nothing of it can be delivered."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    edge.memory.records.clear()
+    key = None if code == "unknown_write_key" else KEY
+    assert edge.reason(edge.post("/v1/batch", body, key, Content_Encoding="gzip")) == code
+
+
+def test_a_full_journal_ends_a_batch_in_steps(start: Callable[..., Running]) -> None:
+    """It is 503 as a whole, to be sent again."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    edge.memory.error = JournalFull("full")
+    assert edge.post("/v1/batch", _batch(1), Content_Encoding="gzip").code == "journal_full"
+
+
+def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> None:
+    """Another source's call is stored while large batches are being worked off, not behind them."""
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    flood = [
+        edge.wire().send(request("/v1/batch", _batch(number, 2_000), Content_Encoding="gzip")) for number in range(8)
+    ]
+    edge.until(lambda: len(edge.memory.records) > 20)
+    assert edge.post("/v1/track", {**TRACK, "messageId": "passing"}, OTHER_KEY).status == 200
+    stored = [record.message_id for record in edge.memory.records]
+    assert stored.index("passing") < 8_000
+    assert [wire.answer().json["accepted"] for wire in flood] == [2_000] * 8

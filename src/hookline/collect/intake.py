@@ -435,7 +435,8 @@ class Intake:
         self, exchange: Exchange, records: list[Record], answer: bytes, accepted: int, rejected: Sequence[str]
     ) -> None:
         if not self._is_over_budget(exchange, records[0].source):
-            self._try_append(records, partial(self._stored, exchange, answer, accepted, rejected))
+            done = partial(self._stored, exchange, answer, accepted, rejected)
+            self._try_append(records, done, self._fair.serves_greedy)
 
     def _is_over_budget(self, exchange: Exchange, source: str) -> bool:
         """Return whether the journal's bytes are spent for a source; the request is refused then."""
@@ -445,11 +446,9 @@ class Intake:
         self._refuse(exchange, "journal_budget_spent")
         return True
 
-    def _try_append(
-        self, records: list[Record], done: Callable[[BaseException | None], None], in_turn: bool = False
-    ) -> None:
-        """Append records, now or with those of others; ``in_turn`` after those that wait already."""
-        if in_turn or self._fair.serves_greedy:
+    def _try_append(self, records: list[Record], done: Callable[[BaseException | None], None], waits: bool) -> None:
+        """Append records, now or, where they have to wait, behind those that do already."""
+        if waits:
             self._fair.patient.hold(records, done)
         else:
             self._append_now(records, done)

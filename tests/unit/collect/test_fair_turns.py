@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import json
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from math import inf
@@ -177,6 +179,17 @@ def test_batches_that_wait_are_stored_whole_and_in_order(start: Callable[..., Ru
     assert ids == [f"b{number}-{index}" for number in range(5) for index in range(300)]
 
 
+def test_no_part_of_a_batch_overtakes_another(start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that wait to be stored with others' are not passed by later ones that would not have to wait."""
+    greedy = itertools.cycle([True, False, False])
+    monkeypatch.setattr(FairTurns, "serves_greedy", property(lambda _: next(greedy), lambda *_: None), raising=False)
+    edge = start()
+    assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    assert edge.post("/v1/batch", _batch(0, 2_000), Content_Encoding="gzip").json["accepted"] == 2_000
+    ids = [record.message_id for record in edge.memory.records if record.rejection is None and record.source == "web"]
+    assert ids == [f"b0-{index}" for index in range(2_000)]
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -208,14 +221,17 @@ def test_a_full_journal_ends_a_batch_in_steps(start: Callable[..., Running]) -> 
 
 
 def test_a_call_passes_the_batches_that_wait(start: Callable[..., Running]) -> None:
-    """Another source's call is stored while large batches are being worked off, not behind them."""
+    """Another source's call, which arrives behind eight large batches, is stored before most of them."""
     edge = start()
     assert edge.post("/v1/track", TRACK, OTHER_KEY).status == 200
+    everything_sent = threading.Event()
+    edge.loop.call_soon_threadsafe(everything_sent.wait)  # so that all of it is there at once, however busy the machine
     flood = [
         edge.wire().send(request("/v1/batch", _batch(number, 2_000), Content_Encoding="gzip")) for number in range(8)
     ]
-    edge.until(lambda: len(edge.memory.records) > 20)
-    assert edge.post("/v1/track", {**TRACK, "messageId": "passing"}, OTHER_KEY).status == 200
+    call = edge.wire().send(request("/v1/track", {**TRACK, "messageId": "passing"}, OTHER_KEY))
+    everything_sent.set()
+    assert call.answer().status == 200
+    assert [wire.answer().json["accepted"] for wire in flood] == [2_000] * 8
     stored = [record.message_id for record in edge.memory.records]
     assert stored.index("passing") < 8_000
-    assert [wire.answer().json["accepted"] for wire in flood] == [2_000] * 8

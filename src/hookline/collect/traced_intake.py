@@ -65,6 +65,10 @@ class _TracedCall:
         self._parent_id = parent_id
         self._start_ns = time.time_ns()
 
+    def turn_of(self, who: object) -> object:
+        """As the line says."""
+        return self._line.turn_of(who)
+
     def flush(self) -> None:
         """End the span, and write every answer whose turn has come."""
         exchange = self._exchange

@@ -123,7 +123,7 @@ def bench(
     scenario
         What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
         in a temporary folder; pages, profiles and deletion fill a data folder first; beside tells what people cost
-        deliveries. These are not part of all.
+        deliveries, floods what a hostile source costs honest ones. These are not part of all.
     seconds
         Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
     repeat

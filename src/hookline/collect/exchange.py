@@ -26,6 +26,9 @@ class Line(Protocol):
     def flush(self) -> None:
         """Write every answer whose turn has come."""
 
+    def turn_of(self, who: object) -> object:
+        """Return in whose turn the newest request is taken: that of those before it which are not answered."""
+
 
 class Exchange(msgspec.Struct, eq=False):
     """What is known of one request. A struct, because one is made for every request and that has to be quick.

@@ -22,7 +22,7 @@ from hookline.collect.counters import Counters
 from hookline.collect.decode import BadBody, TooLarge, inflate, inflate_in_steps, load
 from hookline.collect.downloads import Downloads
 from hookline.collect.exchange import Exchange
-from hookline.collect.fair_turns import FairTurns, Loop
+from hookline.collect.fair_turns import FairTurns, Loop, Who
 from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
 from hookline.collect.item import Arrival, record_of, unreadable
 from hookline.collect.known_heads import KnownHeads
@@ -172,12 +172,14 @@ class Intake:
         """
         fair, source, route = self._fair, exchange.source, exchange.route
         assert route is not None, "a request without a route has a verdict"
-        who = source.id if source is not None else exchange.line.address
-        if (fair.contended or who is not fair.last) and fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
-            if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
-                self._refuse(exchange, "overloaded")
-        else:
-            self._take_now(exchange, route, body)
+        who: Who = source.id if source is not None else exchange.line.address
+        if fair.contended or who is not fair.last:
+            who = exchange.line.turn_of(who)
+            if fair.must_wait(who, inf if route.kind is _BATCH else len(body)):
+                if not fair.add(who, self._take_in_steps(exchange, route, body), len(body)):
+                    self._refuse(exchange, "overloaded")
+                return
+        self._take_now(exchange, route, body)
 
     def _take_now(self, exchange: Exchange, route: Route, body: bytes) -> None:
         limits, events, size_bytes = self._limits, 1, len(body)
@@ -451,9 +453,9 @@ class Intake:
         if waits:
             self._fair.patient.hold(records, done)
         else:
-            self._append_now(records, done)
             if self._fair.contended:
                 self._fair.step_aside()
+            self._append_now(records, done)
 
     def _append_now(self, records: list[Record], done: Callable[[BaseException | None], None]) -> None:
         try:

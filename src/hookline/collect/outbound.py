@@ -34,6 +34,7 @@ class Outbound(asyncio.Protocol):
         "_queue",
         "_reading_paused",
         "_transport",
+        "_turn",
         "_writing_paused",
         "address",
         "deadline",
@@ -50,6 +51,7 @@ class Outbound(asyncio.Protocol):
         self.address: Address | None = None
         self.unproven = True
         self._peer: str | None = None
+        self._turn: object = None
         self.deadline = clients.now + HEADERS_SECONDS_MAX
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,6 +86,13 @@ class Outbound(asyncio.Protocol):
             self.deadline = math.inf
         self._rest()
         self._resume_reading()
+
+    def turn_of(self, who: object) -> object:
+        """Return in whose turn the newest request is taken: that of those before it, so that none passes another."""
+        if len(self._queue) <= 1:
+            self._turn = None
+        self._turn = self._turn or who
+        return self._turn
 
     def flush(self) -> None:
         """Write every answer whose turn has come."""

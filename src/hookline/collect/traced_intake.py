@@ -70,6 +70,10 @@ class _TracedCall:
         """The address at the line's other end."""
         return self._line.peer
 
+    def turn_of(self, who: object) -> object:
+        """As the line says."""
+        return self._line.turn_of(who)
+
     def flush(self) -> None:
         """End the span, and write every answer whose turn has come."""
         exchange = self._exchange

@@ -45,7 +45,7 @@ BUCKET_SHIFT = 16
 
 SYNC_SECONDS = 0.02
 """Between two synchronisations of the ring, while there are new entries. With two of them, of 5 to 10 ms each on an
-ordinary disk, a power cut repeats what was delivered in its last 50 ms (docs/decisions/0034)."""
+ordinary disk, a power cut repeats what was delivered in its last 50 ms (docs/decisions/0033)."""
 
 
 class Entry(NamedTuple):

@@ -287,6 +287,7 @@ class ClientConnection(HttpToolsProtocol):
         """Close without a word; what was not read is not kept for later."""
         if self._turn is not Turn.REFUSED:
             self._clients.refused[reason] += 1
+        self._clients.leave(self)  # at once: of many that arrive together, each needs a place of its own
         if self.transport.get_write_buffer_size():
             with suppress(OSError):
                 self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

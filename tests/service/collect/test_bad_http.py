@@ -130,7 +130,6 @@ def test_http_1_0_is_served_and_absolute_form_is_never_a_way_round(site: Site, s
 
 PATHS = [
     *(
-        "//v1/track",
         "/v1/./track",
         "/v1/%74rack",
         "/v1/x/../track",
@@ -138,13 +137,13 @@ PATHS = [
         "/v1/track%00",
         "/v1/track;x=1",
     ),
-    *("/V1/track", "/v1/Track", "/v1/track//", "/v1/", "/", "/etc/passwd", "/../../etc/passwd", "/api/v1/sources"),
+    *("/V1/track", "/v1/Track", "/v1/", "/", "/etc/passwd", "/../../etc/passwd", "/api/v1/sources"),
 ]
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_other_spellings_of_a_path_are_404(site: Site, path: str) -> None:
-    """A path is one string: nothing is decoded, collapsed or folded into another route."""
+    """A path is one string: nothing is decoded or folded into another route. (Only slashes may be repeated.)"""
     with RawSocket(site.hookline.collect_port) as raw:
         raw.write(head(LENGTH, start=f"POST {path} HTTP/1.1".encode()) + BODY)
         assert_refused(raw.answer(), {404}, path)

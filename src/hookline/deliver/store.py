@@ -163,10 +163,8 @@ class DeliverStore:
         batch.recalled = {}
         for lane, since_ms in batch.recalls:
             urls = batch.recall_urls.get(lane, "[]")
-            kept = lane in batch.replays
-            found = self._recall(
-                cursor, lane, since_ms, urls, mine, batch.recall_times or AS_THEY_ARE, keep_letters=kept
-            )
+            times, kept = batch.recall_times or AS_THEY_ARE, lane in batch.replays
+            found = self._recall(cursor, lane, since_ms, urls, mine, times, keep_letters=kept)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline.database import steady_clock
-from hookline.database.steady_clock import SLACK_MS, SteadyClock, kept_in
+from hookline.database.steady_clock import SLACK_MS, SteadyClock, kept_in, steady_clock_of
+from hookline.settings import Database, Journal, Settings
+from tests.postgres import TEMPLATE, PostgresServer
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -98,3 +101,19 @@ def test_the_machine_has_these_clocks(tmp_path: Path) -> None:
     clock, other = kept_in(tmp_path / "clock"), kept_in(tmp_path / "clock")
     assert abs(clock.now_ms() - time.time() * 1000) < NEAR_MS
     assert abs(clock.now_ms() - other.now_ms()) < NEAR_MS
+
+
+def test_machines_that_share_a_journal_begin_with_the_databases_time(
+    machine: Machine, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """A machine whose clock is 40 days off agrees with the others; while the server is away it goes on from that."""
+    machine.wall_ms += 40 * DAY_MS
+    with postgres.database(TEMPLATE) as url:
+        shared = Settings(
+            data_dir=str(tmp_path), journal=Journal(url="kafka://broker/events"), database=Database(url=url)
+        )
+        clock = steady_clock_of(shared)
+        clock.keep()
+        assert abs(clock.now_ms() - time.time() * 1000) < NEAR_MS
+    away = msgspec.structs.replace(shared, database=Database(url="postgresql://127.0.0.1:1/nobody"))
+    assert steady_clock_of(away).now_ms() == clock.now_ms()

@@ -88,7 +88,7 @@ def _shifts(here: Here) -> Iterator[Finding]:
                 "clock",
                 "warn",
                 message,
-                "Let NTP keep it: the times that people see follow the clock, retries and windows do not.",
+                "Let NTP keep it: the times that people see follow it.",
             )
 
 

@@ -18,7 +18,7 @@ def test_it_has_lines_for_every_sdk(overview: Page, hookline: Hookline) -> None:
     overview.locator('main a[href="/sources/site"]').click()
     expect(overview.locator("code", has_text="wk_site").first).to_be_visible()
     expect(overview.get_by_role("tablist")).to_have_count(3)
-    expect(overview.get_by_role("tab")).to_have_count(14)
+    expect(overview.get_by_role("tab")).to_have_count(13)
     overview.get_by_role("tab", name="React Native").click()
     expect(overview.get_by_role("tabpanel", name="React Native")).to_contain_text("allowInsecureProxy")
     overview.get_by_role("tab", name="curl").press("ArrowRight")
@@ -47,14 +47,14 @@ def test_it_tells_when_the_source_was_heard(overview: Page, hookline: Hookline) 
 def test_it_offers_to_take_the_batches_of_rudderstack(overview: Page, hookline: Hookline) -> None:
     """One button sets what its SDKs send, the settings show it, and the offer is gone."""
     overview.goto("/sources/site")
-    overview.get_by_role("tab", name="RudderStack Python").click()
-    overview.get_by_role("button", name="Take its batches").locator("visible=true").click()
+    overview.get_by_role("tab", name="RudderStack JS").click()
+    overview.get_by_role("button", name="Take their batches").click()
     wait_until(lambda: hookline.api("GET", "sources/site").json["batchBytes"] == 4_194_304)
     overview.goto("/sources/site/settings")
     expect(overview.get_by_label("Largest batch")).to_have_value("4194304")
     overview.goto("/sources/site")
-    expect(overview.get_by_role("tab", name="RudderStack Python")).to_be_visible()
-    expect(overview.get_by_role("button", name="Take its batches")).to_have_count(0)
+    expect(overview.get_by_role("tab", name="RudderStack JS")).to_be_visible()
+    expect(overview.get_by_role("button", name="Take their batches")).to_have_count(0)
     hookline.api("PATCH", "sources/site", {"batchBytes": 512_000})
 
 

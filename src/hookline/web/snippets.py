@@ -46,7 +46,6 @@ _SDKS = {
     "pixel": _Sdk("Pixel", "", page.pixel),
     "rudder-js": _Sdk("RudderStack JS", "npm install @rudderstack/analytics-js", page.rudder_js, BATCH_BYTES_MAX),
     "python": _Sdk("Python", "pip install hookline-client", server.python),
-    "rudder-python": _Sdk("RudderStack Python", "pip install rudder-sdk-python", server.rudder_python, BATCH_BYTES_MAX),
     "node": _Sdk("Node.js", "npm install @segment/analytics-node", server.node),
     "php": _Sdk("PHP", "composer require segmentio/analytics-php", server.php),
     "go": _Sdk("Go", "go get github.com/segmentio/analytics-go/v3", server.go),
@@ -58,7 +57,7 @@ _SDKS = {
 }
 _PLACES = {
     "web": ("In a web page", ("browser", "pixel", "rudder-js")),
-    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java", "rudder-python")),
+    "server": ("On a server", ("curl", "python", "node", "php", "go", "ruby", "java")),
     "mobile": ("In an app", ("swift", "android", "react-native")),
 }
 _FEW = ("curl", "python", "node")

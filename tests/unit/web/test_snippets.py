@@ -136,8 +136,8 @@ def test_sdks_that_speak_https_only_say_so(id: str) -> None:
 def test_sdks_with_larger_batches_say_how_large() -> None:
     """RudderStack's, which drop what is refused; the page offers to take theirs."""
     sizes = {each.id: each.batch_bytes for place in places_of_source("wk", URL, "web") for each in place.snippets}
-    assert {id for id, size in sizes.items() if size} == {"rudder-js", "rudder-python"}
-    assert sizes["rudder-python"] == 4 * 1024 * 1024
+    assert {id for id, size in sizes.items() if size} == {"rudder-js"}
+    assert sizes["rudder-js"] == 4 * 1024 * 1024
 
 
 def test_http_is_allowed_where_an_sdk_asks() -> None:

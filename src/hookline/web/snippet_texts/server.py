@@ -12,12 +12,6 @@ analytics.init(%s, {"endpoint": %s})
 analytics.track("u1", "Signed Up", {"plan": "pro"})
 analytics.flush()"""
 
-_RUDDER_PYTHON = """from rudderstack.analytics.client import Client
-
-analytics = Client(%s, host=%s)
-analytics.track("u1", "Signed Up", {"plan": "pro"})
-analytics.flush()"""
-
 _NODE = """import { Analytics } from '@segment/analytics-node'
 
 const analytics = new Analytics({ writeKey: %s, host: %s })
@@ -69,11 +63,6 @@ def curl(write_key: str, url: str) -> str:
 def python(write_key: str, url: str) -> str:
     """Hookline's own library."""
     return _PYTHON % (double_quoted(write_key), double_quoted(url))
-
-
-def rudder_python(write_key: str, url: str) -> str:
-    """RudderStack's library for Python."""
-    return _RUDDER_PYTHON % (double_quoted(write_key), double_quoted(url))
 
 
 def node(write_key: str, url: str) -> str:

@@ -107,7 +107,8 @@ async def remove_old_secrets_forever(store: Store) -> None:
     """Take secrets out of the history of connections 30 days after they left force, looking once an hour."""
     while True:
         try:
-            removed = await asyncio.to_thread(store.remove_old_secrets, store.now_ms() - KEPT_MS)
+            now_ms = min(store.now_ms(), store.steady_ms())  # a clock that is set forward makes nothing older
+            removed = await asyncio.to_thread(store.remove_old_secrets, now_ms - KEPT_MS)
             if removed:
                 logger().info("old_secrets_removed", destinations=removed)
         except (DatabaseAway, engine.Error) as error:

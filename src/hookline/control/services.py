@@ -96,7 +96,7 @@ class Services:
         secure = (settings.control.public_url or "").startswith("https://")
         self.sessions = Sessions(self.people, token.mark, secure)
         self.tokens = Tokens(self.people)
-        self.audit = AuditLog(self.people)
+        self.audit = AuditLog(self.people, steady_ms=store.steady_ms)
         self.kept_answers = KeptAnswers(self.people, store.steady_ms)
         self.throttle = LoginThrottle()
         self.link = OneTimeLink(settings.data_path)

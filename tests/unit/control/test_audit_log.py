@@ -160,6 +160,16 @@ def test_it_is_bounded(control: Running, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [entry.action for entry in log.newest(10)] == ["later"]
 
 
+def test_a_clock_set_forward_takes_nothing(control: Running) -> None:
+    """Rows go when the service's own clock says that a year is over, whatever the wall clock became."""
+    now = steady = 10 * KEPT_MS
+    log = AuditLog(control.services.people, now_ms=lambda: now, steady_ms=lambda: steady)
+    log.record(OLGA, "a", "x/1", "", "")
+    now += 2 * KEPT_MS
+    log.record(OLGA, "b", "x/1", "", "")
+    assert [entry.action for entry in log.newest(2)] == ["b", "a"]
+
+
 def test_a_large_change_is_cut_and_says_so(control: Running) -> None:
     """An entry has a bound; how much is left out is in it."""
     log = control.services.audit

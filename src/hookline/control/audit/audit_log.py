@@ -33,9 +33,16 @@ _COLUMNS = "id, at, actor, actor_kind, action, target, version, changes, address
 class AuditLog:
     """Adds rows and reads them; there is no way to change one."""
 
-    def __init__(self, database: Shared, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        database: Shared,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        steady_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """``steady_ms`` is the service's own clock: one that people set forward makes no row older."""
         self._database = database
         self._now_ms = now_ms
+        self._steady_ms = steady_ms or now_ms
         self._refused = Refused(database, now_ms)
 
     def record(
@@ -60,7 +67,11 @@ class AuditLog:
             execute(
                 "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log ORDER BY id LIMIT ?)"
                 " AND (id <= ? OR at < ?)",
-                (FORGOTTEN_AT_ONCE_MAX, id - KEPT_ROWS_MAX - IDS_OF_STRANGERS_MAX, now - KEPT_MS),
+                (
+                    FORGOTTEN_AT_ONCE_MAX,
+                    id - KEPT_ROWS_MAX - IDS_OF_STRANGERS_MAX,
+                    min(now, self._steady_ms()) - KEPT_MS,
+                ),
             )
 
     def count_refused(self, action: str, target: str, address: str, request_id: str) -> bool:

@@ -15,8 +15,8 @@ BURST_SECONDS_MAX = 86_400.0
 
 Whole = Annotated[int, msgspec.Meta(ge=1, le=RATE_MAX)]
 Number = Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)]
-Size = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)? ?([KMGkmg]?[Bb])?$")]
-Duration = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d)?$")]
+Size = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)? ?([KMGkmg]?[Bb])?\Z")]
+Duration = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d)?\Z")]
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

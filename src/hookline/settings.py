@@ -367,7 +367,7 @@ def _validate(settings: Settings) -> None:
         raise SettingsError("setting 'notices.dead_letters': write a number from 0; 0 turns these notices off")
     if len(settings.notices.webhooks) > NOTICE_WEBHOOKS_MAX:
         raise SettingsError(f"setting 'notices.webhooks': write at most {NOTICE_WEBHOOKS_MAX} URLs")
-    if not re.fullmatch(r"local|postgresql://(?!$)([^/?@\s]*@)?[^?@\s]*(\?\S*)?", settings.database.url):
+    if not re.fullmatch(r"local|postgresql://(?!\Z)([^/?@\s]*@)?[^?@\s]*(\?\S*)?", settings.database.url):
         raise SettingsError(
             "setting 'database.url': write local, or postgresql://user@host:5432/database, with percent-encoding in"
             " user and password"

@@ -65,6 +65,7 @@ dead_letters = Table(
     Column("status", Integer),
     Column("error", Text),
     Column("event", Text),
+    Column("first_at", BigInteger),
     # ids are in people's hands (links, cursors), so the id of a row that left is never given again
     sqlite_autoincrement=True,
 )

@@ -193,3 +193,6 @@ CREATE TABLE workers (
     PRIMARY KEY (worker)
 );
 UPDATE alembic_version SET version_num='deliver_0008' WHERE alembic_version.version_num = 'deliver_0007';
+-- Running upgrade deliver_0008 -> deliver_0009
+ALTER TABLE dead_letters ADD COLUMN first_at BIGINT;
+UPDATE alembic_version SET version_num='deliver_0009' WHERE alembic_version.version_num = 'deliver_0008';

@@ -42,7 +42,7 @@ CREATE TABLE dead_letters (
 	outcome TEXT, 
 	status INTEGER, 
 	error TEXT
-, event TEXT);
+, event TEXT, first_at BIGINT);
 CREATE INDEX dead_letters_destination ON dead_letters (destination, id);
 CREATE INDEX dead_letters_offset ON dead_letters (partition, "offset");
 CREATE TABLE lanes (
@@ -171,4 +171,4 @@ CREATE TABLE workers (
 	state TEXT NOT NULL, 
 	PRIMARY KEY (worker)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0008');
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0009');

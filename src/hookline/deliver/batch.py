@@ -63,6 +63,8 @@ class DeadLetterRow(NamedTuple):
     error: str | None
     event: str | None = None
     """The event's name, as people look for it."""
+    first_at_ms: int | None = None
+    """When it was tried first, by the service's own clock; its window goes on from there if it is called back."""
 
 
 class RangeRow(NamedTuple):
@@ -129,15 +131,6 @@ class BlockRow(NamedTuple):
     entries: bytes
 
 
-class RecallTimes(NamedTuple):
-    """From times that people see to those of the service's own clock: by how much the wall clock is ahead of it, what
-    it is now, and how long ago an event may have been tried first. A clock that was set since makes neither more."""
-
-    ahead_ms: int
-    now_ms: int
-    window_ms: int
-
-
 class ReplayRow(NamedTuple):
     """What has come of a replay since the last checkpoint."""
 
@@ -169,8 +162,6 @@ class Batch:
         """Retry rows to delete, as (lane, partition, offset)."""
         self.dead_letters: list[DeadLetterRow] = []
         self.recalls: list[Recall] = []
-        self.recall_times: RecallTimes | None = None
-        """What the times of those that are called back mean by the service's own clock."""
         self.recall_urls: dict[int, str] = {}
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
         self.recalled: dict[int, int] = {}

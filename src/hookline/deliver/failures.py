@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RecallTimes, RetryRow
+from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
 from hookline.deliver.breaker import Breaker
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
@@ -222,6 +222,7 @@ class Failures:
                 last.status if last else None,
                 last.error if last else None,
                 event_name(record) or None,
+                delivery.first_at_ms,
             )
         )
 
@@ -246,9 +247,6 @@ class Failures:
     def _recall(self, lane: Lane, since_ms: int) -> None:
         batch = self._engine.batch
         batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
-        steady_ms, schedule = self._engine.clock.steady_ms(), self._engine.schedule
-        ahead_ms = self._engine.clock.now_ms() - steady_ms
-        batch.recall_times = RecallTimes(ahead_ms, steady_ms, int(schedule.window_ms))
         lane.coming_back = True
         if lane.to_all:
             batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()

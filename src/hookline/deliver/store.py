@@ -19,7 +19,7 @@ from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import overwriting, replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall, RecallTimes
+from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall
 from hookline.deliver.delivery import ALL_URLS
 from hookline.deliver.fence import Fence, check, listed
 from hookline.deliver.order import NEVER_MS
@@ -37,8 +37,6 @@ SMALL_BLOCK_BYTES = 8 * 1024
 EXCHANGE_MS_MAX = 120_000
 """No result of a block is of a request that began longer before it."""
 
-AS_THEY_ARE = RecallTimes(0, NEVER_MS, NEVER_MS)
-"""Times that people see are the service's own."""
 _RETRY_KEY = ("lane", "partition", '"offset"')
 _RETRY_REST = ("attempt", "first_at", "due", "urls")
 _ATTEMPT = (
@@ -164,15 +162,15 @@ class DeliverStore:
         insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
-            " attempts, at, outcome, status, error, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " attempts, at, outcome, status, error, event, first_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )
         batch.recalled = {}
         for recall in batch.recalls:
             lane = recall.lane
             urls = batch.recall_urls.get(lane, "[]")
-            times, kept = batch.recall_times or AS_THEY_ARE, lane in batch.replays
-            found = self._recall(cursor, recall, urls, mine, times, keep_letters=kept)
+            found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
@@ -359,9 +357,7 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(
-        self, cursor: object, recall: Recall, urls: str, mine: str, times: RecallTimes, *, keep_letters: bool
-    ) -> int:
+    def _recall(self, cursor: object, recall: Recall, urls: str, mine: str, *, keep_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
@@ -379,18 +375,13 @@ class DeliverStore:
         done = execute(
             'INSERT INTO retries (lane, partition, "offset", attempt, first_at, due, urls)'
             ' SELECT lane, partition, "offset", attempts,'
-            # A first attempt longer ago than the window, or yet to come, was noted by a clock that was set since.
-            " CASE WHEN age BETWEEN 0 AND ? THEN ? - age ELSE ? END, 0,"
+            f" coalesce(first_at, (SELECT min(at) FROM attempts AS a WHERE {of_event}), at), 0,"
             " coalesce((SELECT sum(DISTINCT 1 << url.key) FROM attempts AS a JOIN json_each(?) AS url"
             f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
             f" AND a.number > {forgotten}),"
             f" {ALL_URLS})"
-            f" FROM (SELECT d.*, ? - coalesce((SELECT min(at) FROM attempts AS a WHERE {of_event}), at) AS age"
-            f" FROM dead_letters AS d WHERE {wanted}) AS d WHERE true ON CONFLICT DO NOTHING",
-            (
-                *(times.window_ms, times.now_ms, times.now_ms),
-                *(urls, times.now_ms + times.ahead_ms, lane, since_ms),
-            ),
+            f" FROM dead_letters AS d WHERE {wanted} ON CONFLICT DO NOTHING",
+            (urls, lane, since_ms),
         )
         count = int(done.rowcount)
         if not keep_letters:

@@ -134,7 +134,7 @@ def _plain_connections(here: Here) -> Iterator[Finding]:
 
 
 def _hosts(netloc: str) -> list[str]:
-    return [re.sub(r":\d*$", "", each).strip("[]") for each in netloc.rpartition("@")[2].split(",") if each]
+    return [re.sub(r":\d*\Z", "", each).strip("[]") for each in netloc.rpartition("@")[2].split(",") if each]
 
 
 def _is_local(host: str) -> bool:

@@ -142,7 +142,7 @@ class Accounts:
         fate, at_ms = dead
         if tries is None:
             yield f"{name}: a dead letter without any attempt"
-        elif fate == "expired" and at_ms < tries.began_ms + self._window_ms:
+        elif fate == "expired" and at_ms + self._watch.back_ms < tries.began_ms + self._window_ms:
             yield f"{name}: expired {tries.began_ms + self._window_ms - at_ms} ms before its window's end"
         elif fate == "failed" and not tries.final:
             yield f"{name}: failed for good without a final answer"

@@ -13,6 +13,8 @@ class SimulatedClock:
     def __init__(self) -> None:
         self.seconds = START_SECONDS
         self._wall_ms = START_MS - int(START_SECONDS * 1000)
+        self.back_ms = 0
+        """How far the wall clock was ever set back: so much too old may look what it dated."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""
@@ -29,3 +31,4 @@ class SimulatedClock:
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or back."""
         self._wall_ms += int(seconds * 1000)
+        self.back_ms += max(0, int(-seconds * 1000))

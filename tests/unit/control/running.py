@@ -159,7 +159,7 @@ def record(message_id: str, event: str = "Test", *, rejected: str | None = None,
 def source(id: str = "site", **fields: Any) -> dict[str, Any]:
     """A source as the API takes it."""
     made = {"id": id, "name": id.title(), "type": "server", "enabled": True, "writeKeys": [f"wk_{id}"]}
-    return {**made, "batchBytes": 512_000, **fields}
+    return {**made, "batchBytes": 512_000, "rateLimit": None, **fields}
 
 
 def destination(id: str = "crm", secret: str | None = None, **fields: Any) -> dict[str, Any]:

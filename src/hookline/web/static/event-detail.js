@@ -138,7 +138,7 @@
   // marks, because quotes in it are escaped.
   const rawEvent = (text) => {
     const begin = text.indexOf(',"event":');
-    const end = text.lastIndexOf(',"destinations":');
+    const end = text.lastIndexOf(',"warnings":');
     if (begin < 0 || end < begin) return null;
     const raw = text.slice(begin + ',"event":'.length, end);
     const value = parse(raw);

@@ -35,12 +35,12 @@ TURN_MICROSECONDS = 400.0
 REQUEST_MICROSECONDS = 30.0
 BYTES_PER_MICROSECOND = 32
 """What a request takes, roughly: events of 500 bytes take some 15 µs each, and each call some more."""
-SLICE_SECONDS = 0.0002
-TURN_SECONDS = 0.0002
+SLICE_SECONDS = 0.0003
+TURN_SECONDS = 0.0003
 """Of each turn, for what waits in queues, while others send."""
 QUIET_TURN_SECONDS = 0.005
-"""The same, once nobody else has sent anything for ``QUIET_SECONDS``."""
-QUIET_SECONDS = 1.0
+"""The same, once everything waits in queues: nothing was taken at once for ``QUIET_SECONDS``, so nobody waits for us."""
+QUIET_SECONDS = 0.5
 CONTENDED_SECONDS = 60.0
 """Once nobody else has sent anything for so long, and nothing waits, a source's requests are all taken at once."""
 YIELDED_TURNS_MAX = 2
@@ -156,7 +156,7 @@ class FairTurns:
         self.contended = False
         self.waiting_bytes = 0
         self._clock = clock
-        self._others_at = 0.0
+        self._others_at = self._at_once_at = 0.0
         self._spent: dict[Who, float] = {}
         self._queues: OrderedDict[Who, _Queue] = OrderedDict()
         self._scheduled = False
@@ -174,6 +174,7 @@ class FairTurns:
         if spent > TURN_MICROSECONDS or who in self._queues:
             return True
         self._spent[who] = spent
+        self._at_once_at = self._clock()
         return False
 
     def step_aside(self) -> None:
@@ -203,7 +204,7 @@ class FairTurns:
             return bool(self._queues)
         self._yielded_turns = 0
         now = self._clock()
-        is_quiet = now - self._others_at > QUIET_SECONDS
+        is_quiet = now - self._at_once_at > QUIET_SECONDS
         turn_ends = now + (QUIET_TURN_SECONDS if is_quiet else TURN_SECONDS)
         stuck = 0
         while stuck < len(self._queues) and now < turn_ends:

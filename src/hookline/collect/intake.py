@@ -47,7 +47,7 @@ _FETCH_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: %b\r\n" % FETC
 _PROBE_NOT_ALLOWED = answers.error("method_not_allowed", b"Allow: GET, HEAD\r\n")
 _SINGLE, _BATCH = Kind.SINGLE, Kind.BATCH
 STEP_BYTES = 32 * 1024
-STEP_EVENTS = 16
+STEP_EVENTS = 32
 """A step of a batch that waits for its turn: some 300 µs of inflation or of making records."""
 
 

@@ -39,7 +39,7 @@ SLICE_SECONDS = 0.0003
 TURN_SECONDS = 0.0003
 """Of each turn, for what waits in queues, while others send."""
 QUIET_TURN_SECONDS = 0.005
-"""The same, once everything waits in queues: nothing was taken at once for ``QUIET_SECONDS``, so nobody waits for us."""
+"""The same, once everything waits in queues: nothing was taken at once for ``QUIET_SECONDS``, nobody waits for us."""
 QUIET_SECONDS = 0.5
 CONTENDED_SECONDS = 60.0
 """Once nobody else has sent anything for so long, and nothing waits, a source's requests are all taken at once."""

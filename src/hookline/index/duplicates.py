@@ -123,7 +123,7 @@ class Duplicates:
         known = max(self.next_offset - first_offset, 0)
         if known >= len(records):
             rows = rows_of(keys_of(records), self._rows)
-            since = min(map(journal_ms, records)) - self._window_ms
+            since = min(_times(records)) - self._window_ms
             return self._decide(records, first_offset, self._ask(rows, first_offset, since))
         if known > 0:
             rest = self.check(records[known:], first_offset + known)
@@ -189,8 +189,7 @@ class Duplicates:
         """Index records that are new; return which parts may hold them already."""
         keys, recent = keys_of(records), self._recent
         rows = rows_of(keys, self._rows)
-        # As journal_ms says; written out, for this is done for every event.
-        received = [each.received_at if each.ahead_ms is None else each.received_at - each.ahead_ms for each in records]
+        received = _times(records)
         parts = self._ask(rows, first_offset, min(received) - self._window_ms, recent)
         perhaps = {index for index, named in parts.items() if recent in named}
         repeated = recent.add(records, keys, received, perhaps.union(rows.again()))
@@ -312,3 +311,8 @@ class Duplicates:
 
 def _first_offset(part: Part) -> int:
     return part.first_offset
+
+
+def _times(records: Sequence[Record]) -> list[int]:
+    """Return ``journal_ms`` of each; written out, for this is done for every event."""
+    return [each.received_at if each.ahead_ms is None else each.received_at - each.ahead_ms for each in records]

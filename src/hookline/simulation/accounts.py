@@ -25,12 +25,12 @@ OPEN_FATES = frozenset({"waiting", "retrying", "parked"})
 class Accounts:
     """Compares the records of one data folder with the ledger and the watch."""
 
-    def __init__(self, data: Path, ledger: Ledger, watch: Watch, deliver: Deliver, set_back: bool) -> None:
-        """``set_back`` says that the wall clock was set back: times on record then do not follow each other."""
+    def __init__(self, data: Path, ledger: Ledger, watch: Watch, deliver: Deliver, back_ms: int) -> None:
+        """``back_ms`` says how far the wall clock was set back: by so much may times on record be out of order."""
         self._data = data
         self._ledger = ledger
         self._watch = watch
-        self._set_back = set_back
+        self._back_ms = back_ms
         self._window_ms = int(deliver.retry_window * 1000)
         self._delivered: set[LanePlace] = set()
         self._dead: dict[LanePlace, tuple[str, int]] = {}
@@ -44,7 +44,7 @@ class Accounts:
         try:
             self._read(connection)
             yield from self._retries_left(connection)
-            if not self._set_back:
+            if not self._back_ms:
                 yield from self._tried_early(connection)
         finally:
             connection.close()
@@ -142,7 +142,7 @@ class Accounts:
         fate, at_ms = dead
         if tries is None:
             yield f"{name}: a dead letter without any attempt"
-        elif fate == "expired" and at_ms + self._watch.back_ms < tries.began_ms + self._window_ms:
+        elif fate == "expired" and at_ms + self._back_ms < tries.began_ms + self._window_ms:
             yield f"{name}: expired {tries.began_ms + self._window_ms - at_ms} ms before its window's end"
         elif fate == "failed" and not tries.final:
             yield f"{name}: failed for good without a final answer"

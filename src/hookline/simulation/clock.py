@@ -14,7 +14,7 @@ class SimulatedClock:
         self.seconds = START_SECONDS
         self._wall_ms = START_MS - int(START_SECONDS * 1000)
         self.back_ms = 0
-        """How far the wall clock was ever set back: so much too old may look what it dated."""
+        """How far the wall clock was set back, in all: so much too old may look what it dated."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""

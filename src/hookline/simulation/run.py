@@ -149,7 +149,7 @@ class World:
         self._machine.start()
 
     def _come_to_rest(self) -> None:
-        end = self._clock.seconds + REST_SECONDS_MAX + self._starvation.back_seconds
+        end = self._clock.seconds + REST_SECONDS_MAX
         while self._clock.seconds < end and not self._watch.violations:
             self._check_until(self._clock.seconds + CHECK_SECONDS)
             if self._connected.at_rest and self._replaying.at_rest and at_rest(self._machine):
@@ -161,8 +161,7 @@ class World:
 
     def _check_books(self) -> None:
         data = self._machine.settings.data_path
-        set_back = self._starvation.back_seconds > 0
-        for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, set_back).wrong():
+        for wrong in Accounts(data, self._ledger, self._watch, self._plan.deliver, self._clock.back_ms).wrong():
             self._watch.wrong(wrong)
         kept = {
             (partition, group.first_offset + index): record.message_id
@@ -222,7 +221,6 @@ class World:
                 self._armed = (fault.what, int(fault.amount))
             case "clock_jump":
                 self._clock.jump(fault.amount)
-                self._starvation.back_seconds += max(0.0, -fault.amount)
             case "receiver":
                 touched = range(self._plan.spared) if fault.target == EVERY else [fault.target]
                 for number in touched:

@@ -33,8 +33,6 @@ class Starvation:
         """Since when the process lives and the disk works."""
         self.well_since: dict[str, float] = {}
         """By destination: since when all its receivers answer; absent while one does not."""
-        self.back_seconds = 0.0
-        """How far the wall clock was set back."""
         self.spared: set[str] = set()
         self._clock = clock
         self._ledger = ledger
@@ -80,7 +78,7 @@ class Starvation:
                 self._watch.last_sent.get(lane, 0.0),
                 self._watch.asked_until.get(lane, 0.0),
             )
-            if now - waits_since > self._patience_seconds + self.back_seconds:
+            if now - waits_since > self._patience_seconds:
                 yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
             if self._names[lane] in self.spared:
                 held_up = now - max(min(due.values()), self.ready_since)

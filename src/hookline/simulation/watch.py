@@ -111,11 +111,6 @@ class Watch:
         self._resumed: dict[int, tuple[float, int]] = {}
         """By lane: when its last pause ended, and up to which time it counts."""
 
-    @property
-    def back_ms(self) -> int:
-        """How much earlier than it was something may be on record."""
-        return self._clock.back_ms
-
     def wrong(self, what: str) -> None:
         """Write down a violation."""
         if len(self.violations) < VIOLATIONS_MAX:

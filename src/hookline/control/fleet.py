@@ -112,12 +112,13 @@ class FleetLog:
         places: dict[int, int] = {}
         if connection is not None:
             places = dict(connection.execute("SELECT partition, next_offset FROM checkpoints").fetchall())
-        partitions = range(self._settings.journal.partitions)
+        there = self._there()
+        partitions = range(max(self._settings.journal.partitions, len(there)))
         if self.is_shared and connection is not None:
             workers, owners = self._workers(connection)
         else:
             workers, owners = self._the_one(partitions)
-        ends = self._ends(partitions)
+        ends = self._ends(there)
         shown = [_partition(each, owners.get(each), places.get(each, 0), ends.get(each)) for each in partitions]
         return Fleet(self.is_shared, [_with_lag(worker, shown) for worker in workers], shown)
 
@@ -159,15 +160,22 @@ class FleetLog:
         seen = iso(int(report.at_seconds * 1000))
         return [FleetWorker(HERE, report.fresh, since, seen, mine, None)], dict.fromkeys(mine, (HERE, since))
 
-    def _ends(self, partitions: range) -> Mapping[int, int]:
+    def _there(self) -> range:
+        """Return the partitions that the journal has, as far as it can be asked."""
         folder = self._settings.data_path / "journal"
         if self._reader is None:
             if not folder.is_dir():
-                return {}
+                return range(0)
             self._reader = open_reader(folder)
             hurry(self._reader, BROKER_SECONDS, BROKER_REST_SECONDS)
         try:
-            return {each: self._reader.end(each) for each in partitions if each in self._reader.partitions()}
+            return self._reader.partitions()
+        except JournalAway:
+            return range(0)
+
+    def _ends(self, partitions: range) -> Mapping[int, int]:
+        try:
+            return {each: self._reader.end(each) for each in partitions} if self._reader is not None else {}
         except JournalAway:
             return {}
 

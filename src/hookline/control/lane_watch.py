@@ -34,7 +34,7 @@ class LaneWatch:
         self._store = store
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
-        self._drained: set[int] = set()
+        self._drained: dict[int, frozenset[int]] = {}
         self._database = ReadOnly(place_of(settings, "deliver"))
 
     def resumed(self, destination: str) -> None:
@@ -57,13 +57,14 @@ class LaneWatch:
         self._store.catch_up()
         now = self._monotonic()
         self._resumed = {id: at for id, at in self._resumed.items() if now - at < RESUMED_SECONDS}
-        gone, drained = self._lanes().values()
+        gone, drained = self._lanes()
         drained_before, self._drained = self._drained, drained
         paused: list[str] = []
         for stored in self._store.destinations() if gone or drained else ():
             lane, id = stored.lane, stored.object.id
-            if lane is not None and lane.number in drained and lane.until is not None:
-                if lane.number not in drained_before:
+            if lane is not None and lane.until is not None and lane.number in drained:
+                # whoever owns its partitions, in every one of them
+                if not lane.until.keys() <= drained_before.get(lane.number, frozenset()):
                     continue  # at the next look it is on the disk: a power cut cannot take it back
                 self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
                 logger().info("destination_drained", destination=id)
@@ -85,13 +86,15 @@ class LaneWatch:
         """Close the file; idempotent."""
         self._database.close()
 
-    def _lanes(self) -> dict[str, set[int]]:
-        """The lanes that deliver says are gone, and those that it says are drained: whoever owns its partitions, in
-        every one of them."""
-        found: dict[str, set[int]] = {"gone": set(), "drained": set()}
+    def _lanes(self) -> tuple[set[int], dict[int, frozenset[int]]]:
+        """Return the lanes that deliver says are gone, and the partitions in which it says that one is drained."""
+        gone: set[int] = set()
+        drained: dict[int, frozenset[int]] = {}
         connection = self._database.open()
-        query = "SELECT state, lane, count(*) FROM lanes WHERE state IN ('gone', 'drained') GROUP BY state, lane"
-        for state, lane, partitions in connection.execute(query) if connection is not None else ():
-            if state == "gone" or partitions >= self._settings.journal.partitions:
-                found[state].add(lane)
-        return found
+        query = "SELECT state, lane, partition FROM lanes WHERE state IN ('gone', 'drained')"
+        for state, lane, partition in connection.execute(query) if connection is not None else ():
+            if state == "gone":
+                gone.add(lane)
+            else:
+                drained[lane] = drained.get(lane, frozenset()) | {partition}
+        return gone, drained

@@ -75,7 +75,7 @@ class Adoption:
         else:
             intake = fresh_intake(lane.start, shared)
         if lane.start.until is not None:
-            intake.end = lane.start.until.get(claim.partition)
+            intake.end = lane.start.until.get(claim.partition, 0)
         return intake
 
     def _restore(self, lane: Lane, claim: Claim) -> None:

@@ -98,8 +98,8 @@ class Registry:
     def _join(self, lane: Lane) -> None:
         if lane.start.until is not None:
             self._draining.add(lane)
-            for partition, end in lane.start.until.items():
-                lane.intakes[partition].end = end
+            for partition, intake in lane.intakes.items():
+                intake.end = lane.start.until.get(partition, 0)  # one that was added later has nothing for it
         for partition, shared in self._feeder.shared.items():
             if lane.intakes[partition].attached:
                 shared.attach(lane)

@@ -43,9 +43,9 @@ class Replays:
         registry: Registry,
         store: DeliverStore,
         feed: ReplayFeed,
-        shared_partitions: int | None = None,
+        is_shared: bool = False,
     ) -> None:
-        """``shared_partitions`` is how many partitions there are, where others may own some of them."""
+        """``is_shared`` says that others may own some of the partitions."""
         self.lanes: dict[int, ReplayLane] = {}
         self.delivered = 0
         """Events that replays delivered since the process started."""
@@ -54,7 +54,7 @@ class Replays:
         self._registry = registry
         self._feed = feed
         self._store = store
-        self._shared_partitions = shared_partitions
+        self._is_shared = is_shared
         self._kept: dict[int, dict[int, int]] = {}
         """By lane and partition: places of replays that were not open yet when the partition came."""
         self._looked_seconds = 0.0
@@ -198,19 +198,19 @@ class Replays:
                 self._kept.setdefault(row.lane, {})[row.partition] = min((row.next_offset, *undone))
 
     def _finish(self, lane: ReplayLane) -> None:
-        if self._shared_partitions is None:
+        if not self._is_shared:
             self._end(lane, "done")
         elif lane.intakes.keys() - lane.told:
             lane.told.update(lane.intakes)
             self._engine.open_lanes.add(lane)
             now_ms = self._engine.clock.now_ms()
             self._engine.batch.replays.setdefault(lane.number, ReplayRow(lane.number, "running", now_ms))
-            self._engine.batch.parts_done.append((now_ms, lane.number, self._shared_partitions))
+            self._engine.batch.parts_done.append((now_ms, lane.number, max(lane.replay.ends, default=-1) + 1))
 
     def _look_at_others(self) -> None:
         """Close the lanes of replays that are done, now that every worker has done its part."""
         now = self._engine.clock.monotonic()
-        if self._shared_partitions is None or now - self._looked_seconds < LOOK_SECONDS:
+        if not self._is_shared or now - self._looked_seconds < LOOK_SECONDS:
             return
         self._looked_seconds = now
         try:

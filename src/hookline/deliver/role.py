@@ -109,7 +109,7 @@ class DeliverRole:
             self.registry,
             self.store,
             self.replay_feed,
-            shared_partitions=settings.journal.partitions if self._fence is not None else None,
+            is_shared=self._fence is not None,
         )
         self.checkpointer = Checkpointer(self.engine, self.feeder, self.replays, self.store, late_rows)
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))

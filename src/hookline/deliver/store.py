@@ -229,7 +229,7 @@ class DeliverStore:
         )
         many(
             "UPDATE replays SET state = 'done', ended_at = ?1, updated_at = ?1 WHERE lane = ?2 AND state = 'running'"
-            " AND (SELECT count(*) FROM lanes WHERE lane = ?2 AND state = 'finished') >= ?3",
+            " AND (SELECT count(*) FROM lanes WHERE lane = ?2 AND state = 'finished' AND partition < ?3) >= ?3",
             batch.parts_done,
         )
         many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)

@@ -36,4 +36,4 @@ def _standing(here: Here) -> str:
     from hookline.journal.kafka.topic import standing
 
     address = address_of(here.settings)
-    return standing(Admin(address), address, ASK_SECONDS)
+    return standing(Admin(address), address, ASK_SECONDS)[0]

@@ -31,6 +31,7 @@ from hookline.journal.port import JournalAway, JournalError, JournalFailed, Jour
 from hookline.journal.record import Record, journal_ms, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, size_bytes
 from hookline.journal.wake import Wake
+from hookline.telemetry.log import logger
 
 DELIVERY_SECONDS = 10.0
 """Until brokers have confirmed a record, or its append failed: long enough for another broker to take over."""
@@ -178,8 +179,11 @@ class KafkaAppender:
 
     def look(self) -> str:
         """Ask brokers whether the topic takes records, and keep the answer in ``away``: until another look finds that
-        it does, every append is refused at once."""
-        self.away = standing(self._admin, self._address, LOOK_SECONDS)
+        it does, every append is refused at once. Where others have added partitions, a user's records go where those
+        others put them."""
+        self.away, partitions = standing(self._admin, self._address, LOOK_SECONDS)
+        if partitions > self._partitions and not self.away:
+            self._follow(partitions)
         return self.away
 
     async def close(self) -> None:
@@ -196,6 +200,16 @@ class KafkaAppender:
         self._watermarks.close()
         self._wake.close()
         os.close(self._lock_fd)
+
+    def _follow(self, partitions: int) -> None:
+        try:
+            self._producer.list_topics(self._address.topic, LOOK_SECONDS)  # it refuses a partition that it never saw
+            more = {number: self._watermarks.of(number)[1] for number in range(self._partitions, partitions)}
+        except (KafkaException, JournalAway):
+            return  # the next look
+        logger().info("journal_partitions_added", topic=self._address.topic, partitions=partitions)
+        self._ends = {**more, **self._ends}
+        self._partitions = partitions
 
     def _begin(self, records: Sequence[Record], done: Done) -> Call:
         self._check_usable()

@@ -27,6 +27,8 @@ RELEASE_SECONDS_MAX = 20.0
 """How long giving partitions back may take before they are let go as they are."""
 LEAVE_SECONDS = 3.0
 """How long brokers may take to hear that this member leaves; with that the process ends within its ten seconds."""
+NEW_PARTITIONS_MS = 5_000
+"""How often the members look whether the topic has more partitions than they share: a new one waits no longer."""
 _POLL_SECONDS = 0.05
 
 
@@ -71,6 +73,7 @@ class Membership:
             heartbeat_interval_ms=int(session_seconds * 1000 / HEARTBEATS_PER_SESSION),
             enable_auto_commit=False,
             auto_offset_reset="error",
+            topic_metadata_refresh_interval_ms=NEW_PARTITIONS_MS,
         )
         self._consumer = Consumer({**options, "on_commit": self._committed})
         self._log = logger()

@@ -24,6 +24,8 @@ from hookline.journal.record import Record
 T = TypeVar("T")
 
 WAIT_SECONDS = 5.0
+PARTITIONS_SECONDS = 1.0
+"""How long a number of partitions is believed."""
 GET_RECORDS = 32
 """Records read together for one that was asked for: its neighbours are often next."""
 _FINGERPRINT_BYTES = 16
@@ -42,6 +44,7 @@ class KafkaReader:
         self._watermarks: Watermarks | None = None
         self._cursors = Cursors(address)
         self._partition_count = 0
+        self._counted = 0.0
         self._recent: Group | None = None
         self._recent_partition = -1
 
@@ -53,9 +56,15 @@ class KafkaReader:
             self._watermarks.ask_seconds = wait_seconds
 
     def partitions(self) -> range:
-        """The partition numbers."""
-        if self._partition_count == 0:
+        """Return the partition numbers; none while there is no topic. Others may add some at any time, so what brokers
+        said is believed for ``PARTITIONS_SECONDS``."""
+        now = self._clock()
+        if self._partition_count == 0:  # a client of its own is told why brokers turn it away
             self._partition_count = self._waited(lambda: partition_count(self._address, self._wait_seconds))
+            self._counted = now
+        elif now - self._counted >= PARTITIONS_SECONDS:
+            self._partition_count = self._waited(self._asking().partition_count)
+            self._counted = now
         return range(self._partition_count)
 
     def start(self, partition: int) -> int:
@@ -160,9 +169,12 @@ class KafkaReader:
         """Where the partition begins and ends; (0, 0) while there is no topic."""
         if self._partition_count == 0 and not self.partitions():
             return 0, 0
+        return self._waited(partial(self._asking().of, partition))
+
+    def _asking(self) -> Watermarks:
         if self._watermarks is None:
             self._watermarks = Watermarks(self._address, self._wait_seconds)
-        return self._waited(partial(self._watermarks.of, partition))
+        return self._watermarks
 
     def _waited(self, question: Callable[[], T]) -> T:
         if self._clock() < self._asks_from:

@@ -67,21 +67,22 @@ def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECOND
     return len(found.partitions) if found is not None else 0
 
 
-def standing(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> str:
-    """Why the topic does not take records just now; empty when it does, as far as brokers tell."""
+def standing(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tuple[str, int]:
+    """Return why the topic does not take records just now, empty when it does as far as brokers tell; and how many
+    partitions it has."""
     try:
         found = _look(asking.client, address, timeout_seconds)
     except KafkaException as error:
-        return str(asking.told(error))
+        return str(asking.told(error)), 0
     asking.forget()
     if found is None:
-        return f"there is no topic {address.topic}"
+        return f"there is no topic {address.topic} any more: bring it back, or see docs/kafka.md, A lost topic", 0
     for number, partition in sorted(found.partitions.items()):
         if partition.leader < 0:
-            return f"partition {number} of topic {address.topic} has no broker that leads it"
+            return f"partition {number} of topic {address.topic} has no broker that leads it", len(found.partitions)
         if len(partition.isrs) < _in_sync_min(len(partition.replicas)):
-            return f"partition {number} of topic {address.topic} has too few copies in sync"
-    return ""
+            return f"partition {number} of topic {address.topic} has too few copies in sync", len(found.partitions)
+    return "", len(found.partitions)
 
 
 def _look(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> Any:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.port import JournalAway
@@ -42,6 +42,10 @@ class Watermarks:
         (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([place], seconds))
         return int(found.offset) if found.offset >= 0 else self.of(partition)[1]
 
+    def partition_count(self) -> int:
+        """Return how many partitions the topic has now; 0 when it is gone."""
+        return self._ask(self._count)
+
     def close(self) -> None:
         """Let go of the connections."""
         self._consumer.close()
@@ -62,6 +66,12 @@ class Watermarks:
                 raise JournalAway(f"Kafka does not say where the journal ends: {reason}")
             self._look_for_leaders()
             time.sleep(_PAUSE_SECONDS)
+
+    def _count(self, seconds: float) -> int:
+        topic = self._consumer.list_topics(self._topic, seconds).topics[self._topic]
+        if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(topic.error)
+        return len(topic.partitions)
 
     def _look_for_leaders(self) -> None:
         """Learn who leads the topic now: of a consumer that is assigned nothing the client does not look by itself for

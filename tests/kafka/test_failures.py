@@ -20,7 +20,7 @@ from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import open_topic, partition_count
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.opening import claim, wait_for_partitions
-from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable
+from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable, partition_of
 from hookline.journal.sizes import PENDING_BYTES_MAX
 from hookline.settings import Journal, Settings
 from tests.kafka.cluster import Cluster
@@ -385,6 +385,27 @@ def test_who_waits_for_partitions_learns_of_more(tmp_path: Path, address: KafkaA
         await asyncio.wait_for(waiting, BOUND_SECONDS)
 
     asyncio.run(raised_while_somebody_waits())
+
+
+def test_who_reads_and_appends_learns_of_partitions_that_others_add(tmp_path: Path, address: KafkaAddress) -> None:
+    """A reader and a collect that were there before go on with all of them, without a restart."""
+    many = [a_record(number, user=f"u{number}") for number in range(30)]
+    with closing(KafkaReader(tmp_path, address)) as reader:
+
+        async def add_some(appender: KafkaAppender) -> None:
+            await appender.append([a_record(99)])
+            assert reader.partitions() == range(1)
+            await asyncio.to_thread(open_topic, address, 3, 3_600, 1 << 30)
+            await asyncio.to_thread(wait_until, lambda: reader.partitions() == range(3))
+            await asyncio.to_thread(wait_until, lambda: appender.look() == "" and len(appender.ends()) == 3)
+            await appender.append(many)
+
+        use(tmp_path, address, add_some)
+        found = [records_of(list(reader.read(partition, 0))) for partition in reader.partitions()]
+    for partition, records in enumerate(found):
+        assert [each for each in records if each in many] == [
+            each for each in many if partition_of(each.user_key, 3) == partition
+        ]
 
 
 def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

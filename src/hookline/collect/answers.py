@@ -60,7 +60,7 @@ ERRORS: dict[str, tuple[int, str]] = {
     "too_many_connections": (503, "Too many connections are open; send it again in a moment."),
     "journal_full": (503, "There is no room to store events right now; send it again in a moment."),
     "journal_budget_spent": (503, "What is stored waits to be delivered and fills the journal; send it again later."),
-    "journal_away": (503, "The brokers that store events do not answer right now; send it again in a moment."),
+    "journal_away": (503, "The brokers that store events do not take them right now; send it again in a moment."),
     "journal_failed": (503, "Events cannot be stored right now; send it again in a moment."),
     "http_version_not_supported": (505, "Only HTTP/1.1 and HTTP/1.0 are spoken here."),
 }
@@ -170,6 +170,7 @@ READY = answer(200, b'{"status": "ready"}', b"")
 READY_WITH_KEPT = answer(200, b'{"status": "ready", "connections": "kept"}', b"")
 """By the connections as they last were: the database has not been met since the start."""
 NOT_READY = error("not_ready", b"")
+NOT_READY_AWAY = error("journal_away", b"")
 NOT_FOUND = error("not_found", b"")
 BY_CODE = {code: error(code) for code in ERRORS}
 """The answer to a refused call, by code."""

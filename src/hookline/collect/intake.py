@@ -129,7 +129,7 @@ class Intake:
 
     def _readiness(self) -> bytes:
         if not self.ready:
-            return answers.NOT_READY
+            return answers.NOT_READY_AWAY if self.takes and self.away else answers.NOT_READY
         return answers.READY_WITH_KEPT if self.kept else answers.READY
 
     def set_snapshot(self, snapshot: Snapshot) -> None:

@@ -34,7 +34,7 @@ class LaneWatch:
         self._store = store
         self._monotonic = monotonic
         self._resumed: dict[str, float] = {}
-        self._drained: dict[int, frozenset[int]] = {}
+        self._drained: dict[int, set[int]] = {}
         self._database = ReadOnly(place_of(settings, "deliver"))
 
     def resumed(self, destination: str) -> None:
@@ -62,9 +62,8 @@ class LaneWatch:
         paused: list[str] = []
         for stored in self._store.destinations() if gone or drained else ():
             lane, id = stored.lane, stored.object.id
-            if lane is not None and lane.until is not None and lane.number in drained:
-                # whoever owns its partitions, in every one of them
-                if not lane.until.keys() <= drained_before.get(lane.number, frozenset()):
+            if lane is not None and lane.until is not None and lane.until.keys() <= drained.get(lane.number, set()):
+                if not lane.until.keys() <= drained_before.get(lane.number, set()):
                     continue  # at the next look it is on the disk: a power cut cannot take it back
                 self._store.end_drain(id, "hookline", lambda: journal_ends(self._settings))
                 logger().info("destination_drained", destination=id)
@@ -86,15 +85,15 @@ class LaneWatch:
         """Close the file; idempotent."""
         self._database.close()
 
-    def _lanes(self) -> tuple[set[int], dict[int, frozenset[int]]]:
+    def _lanes(self) -> tuple[set[int], dict[int, set[int]]]:
         """Return the lanes that deliver says are gone, and the partitions in which it says that one is drained."""
         gone: set[int] = set()
-        drained: dict[int, frozenset[int]] = {}
+        drained: dict[int, set[int]] = {}
         connection = self._database.open()
         query = "SELECT state, lane, partition FROM lanes WHERE state IN ('gone', 'drained')"
         for state, lane, partition in connection.execute(query) if connection is not None else ():
             if state == "gone":
                 gone.add(lane)
             else:
-                drained[lane] = drained.get(lane, frozenset()) | {partition}
+                drained.setdefault(lane, set()).add(partition)
         return gone, drained

@@ -27,6 +27,11 @@ HEAD_BYTES_MAX = 8 * 1024
 EXCHANGE_SECONDS = 5.0
 JSON = "application/json"
 STANDING_BY = b'{"status":"standing_by"}'
+ASK_ELSEWHERE = (
+    b'{"code":"standing_by","status":503,"title":"Another machine serves this","detail":"Control stands by on this'
+    b" machine: another one that shares its database serves the API and the pages. Ask that one (on the command line:"
+    b' --api), or stop it to have this one take over."}'
+)
 
 
 class StandingBy:
@@ -95,4 +100,4 @@ class StandingBy:
             from hookline.control.exposition import CONTENT_TYPE, exposition  # only a scraped machine pays for it
 
             return HTTPStatus.OK, CONTENT_TYPE, exposition(self._metrics.reports())
-        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, STANDING_BY
+        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, STANDING_BY if path in OPEN_PATHS else ASK_ELSEWHERE

@@ -197,6 +197,15 @@ def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Conne
     assert reader.execute("SELECT failed FROM replays").fetchall() == [(0,)]
 
 
+def test_a_replay_is_done_when_all_of_its_own_partitions_are(store: DeliverStore) -> None:
+    """One that was added to the journal after it was asked for is none of them."""
+    commit(store, replays={7: ReplayRow(7, "running", 100)})
+    for partitions, state in (([0, 2], "running"), ([1], "done")):
+        rows = {(7, partition): LaneRow(7, partition, 5, "finished", b"") for partition in partitions}
+        commit(store, lanes=rows, parts_done=[(200, 7, 2)])
+        assert store.replays() == {7: state}
+
+
 def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore, reader: Connection) -> None:
     """A replay may run beside the live lane: each has given the event up, and each has its letter."""
     replay = ReplayRow(9, "running", 1, 0)

@@ -104,14 +104,17 @@ class KafkaAppender:
     def open(self) -> None:
         """Make or check the topic; raise JournalAway while brokers do not answer, JournalUnusable when it is not the
         one that this folder began with."""
-        topic = open_topic(self._address, self._partitions, self._retention_ms / 1000, self._retention_bytes)
         known = self._folder / TOPIC_FILE
+        retention_seconds = self._retention_ms / 1000
+        topic = open_topic(
+            self._address, self._partitions, retention_seconds, self._retention_bytes, is_known=known.exists()
+        )
         if not known.exists():
             known.write_text(topic)
         elif known.read_text() != topic:
             raise JournalUnusable(
                 f"the topic {self._address.topic} was made anew since {self._folder} was used with it: bring the old"
-                " one back, or use a new data folder"
+                " one back, or begin anew as docs/kafka.md says (A topic that is lost)"
             )
         self._ends = {number: self._watermarks.of(number)[1] for number in range(self._partitions)}
         self.away = ""

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.admin import Admin
-from hookline.journal.port import JournalAway, JournalError
+from hookline.journal.port import JournalAway, JournalError, JournalUnusable
 from hookline.telemetry.log import logger
 
 ADMIN_SECONDS = 5.0
@@ -35,16 +35,21 @@ _SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
 _LOOK_SECONDS = 0.05
 
 
-def open_topic(address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int) -> str:
+def open_topic(
+    address: KafkaAddress, partitions: int, retention_seconds: float, retention_bytes: int, is_known: bool = False
+) -> str:
     """Make the topic or check it, give it this retention and return its id, which no other topic of this name has.
 
-    Raise JournalAway while brokers do not answer.
+    Raise JournalAway while brokers do not answer, JournalUnusable where a topic ``is_known`` and there is none.
     """
     asking = Admin(address)
     admin = asking.client
     try:
         retention = _retention(retention_seconds, retention_bytes, partitions)
-        made = _look(admin, address) is None and _create(admin, address, partitions, retention)
+        found = _look(admin, address)
+        if found is None and is_known:
+            raise JournalUnusable(lost(address))
+        made = found is None and _create(admin, address, partitions, retention)
         if not made:
             _adopt(admin, address, _wait_for_leaders(admin, address, 1), partitions, retention)
         found = _wait_for_leaders(admin, address, partitions)
@@ -76,13 +81,21 @@ def standing(asking: Admin, address: KafkaAddress, timeout_seconds: float) -> tu
         return str(asking.told(error)), 0
     asking.forget()
     if found is None:
-        return f"there is no topic {address.topic} any more: bring it back, or see docs/kafka.md, A lost topic", 0
+        return lost(address), 0
     for number, partition in sorted(found.partitions.items()):
         if partition.leader < 0:
             return f"partition {number} of topic {address.topic} has no broker that leads it", len(found.partitions)
         if len(partition.isrs) < _in_sync_min(len(partition.replicas)):
             return f"partition {number} of topic {address.topic} has too few copies in sync", len(found.partitions)
     return "", len(found.partitions)
+
+
+def lost(address: KafkaAddress) -> str:
+    """Return the sentence for a topic that was there before."""
+    return (
+        f"the topic {address.topic} is gone, and all events with it that were not delivered: bring it back from a copy"
+        " of the brokers' data, or begin anew as docs/kafka.md says (A topic that is lost)"
+    )
 
 
 def _look(admin: AdminClient, address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> Any:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
-from tests.faults.stage import Stage
+from tests.faults.stage import PARTITIONS, Stage
 from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
@@ -26,6 +26,7 @@ STORM_WORKERS_MAX = 3
 BREATHING_SECONDS = 1.0
 """Between what is over and the next injection."""
 TAKEN_SECONDS_MAX = 60.0
+MORE_PARTITIONS = 2
 
 Play = Callable[[Stage, int], None]
 
@@ -143,6 +144,26 @@ def postgres_restarted(stage: Stage, times: int) -> None:
         stage.go_on_for(BREATHING_SECONDS)
 
 
+def partitions_raised(stage: Stage, times: int) -> None:
+    """Two more partitions, and the machines restarted with them: by turns one after another, all at once, one alone."""
+    first, second = stage.machines
+    ways = [[[first], [second]], [[first, second]], [[first]]]
+    for number, restarted in enumerate(stage.in_turn(ways, times), 1):
+        stage.inject("partitions raised")
+        for machines in restarted:
+            for machine in machines:
+                machine.stop()
+                machine.settings["journal.partitions"] = PARTITIONS + MORE_PARTITIONS * number
+            for machine in machines:
+                machine.launch()
+            for machine in machines:
+                wait_until(
+                    lambda machine=machine: is_ready(machine.collect_port), TAKEN_SECONDS_MAX, "collect is ready"
+                )  # type: ignore[misc]
+        stage.wait_until_level()
+        stage.wait_for_owners()
+
+
 SCENARIOS = (
     Scenario("brokers-killed", "broker killed (kill -9) and started again", 50, brokers_killed),
     Scenario("brokers-restarted", "rolling restart of the brokers", 9, brokers_restarted),
@@ -151,6 +172,7 @@ SCENARIOS = (
     Scenario("workers-stopped", "worker stands still (SIGSTOP) beyond its session", 5, workers_stopped),
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
+    Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
 )
 

@@ -50,6 +50,10 @@ _SETTINGS = {
     # Workers of tests are gone soon, and a group that begins waits for nobody.
     "group.min.session.timeout.ms": 1_000,
     "group.initial.rebalance.delay.ms": 0,
+    # Access lists hold where there are any: a test that has some of its own is a managed service to its user.
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
     # Records of tests are from 1970: brokers must not look how old they are while a test reads them.
     "log.initial.task.delay.ms": 3_600_000,
     "log.retention.check.interval.ms": 3_600_000,

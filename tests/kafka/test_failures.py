@@ -353,7 +353,7 @@ def test_an_empty_topic_with_one_copy_is_refused_with_the_command_to_give(
     """One that a look of somebody else's had made; one with three copies is taken as it is."""
     admin = AdminClient({"bootstrap.servers": cluster.addresses})
     admin.create_topics([NewTopic(address.topic, 1, 1)])[address.topic].result(30)
-    with pytest.raises(JournalError, match=f"--delete --topic {address.topic}"):
+    with pytest.raises(JournalError, match=f"--topic {address.topic} --delete"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
     admin.delete_topics([address.topic])[address.topic].result(30)
     wait_until(lambda: address.topic not in admin.list_topics(timeout=30).topics)

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,10 +15,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka.cluster import Cluster
 from tests.service.client import send
-from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
+from tests.service.harness import Hookline, Receiver, Reply, is_ready, new_id, wait_until, webhook
 from tests.service.otlp import Collector
 
 SECRET = "s3cret"
@@ -238,6 +241,34 @@ def _trace_of_the_message(cluster: Cluster, topic: str) -> str:
     finally:
         consumer.close()
     return dict(message.headers() or [])["traceparent"].decode()
+
+
+def test_a_topic_that_was_deleted_is_told_and_the_connections_can_be_had(
+    on_kafka: Callable[..., Hookline], receiver: Receiver, cluster: Cluster, topic: str
+) -> None:
+    """Probe and log say that it is gone; no role goes on in another of its name; control by itself still exports."""
+    hookline = on_kafka(webhook("crm", receiver.url())).start()
+    receiver.wait_for(hookline.track(userId="u"))
+    admin = AdminClient({"bootstrap.servers": cluster.addresses, "allow.auto.create.topics": False})
+    admin.delete_topics([topic])[topic].result(30)
+    wait_until(
+        lambda: send(hookline.collect_port, "GET", "/readyz").json.get("code") == "journal_away",
+        30,
+        "the probe says so",
+    )
+    assert f"the topic {topic} is gone" in hookline.log
+    hookline.stop()
+    assert hookline.launch().wait(60) == 2
+    assert topic not in admin.list_topics(timeout=30).topics
+    settings = str(hookline.write_files()[0])
+    command = [sys.executable, "-m", "hookline.cli.main"]
+    with subprocess.Popen([*command, "control", "--config", settings], stderr=subprocess.DEVNULL) as control:
+        try:
+            wait_until(lambda: is_ready(hookline.control_port), 60, "control by itself is ready")
+            exported = subprocess.run([*command, "export", "--config", settings], capture_output=True, check=True)
+        finally:
+            control.terminate()
+    assert b"crm" in exported.stdout
 
 
 def test_a_folder_stays_with_its_journal(on_kafka: Callable[..., Hookline], receiver: Receiver) -> None:

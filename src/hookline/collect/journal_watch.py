@@ -26,6 +26,8 @@ class JournalWatch:
         self._edge = edge
         self._steady_ms = steady_ms
         self._reason = ""
+        self._not_dropped = ""
+        """Why old events could not be dropped the last time."""
         self._log = logger()
 
     async def run(self) -> None:
@@ -53,8 +55,13 @@ class JournalWatch:
     async def _retain(self) -> None:
         try:
             dropped = await asyncio.to_thread(self._appender.retain, self._steady_ms())
-        except JournalAway:
-            return  # the next time
+        except JournalAway as away:
+            if self._not_dropped != (said := str(away)):
+                self._not_dropped = said
+                next_step = "events older than retention.events stay until the topic's own retention takes them"
+                self._log.warning("retention_not_dropped", reason=said, next_step=next_step)
+            return
+        self._not_dropped = ""
         if dropped:
             self._log.info("retention_dropped", events=dropped)
 

@@ -43,6 +43,11 @@ class KafkaAddress(NamedTuple):
         return f"kafka://{self.servers}/{self.topic}"
 
     @property
+    def user(self) -> str:
+        """Whom brokers take us for, in a sentence."""
+        return self.access.sasl_username or "this client"
+
+    @property
     def note(self) -> str:
         """All of it as a text for ``noted``, which says of secrets only where they are."""
         access = "" if self.access == PLAIN else msgspec.json.encode(self.access.without_secrets()).decode() + "\n"

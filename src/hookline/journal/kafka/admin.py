@@ -9,7 +9,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.port import JournalAway, JournalError
 
 _SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
-_NOT_ALLOWED = (
+NOT_ALLOWED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -29,9 +29,10 @@ class Admin:
     def told(self, error: KafkaException) -> JournalError:
         """The error of the port for one of a call: JournalAway where asking again may help."""
         reason: KafkaError = error.args[0]
-        if reason.code() in _NOT_ALLOWED:
-            user = self._address.access.sasl_username or "this client"
-            return JournalAway(f"Kafka does not let {user} use topic {self._address.topic} ({reason.str()}): allow it")
+        if reason.code() in NOT_ALLOWED:
+            return JournalAway(
+                f"Kafka does not let {self._address.user} use topic {self._address.topic} ({reason.str()}): allow it"
+            )
         if reason.code() not in _SILENCE:
             return JournalError(f"Kafka refused to open topic {self._address.topic}: {reason.str()}")
         self.client.poll(0)  # what brokers said meanwhile; that nothing was heard is all the call itself tells

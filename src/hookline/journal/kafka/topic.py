@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from hookline.journal.kafka.address import KafkaAddress
-from hookline.journal.kafka.admin import Admin
+from hookline.journal.kafka.admin import NOT_ALLOWED, Admin
 from hookline.journal.port import JournalAway, JournalError, JournalUnusable
 from hookline.telemetry.log import logger
 
@@ -32,6 +32,8 @@ MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 _SEGMENTS_PER_RETENTION = 8
 _SEGMENT_BYTES_MIN = 16 * 1024 * 1024
 _SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
+_TOLD = ("retention.ms", "retention.bytes")
+"""What somebody else who makes the topic has to know of its retention."""
 _LOOK_SECONDS = 0.05
 
 
@@ -125,6 +127,13 @@ def _create(admin: AdminClient, address: KafkaAddress, partitions: int, retentio
     try:
         admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[address.topic].result(ADMIN_SECONDS)
     except KafkaException as error:
+        if error.args[0].code() in NOT_ALLOWED:
+            make = f"--create --partitions {partitions} --replication-factor {replicas}"
+            settings = "".join(f" --config {name}={config[name]}" for name in ("min.insync.replicas", *_TOLD))
+            raise JournalAway(
+                f"there is no topic {address.topic}, and {address.user} may not make it: allow Create on it, or make it"
+                f" yourself with {_command(address)} {make}{settings}"
+            ) from None
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
         return False  # somebody else made it meanwhile: it is what it is, and looked at as any other
@@ -139,25 +148,55 @@ def _adopt(admin: AdminClient, address: KafkaAddress, found: Any, partitions: in
     if replicas < wanted and _is_empty(admin, address, found):
         raise JournalError(
             f"topic {address.topic} keeps {replicas} of {wanted} possible copies of each event, and holds none yet:"
-            f" delete it (kafka-topics.sh --bootstrap-server {address.servers} --delete --topic {address.topic}) and"
+            f" delete it ({_command(address)} --delete) and"
             f" Hookline makes it with {wanted}, or make it yourself with --replication-factor {wanted}"
         )
     if kept < partitions:
-        more = admin.create_partitions([NewPartitions(address.topic, partitions)])
-        more[address.topic].result(ADMIN_SECONDS)
-    resource = ConfigResource(ResourceType.TOPIC, address.topic)
-    present = next(iter(admin.describe_configs([resource]).values())).result(ADMIN_SECONDS)
-    changes = {name: value for name, value in retention.items() if present[name].value != value}
-    if changes:
-        entries = [
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()
-        ]
-        resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
-        next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
-    in_sync = int(present["min.insync.replicas"].value or 1)
+        _add_partitions(admin, address, kept, partitions)
+    in_sync = _settle(admin, address, retention)
     if replicas < REPLICAS or in_sync < _in_sync_min(replicas):
         next_step = "an acknowledged event is on fewer brokers than three copies and two in sync give; change the topic"
         logger().warning("journal_topic_weak", replicas=replicas, min_in_sync=in_sync, next_step=next_step)
+
+
+def _add_partitions(admin: AdminClient, address: KafkaAddress, kept: int, partitions: int) -> None:
+    more = admin.create_partitions([NewPartitions(address.topic, partitions)])
+    try:
+        more[address.topic].result(ADMIN_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() not in NOT_ALLOWED:
+            raise
+        raise JournalAway(
+            f"topic {address.topic} has {kept} partitions, and {address.user} may not add any: allow Alter on it, add"
+            f" them with {_command(address)} --alter --partitions {partitions}, or set journal.partitions to {kept}"
+        ) from None
+
+
+def _settle(admin: AdminClient, address: KafkaAddress, retention: dict[str, str]) -> int:
+    """Bring the topic's retention in line, where that is allowed; return how many copies have to be in sync."""
+    try:
+        resource = ConfigResource(ResourceType.TOPIC, address.topic)
+        present = next(iter(admin.describe_configs([resource]).values())).result(ADMIN_SECONDS)
+        changes = {name: value for name, value in retention.items() if present[name].value != value}
+        if changes:
+            entries = [
+                ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in changes.items()
+            ]
+            resource = ConfigResource(ResourceType.TOPIC, address.topic, incremental_configs=entries)
+            next(iter(admin.incremental_alter_configs([resource]).values())).result(ADMIN_SECONDS)
+        return int(present["min.insync.replicas"].value or 1)
+    except KafkaException as error:
+        if error.args[0].code() not in NOT_ALLOWED:
+            raise
+    # As managed services have it: whoever made the topic answers for it.
+    wanted = ", ".join(f"{name}={retention[name]}" for name in _TOLD)
+    next_step = f"see to it that it has {wanted}, or allow DescribeConfigs and AlterConfigs on it"
+    logger().warning("journal_topic_as_it_is", topic=address.topic, user=address.user, next_step=next_step)
+    return REPLICAS
+
+
+def _command(address: KafkaAddress) -> str:
+    return f"kafka-topics.sh --bootstrap-server {address.servers} --topic {address.topic}"
 
 
 def _copies(found: Any) -> int:

@@ -87,6 +87,7 @@ def test_a_second_machine_takes_part_and_takes_over(
         wait_until(lambda: '"role": "control", "reason"' in second.log, 60, what="the second control stands by")
         wait_until(lambda: is_ready(second.collect_port), 60, what="the second collect is ready")
         assert send(second.control_port, "GET", "/readyz").json == {"status": "standing_by"}
+        assert "Ask that one" in send(second.control_port, "GET", "/api/v1/events/m").json["detail"]
         assert b'hookline_role_up{role="deliver"} 1.0' in send(second.control_port, "GET", "/metrics").body
         assert send(second.control_port, "GET", "/metrics", headers={"Host": "evil.example"}).status == 421
         for number in range(20):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import quote
 
 from hookline.database.outages import OUTAGES
@@ -50,10 +50,10 @@ class DatabaseAway(OperationalError):
     """A database cannot be used now; it goes on by itself. Of this kind itself: PostgreSQL cannot be reached or ended
     the session. Of a ``COMMIT`` that fails so it is open whether it was done."""
 
-    kind: ClassVar[str] = "away"
-    code: ClassVar[str] = "database_away"
-    meaning: ClassVar[str] = "PostgreSQL cannot be reached"
-    next_step: ClassVar[str] = "Start PostgreSQL, or see what it says."
+    kind = "away"
+    code = "database_away"
+    meaning = "PostgreSQL cannot be reached"
+    next_step = "Start PostgreSQL, or see what it says."
 
 
 class DatabaseLocked(DatabaseAway):

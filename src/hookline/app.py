@@ -47,7 +47,7 @@ def run_deliver(settings: Settings) -> int:
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
-        await wait_for_database(settings, stop)
+        await wait_for_database(settings, stop, writes="deliver")
         await wait_for_partitions(settings, stop)
         if stop.is_set():
             return 0
@@ -68,7 +68,7 @@ def run_profiles(settings: Settings) -> int:
         from hookline.database.claim import wait_for_database, wait_for_turn
         from hookline.profiles.role import ProfilesRole
 
-        await wait_for_database(settings, stop)
+        await wait_for_database(settings, stop, writes="profiles")
         turn = await wait_for_turn(settings, "profiles", stop)
         if not stop.is_set():
             await ProfilesRole(settings).run(stop)
@@ -90,7 +90,7 @@ def run_control(
     from hookline.control.opening import CannotStart, open_connections
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError
-    from hookline.database.sqlite import DatabaseAway
+    from hookline.database.sqlite import DatabaseAway, DatabaseBroken
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -100,7 +100,7 @@ def run_control(
     try:
         claim(settings)
         database.claim(settings)
-        if settings.database.url != database.LOCAL and not asyncio.run(_database_is_ours(settings)):
+        if not asyncio.run(_database_is_ours(settings)):
             return 0
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
@@ -116,6 +116,9 @@ def run_control(
             stop_descriptor=int(descriptor) if descriptor else None,
             origins=origins,
         )
+    except DatabaseBroken as error:
+        sys.stderr.write(f"hookline control: {error}\n")
+        return 1
     except (CannotStart, AdminTokenError, DatabaseError, JournalUnusable) as error:
         log.logger().error("control_cannot_start", reason=str(error))
         sys.stderr.write(f"hookline control: {error}\n")
@@ -154,7 +157,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
 
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError, DatabaseUnusable
-    from hookline.database.sqlite import DatabaseAway
+    from hookline.database.sqlite import DatabaseAway, DatabaseBroken
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
 
@@ -167,7 +170,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     except (JournalUnusable, DatabaseUnusable) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return EXIT_UNUSABLE
-    except (JournalError, DatabaseError, DatabaseAway, OSError) as error:
+    except (JournalError, DatabaseError, DatabaseAway, DatabaseBroken, OSError) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return 1
 
@@ -194,12 +197,14 @@ async def _database_is_ours(settings: Settings) -> bool:
 
     The turn is kept until the process ends.
     """
-    from hookline.control.standing_by import StandingBy
-    from hookline.database.claim import wait_for_database, wait_for_turn
+    from hookline.database.claim import LOCAL, wait_for_database, wait_for_turn
 
     stop = _until_told_to_stop(Ending())
-    await wait_for_database(settings, stop)
-    await wait_for_turn(settings, "control", stop, StandingBy(settings))
+    await wait_for_database(settings, stop, writes="control")
+    if settings.database.url != LOCAL:
+        from hookline.control.standing_by import StandingBy
+
+        await wait_for_turn(settings, "control", stop, StandingBy(settings))
     return not stop.is_set()
 
 

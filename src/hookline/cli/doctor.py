@@ -61,7 +61,7 @@ def examine(check: Callable[[Here], Iterator[Finding]], here: Here) -> list[Find
     try:
         return list(check(here))
     except DatabaseAway as away:
-        return [Finding(name, "fail", f"cannot be looked at: {away}", "Start PostgreSQL, or see what it says.")]
+        return [Finding(name, "fail", f"cannot be looked at: {away}", away.next_step)]
     except (OSError, sqlite.Error, JournalError, CommandFailed) as error:
         next_step = "Run this as the user that runs Hookline; if it is, the file is damaged or of another version."
         return [Finding(name, "fail", f"cannot be looked at: {error}", next_step)]

@@ -12,6 +12,7 @@ from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.claim import LOCAL, wait_for_database
+from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
@@ -68,6 +69,8 @@ class CollectRole:
         self.feed = Feed(place_of(settings, "control"), kinds=("source",))
         self.suppressions = SuppressionFeed(place_of(settings, "privacy"), data)
         self._suppressing = asyncio.Lock()
+        self._must_wait = settings.database.url != LOCAL
+        """Whether a database may keep who asks it waiting: a file does once it was found locked."""
         self._erased = self._erased_elsewhere(settings)
         self._kept = self._kept_connections(settings)
         self._snapshot: Snapshot | None = None
@@ -186,7 +189,11 @@ class CollectRole:
 
     async def _ask(self, question: Callable[[], AnswerT]) -> AnswerT:
         """Look into a database: a file at once, PostgreSQL in a thread, for the edge must not wait for a server."""
-        return question() if self._settings.database.url == LOCAL else await asyncio.to_thread(question)
+        try:
+            return await asyncio.to_thread(question) if self._must_wait else question()
+        except DatabaseAway:
+            self._must_wait = True
+            raise
 
     async def _look_after_journal(self) -> None:
         if isinstance(self.appender, LocalAppender):
@@ -248,6 +255,7 @@ class CollectRole:
             "hookline_journal_end_offset": sum(self.appender.ends().values()),
             "hookline_journal_away": int(self.edge.away),
             "hookline_collect_connections_kept": int(self.edge.kept),
+            "hookline_collect_database_trouble": OUTAGES.gauge(),
         }
         if self.budget is not None:
             wall_ms = self.steady.wall_ms

@@ -17,7 +17,7 @@ from hookline.database.connect import change_mark, connect
 from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.place import Place
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, OperationalError
 
 
 class Feed:
@@ -82,9 +82,16 @@ class Feed:
             return None
         try:
             connection = connect(self._place, read_only=True)
+        except DatabaseAway:
+            raise  # it is there: what was in force stays so
         except OperationalError:
             return None
-        if not is_current(connection, "control"):
+        try:
+            current = is_current(connection, "control")
+        except BaseException:
+            connection.close()
+            raise
+        if not current:
             connection.close()
             return None
         self._connection = connection

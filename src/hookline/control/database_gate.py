@@ -9,7 +9,7 @@ from hookline.database.sqlite import DatabaseAway
 
 
 class DatabaseGate:
-    """ASGI wrapper: 503 with ``Retry-After`` where PostgreSQL cannot be reached."""
+    """ASGI wrapper: 503 with ``Retry-After`` where a database cannot be used."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -18,8 +18,8 @@ class DatabaseGate:
         """Serve the request."""
         try:
             await self._app(scope, receive, send)
-        except DatabaseAway:
-            problem = database_away()
+        except DatabaseAway as away:
+            problem = database_away(away)
             body = render(problem, scope["path"])
             headers = [
                 (b"content-type", MEDIA_TYPE.encode()),

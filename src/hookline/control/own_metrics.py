@@ -9,6 +9,7 @@ from typing import Any
 
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from hookline.database.outages import OUTAGES
 from hookline.telemetry.metrics import publish
 from hookline.telemetry.notices import KINDS
 
@@ -32,6 +33,7 @@ class OwnMetrics:
             "hookline_control_requests_total": {
                 "status": {str(status): count for status, count in self.answers.items()}
             },
+            "hookline_control_database_trouble": OUTAGES.gauge(),
             "hookline_control_notices_open": {"kind": {kind: self.notices_open[kind] for kind in KINDS}},
             "hookline_control_notices_opened_total": {"kind": dict(self.notices_opened)},
             "hookline_control_sign_ins_total": {"outcome": dict(self.sign_ins)},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import Response, get
 
 from hookline.control.services import FromServices
 from hookline.database.outages import OUTAGES
+
+PASSING = ("locked", "slow")
 
 
 @get("/healthz", sync_to_thread=False, needs="open")
@@ -16,9 +19,17 @@ def get_healthz() -> Response[bytes]:
 
 @get("/readyz", sync_to_thread=False, needs="open")
 def get_readyz(services: FromServices) -> Response[bytes]:
-    """Say whether start-up is finished, the connections file included, no stop has begun and the database is there."""
-    if services.ready and OUTAGES.is_away:
-        return Response(b'{"status":"database_away"}', status_code=503, media_type="application/json")
+    """Say whether start-up is finished, the connections file included, no stop has begun and its databases can be used.
+
+    A lock, or a statement that took too long, is about some of what is asked for: the rest can be served.
+    """
+    codes = {outage.kind: outage.trouble.code for outage in OUTAGES.current()}
+    lasting = [code for kind, code in codes.items() if kind not in PASSING]
+    if services.ready and lasting:
+        return Response(msgspec.json.encode({"status": lasting[0]}), status_code=503, media_type="application/json")
+    if services.ready and codes:
+        body = {"status": "ready", "database": next(iter(codes.values()))}
+        return Response(msgspec.json.encode(body), media_type="application/json")
     if services.ready:
         return Response(b'{"status":"ready"}', media_type="application/json")
     return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")

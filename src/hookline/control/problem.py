@@ -115,13 +115,15 @@ def not_found(what: str, object_id: str) -> Problem:
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
 
 
-def database_away() -> Problem:
-    """The problem of a request while PostgreSQL cannot be reached."""
+def database_away(away: DatabaseAway) -> Problem:
+    """The problem of a request while a database cannot be used."""
+    meaning = away.meaning[0].upper() + away.meaning[1:]
+    doubt = "whether a change was made that was under way is open, so look before you repeat it"
+    again = doubt if away.kind == "away" else "nothing was changed"
     return Problem(
         503,
-        "database_away",
-        "PostgreSQL cannot be reached; events are still accepted. Start it, or see the log, and try again: whether a"
-        " change was made that was under way is open, so look before you repeat it.",
+        away.code,
+        f"{meaning}; events are still accepted. {away.next_step} Then try again: {again}.",
         headers={"Retry-After": str(AWAY_RETRY_SECONDS)},
     )
 
@@ -156,7 +158,7 @@ def _problem_of(error: Exception) -> Problem:
         names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
         return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
     if isinstance(error, DatabaseAway):
-        return database_away()
+        return database_away(error)
     if isinstance(error, JournalAway):
         return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
     status = error.status_code if isinstance(error, HTTPException) else 500

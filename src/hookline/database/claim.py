@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from hookline.database import sqlite
 from hookline.database.open import DatabaseUnusable
+from hookline.database.place import Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
@@ -56,20 +58,25 @@ def claim(settings: Settings) -> None:
 
 
 async def wait_for_database(
-    settings: Settings, stop: asyncio.Event, on_away: Callable[[], object] = lambda: None
+    settings: Settings,
+    stop: asyncio.Event,
+    on_away: Callable[[], object] = lambda: None,
+    writes: Which | None = None,
 ) -> None:
-    """Return once the server answers and holds this folder's database, or at ``stop``; at once for files.
+    """Return once the server answers and holds this folder's database, and the one that the role ``writes`` to can be
+    written to; or at ``stop``.
 
-    ``on_away`` is called once, when it does not answer at first. Raise DatabaseUnusable when it is another one.
+    ``on_away`` is called once, when that is not so at first. Raise DatabaseUnusable when it is another one.
     """
-    if settings.database.url == LOCAL:
-        return
-    from hookline.database.postgres.installation import meet
-
     told = False
     while not stop.is_set():
         try:
-            await asyncio.to_thread(meet, settings)
+            if settings.database.url != LOCAL:
+                from hookline.database.postgres.installation import meet
+
+                await asyncio.to_thread(meet, settings)
+            if writes is not None:
+                await asyncio.to_thread(check_usable, place_of(settings, writes))
             return
         except DatabaseAway as away:
             if not told:
@@ -80,6 +87,19 @@ async def wait_for_database(
             await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
         except TimeoutError:
             pass
+
+
+def check_usable(place: Place) -> None:
+    """Raise the DatabaseAway that a writer of a database would meet; one that is not there yet may be made."""
+    if isinstance(place, Schema):
+        from hookline.database.postgres.usable import troubles
+
+        for trouble in troubles(place):
+            raise trouble
+    elif place.exists():
+        with closing(sqlite.connect(place)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
 
 
 async def wait_for_turn(

@@ -1,35 +1,131 @@
-"""When PostgreSQL could not be reached, as far as this process has asked it. With files there are none."""
+"""What is wrong with the databases of this process, by database and kind: said once when it begins and once when it is
+over.
+
+A server that is away is looked for (``postgres.presence``), which says when it is back. Of everything else is known
+only that somebody met it: it is over when nobody has met it for a while.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.database.sqlite import DatabaseAway
+
+QUIET_SECONDS = 15.0
+"""Who writes waits 5 s for a lock, and the slowest of those who try again by themselves does so after another 5 s."""
+LOOK_SECONDS = 0.5
+SERVER = "PostgreSQL"
+"""What is away when it is no single database."""
+
+
+@dataclass(slots=True)
+class Outage:
+    """One that is not over; times are the monotonic clock's."""
+
+    database: str
+    trouble: DatabaseAway
+    since: float
+    seen: float
+    lasts: Callable[[str], bool]
+    """Asks whether a trouble of this kind is there still."""
+
+    @property
+    def kind(self) -> str:
+        """Of what kind it is."""
+        return self.trouble.kind
+
+
+def _cannot_tell(_: str) -> bool:
+    return False
 
 
 class Outages:
-    """One begins and ends at a time; anybody may look."""
+    """Those of a process; safe to share between threads, and anybody may look."""
 
     def __init__(self) -> None:
         self.ended = 0
-        """How many are over."""
+        """How often the server was away, and is back."""
         self.last_seconds = 0.0
-        """How long the last of those was."""
-        self._since: float | None = None
+        """For how long it was the last time."""
+        self._open: dict[tuple[str, str], Outage] = {}
+        self._lock = threading.Lock()
+        self._watched = False
 
     @property
     def is_away(self) -> bool:
         """Whether the server cannot be reached right now."""
-        return self._since is not None
+        return any(outage.kind == "away" for outage in self.current())
 
-    def begin(self) -> None:
+    def current(self) -> list[Outage]:
+        """Those that are not over, the longest first."""
+        return list(self._open.values()) if self._open else []
+
+    def gauge(self) -> dict[str, dict[str, int]]:
+        """The kinds of those that are not over, as a metric."""
+        return {"kind": {outage.kind: 1 for outage in self.current()}}
+
+    def begin(self, away: DatabaseAway) -> None:
         """The server does not answer."""
-        self._since = time.monotonic()
+        self._meet(SERVER, away, _cannot_tell)
 
-    def end(self) -> float:
-        """It answers again; return for how long it did not (s)."""
-        self.last_seconds = time.monotonic() - (self._since or time.monotonic())
-        self._since = None
-        self.ended += 1
-        return self.last_seconds
+    def end(self, is_back: bool) -> None:
+        """It answers again, or nobody of this process wants it any more."""
+        with self._lock:
+            outage = self._open.pop((SERVER, "away"), None)
+            if outage is not None:
+                self.last_seconds = time.monotonic() - outage.since
+                self.ended += 1
+        if outage is not None and is_back:
+            logger().info("database_back", database=SERVER, kind="away", seconds=round(self.last_seconds, 1))
+
+    def meet(self, database: str, trouble: DatabaseAway, lasts: Callable[[str], bool] = _cannot_tell) -> None:
+        """Somebody could not do what it wanted. ``lasts`` asks whether that is so still, where it can be asked."""
+        self._meet(database, trouble, lasts)
+        with self._lock:
+            if self._watched:
+                return
+            self._watched = True
+        threading.Thread(target=self._watch, name="database outages", daemon=True).start()
+
+    def _meet(self, database: str, trouble: DatabaseAway, lasts: Callable[[str], bool]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            outage = self._open.get((database, trouble.kind))
+            if outage is not None:
+                outage.seen = now
+                return
+            self._open[database, trouble.kind] = Outage(database, trouble, now, now, lasts)
+        next_step = f"{trouble.next_step} All goes on by itself then."
+        logger().error(trouble.code, database=database, reason=str(trouble), next_step=next_step)
+
+    def _watch(self) -> None:
+        """End what nobody meets any more, until there is nothing left."""
+        while True:
+            time.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            for outage in self.current():
+                if outage.kind != "away" and now - outage.seen >= QUIET_SECONDS:
+                    self._look(outage)
+            with self._lock:
+                if all(kind == "away" for _, kind in self._open):
+                    self._watched = False
+                    return
+
+    def _look(self, outage: Outage) -> None:
+        if outage.lasts(outage.kind):
+            outage.seen = time.monotonic()
+            return
+        with self._lock:
+            del self._open[outage.database, outage.kind]
+        seconds = round(outage.seen - outage.since, 1)
+        logger().info("database_back", database=outage.database, kind=outage.kind, seconds=seconds)
 
 
 OUTAGES = Outages()

@@ -8,7 +8,7 @@ from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import schema_number
 from hookline.database.place import Place
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, OperationalError
 
 
 class ReadOnly:
@@ -23,6 +23,8 @@ class ReadOnly:
         if self._connection is None:
             try:
                 connection = connect(self._place, read_only=True)
+            except DatabaseAway:
+                raise
             except OperationalError:
                 return None
             try:

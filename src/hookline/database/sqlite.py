@@ -1,14 +1,18 @@
-"""Opening a SQLite file the one way every role does.
+"""Opening a SQLite file the one way every role does, and the one rule for errors of a database, SQLite or PostgreSQL.
 
-Owns the engine (an up-to-date one from a wheel: before 3.51.3 two writers can corrupt a write-ahead log) and the
-connection's settings. Imports no SQLAlchemy, so that collect and deliver stay light.
+Owns the engine (an up-to-date one from a wheel: before 3.51.3 two writers can corrupt a write-ahead log), the
+connection's settings, and what its errors mean: ``DatabaseAway`` and its kinds pass, and whoever meets one goes on with
+what it has and tries again; ``DatabaseBroken`` does not. Imports no SQLAlchemy, so that collect and deliver stay light.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import quote
+
+from hookline.database.outages import OUTAGES
 
 if TYPE_CHECKING:  # the wheel has no annotations; its interface is the standard library's
     import sqlite3 as engine
@@ -21,6 +25,13 @@ __all__ = [
     "BUSY_TIMEOUT_SECONDS",
     "Connection",
     "DatabaseAway",
+    "DatabaseBroken",
+    "DatabaseFailing",
+    "DatabaseForbidden",
+    "DatabaseFull",
+    "DatabaseLocked",
+    "DatabaseReadOnly",
+    "DatabaseSlow",
     "IntegrityError",
     "OperationalError",
     "TurnLost",
@@ -29,14 +40,82 @@ __all__ = [
 ]
 
 BUSY_TIMEOUT_SECONDS = 5.0
+"""For how long who writes waits for a lock."""
+READ_TIMEOUT_SECONDS = 0.2
+"""For how long who reads from PostgreSQL waits for a lock: event loops read, and stand still meanwhile."""
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 
 
 class DatabaseAway(OperationalError):
-    """PostgreSQL cannot be reached or ended the session; it goes on by itself when the server is back. Of a ``COMMIT``
-    that fails so it is open whether it was done."""
+    """A database cannot be used now; it goes on by itself. Of this kind itself: PostgreSQL cannot be reached or ended
+    the session. Of a ``COMMIT`` that fails so it is open whether it was done."""
 
+    kind = "away"
     code = "database_away"
+    meaning = "PostgreSQL cannot be reached"
+    next_step = "Start PostgreSQL, or see what it says."
+
+
+class DatabaseLocked(DatabaseAway):
+    """Somebody else holds what is needed for longer than one waits."""
+
+    kind = "locked"
+    code = "database_locked"
+    meaning = "the database is locked"
+    next_step = "Wait for what holds the lock (ALTER TABLE, VACUUM FULL, a program that has the file open), or end it."
+
+
+class DatabaseSlow(DatabaseAway):
+    """The server ended the statement because it took too long."""
+
+    kind = "slow"
+    code = "database_slow"
+    meaning = "the database ends statements before they are done"
+    next_step = "Look at the server's load, and at its statement_timeout."
+
+
+class DatabaseFull(DatabaseAway):
+    """There is no room: on the disk, or in the server's memory."""
+
+    kind = "full"
+    code = "database_full"
+    meaning = "the database has no room left"
+    next_step = "Free disk space."
+
+
+class DatabaseReadOnly(DatabaseAway):
+    """Nothing can be written, though it can be read."""
+
+    kind = "read_only"
+    code = "database_read_only"
+    meaning = "the database takes no writes"
+    next_step = (
+        "See why: of PostgreSQL a standby server or default_transaction_read_only, of a file its mode or its disk's."
+    )
+
+
+class DatabaseForbidden(DatabaseAway):
+    """The user of this process has not the right to it."""
+
+    kind = "forbidden"
+    code = "database_forbidden"
+    meaning = "a right on the database is missing"
+    next_step = "Give it back: hookline doctor names it."
+
+
+class DatabaseFailing(DatabaseAway):
+    """The disk beneath it refuses to read or to write."""
+
+    kind = "failing"
+    code = "database_failing"
+    meaning = "the disk of the database fails"
+    next_step = "Look at the disk, and at what the system says of it."
+
+
+class DatabaseBroken(engine.DatabaseError):
+    """What is stored is damaged: waiting does not help. The message says where and what to do."""
+
+    code = "database_broken"
 
 
 class TurnLost(DatabaseAway):
@@ -44,21 +123,46 @@ class TurnLost(DatabaseAway):
     will be. This process is told to end."""
 
 
+_KINDS: dict[int, type[DatabaseAway]] = {
+    3: DatabaseForbidden,  # SQLITE_PERM
+    5: DatabaseLocked,  # SQLITE_BUSY
+    6: DatabaseLocked,  # SQLITE_LOCKED
+    8: DatabaseReadOnly,  # SQLITE_READONLY
+    10: DatabaseFailing,  # SQLITE_IOERR
+    13: DatabaseFull,  # SQLITE_FULL
+    14: DatabaseForbidden,  # SQLITE_CANTOPEN
+    23: DatabaseForbidden,  # SQLITE_AUTH
+}
+"""By the lowest eight bits of SQLite's result codes."""
+_PRIMARY = 0xFF
+_CANTOPEN = 14
+_IOERR_SHMSIZE = 4874
+"""The index of the write-ahead log cannot grow."""
+_DAMAGED = (11, 24, 26)
+"""SQLITE_CORRUPT, SQLITE_FORMAT, SQLITE_NOTADB."""
+
+
 def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:
-    """Open an existing database file; raise OperationalError when it is not there (``open.ensure`` makes it).
+    """Open an existing database file; raise OperationalError when it is not there (``open.ensure`` makes it), one of
+    the kinds of DatabaseAway when it is there and cannot be used now.
 
     The connection is in autocommit mode: a transaction is an explicit ``BEGIN`` (``BEGIN IMMEDIATE`` to write) and
     ``COMMIT``. It may pass between threads, one at a time. ``FULL`` makes a commit survive a power cut; ``NORMAL`` may
     lose the last ones then, never their order.
     """
     mode = "ro" if read_only else "rw"
-    connection = engine.connect(
-        f"file:{quote(str(path))}?mode={mode}",
-        uri=True,
-        timeout=BUSY_TIMEOUT_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    try:
+        connection = engine.connect(
+            f"file:{quote(str(path))}?mode={mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=FileConnection,
+        )
+    except engine.DatabaseError as error:
+        raise as_ours(error, path, read_only) from error
+    connection.path, connection.read_only = path, read_only
     try:
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -70,3 +174,100 @@ def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "N
         connection.close()
         raise
     return connection
+
+
+def as_ours(error: engine.DatabaseError, path: Path, read_only: bool = False) -> engine.DatabaseError:
+    """What an error of SQLite is to the rooms: one that passes is noted; one that says nothing of the file is itself.
+    ``read_only`` is whether it was opened only to be read, so that a refused write is no fault of the file."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return error
+    if code & _PRIMARY in _DAMAGED:
+        return DatabaseBroken(f"{path} is damaged ({error}): stop Hookline and put it back from a backup")
+    kind = DatabaseFull if code == _IOERR_SHMSIZE else _KINDS.get(code & _PRIMARY)
+    is_missing = code & _PRIMARY == _CANTOPEN and not path.exists()
+    if kind is None or is_missing or (read_only and kind is DatabaseReadOnly):
+        return error
+    ours = kind(f"{path.name}: {error}")
+    OUTAGES.meet(path.name, ours)
+    return ours
+
+
+class FileConnection(engine.Connection):
+    """A connection to a file whose errors are ours."""
+
+    path = Path()
+    read_only = False
+
+    def execute(self, sql: str, parameters: Any = (), /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().executemany(sql, parameters)
+
+    def executescript(self, sql: str, /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().executescript(sql)
+
+    def cursor(self, *_: Any) -> FileCursor:  # type: ignore[override]
+        """A cursor whose errors are ours."""
+        return super().cursor(FileCursor)
+
+
+class FileCursor(engine.Cursor):
+    """A cursor of a ``FileConnection``."""
+
+    connection: FileConnection
+
+    def execute(self, sql: str, parameters: Any = (), /) -> FileCursor:
+        """As the engine's."""
+        try:
+            super().execute(sql, parameters)
+        except engine.DatabaseError as error:
+            self._raise(error)
+        return self
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> FileCursor:
+        """As the engine's."""
+        try:
+            super().executemany(sql, parameters)
+        except engine.DatabaseError as error:
+            self._raise(error)
+        return self
+
+    def executescript(self, sql: str, /) -> FileCursor:
+        """As the engine's."""
+        try:
+            super().executescript(sql)
+        except engine.DatabaseError as error:
+            self._raise(error)
+        return self
+
+    def fetchone(self) -> Any:
+        """As the engine's."""
+        try:
+            return super().fetchone()
+        except engine.DatabaseError as error:
+            self._raise(error)
+
+    def fetchall(self) -> list[Any]:
+        """As the engine's."""
+        try:
+            return super().fetchall()
+        except engine.DatabaseError as error:
+            self._raise(error)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        # Rows are fetched as the engine does; only what goes wrong passes here.
+        try:
+            yield from iter(super().fetchone, None)
+        except engine.DatabaseError as error:
+            self._raise(error)
+
+    def _raise(self, error: engine.DatabaseError) -> NoReturn:
+        ours = as_ours(error, self.connection.path, self.connection.read_only)
+        if ours is error:
+            raise error
+        raise ours from error

@@ -109,8 +109,8 @@ class Checkpointer:
         except sqlite.Error as error:
             self._commit_done = None
             if not self._failing:
-                needed = "wait for PostgreSQL" if isinstance(error, DatabaseAway) else "free disk space"
-                self._log.error("checkpoint_failed", error=str(error), next_step=f"{needed}; it is tried again")
+                needed = error.next_step if isinstance(error, DatabaseAway) else "See the log of the system."
+                self._log.error("checkpoint_failed", error=str(error), next_step=f"{needed} It is tried again.")
             self._failing = True
             return
         self._failing = False

@@ -99,7 +99,8 @@ class Reports:
             "hookline_deliver_filtered_total": {"destination": {lane.destination.id: lane.filtered for lane in lanes}},
             "hookline_usage_events_total": {"source": counters.events},
             "hookline_usage_filtered_total": {"source": counters.filtered},
-            "hookline_deliver_database_away": int(OUTAGES.is_away),
+            "hookline_deliver_database_away": int(bool(OUTAGES.current())),
+            "hookline_deliver_database_trouble": OUTAGES.gauge(),
             "hookline_dedup_window_seconds": min(
                 (s.duplicates.window_seconds_real(engine.clock.steady_ms()) for s in shared), default=0.0
             ),

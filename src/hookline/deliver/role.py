@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,8 @@ RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 WAKE_BYTES_MAX = 64
+LOCKED_REST = 4
+"""The event loop stands still while it waits for a lock: so many times as long it leaves the database alone then."""
 IDLE_BEATS = 100
 """After this many beats with nothing in flight, memory that only makes look-ups quicker is given back."""
 
@@ -118,6 +121,7 @@ class DeliverRole:
         self.reports = Reports(self.engine, self.feeder, self.replays, self.pools, self.tracing, data / "run")
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
+        self._rests_until = 0.0
         self._idle_beats = 0
         self._forgotten: dict[int, int] = {}
         self._log = logger()
@@ -329,8 +333,14 @@ class DeliverRole:
 
     def follow_connections(self) -> None:
         """Bring the lanes in line with the connections and replays, if those changed."""
-        with contextlib.suppress(DatabaseAway):  # said once, by the pool; what was in force stays so
+        began = time.monotonic()
+        if began < self._rests_until:
+            return
+        try:
             self._follow()
+        except DatabaseAway:  # said once, by ``outages``; what was in force stays so
+            ended = time.monotonic()
+            self._rests_until = ended + LOCKED_REST * (ended - began)
 
     def _follow(self) -> None:
         snapshot = self._unfollowed = self.feed.poll() or self._unfollowed

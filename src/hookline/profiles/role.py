@@ -15,6 +15,7 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
@@ -86,6 +87,9 @@ class ProfilesRole:
         self._failing = False
         self._failures = 0
         self._published = 0.0
+        self._lag = 0
+        self._left = 0
+        """Events that were to be read, as last published: at the journal's end, and of its past."""
         self._alone_until = 0.0
         self._log = logger()
 
@@ -246,7 +250,9 @@ class ProfilesRole:
         self.ingest.read_alone()
 
     def _publish(self) -> None:
-        lag = self.ingest.lag()
+        with suppress(sqlite.Error, JournalError, OSError):  # as they were when that could be told
+            self._lag, self._left = self.ingest.lag(), self.backfill.left()
+        lag = self._lag
         behind_ms = (
             int(time.time() * 1000) - self.ingest.last_received_at if lag and self.ingest.last_received_at else 0
         )
@@ -257,7 +263,8 @@ class ProfilesRole:
             "hookline_profiles_lag_seconds": behind_ms / 1000,
             "hookline_profiles_persons": self.ingest.person_count,
             "hookline_profiles_told_total": self.sync.told,
-            "hookline_profiles_backfill_events": self.backfill.left(),
+            "hookline_profiles_database_trouble": OUTAGES.gauge(),
+            "hookline_profiles_backfill_events": self._left,
             "hookline_profiles_batch_seconds": metrics.histogram(
                 metrics.DURATION_BUCKETS_MS, self._batches, self._batches_ms
             ),

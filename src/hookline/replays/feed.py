@@ -12,7 +12,7 @@ from hookline.database.connect import change_mark, connect
 from hookline.database.connection import Connection
 from hookline.database.open import is_current
 from hookline.database.place import Place
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.replays.letters import LetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.places import Places, decode_places
@@ -77,9 +77,16 @@ class ReplayFeed:
         if self._connection is None and (not isinstance(self._place, Path) or self._place.exists()):
             try:
                 connection = connect(self._place, read_only=True)
+            except DatabaseAway:
+                raise
             except OperationalError:
                 return None
-            if not is_current(connection, "control"):
+            try:
+                current = is_current(connection, "control")
+            except BaseException:
+                connection.close()
+                raise
+            if not current:
                 connection.close()
                 return None
             self._connection = connection

@@ -28,6 +28,8 @@ class Metric(NamedTuple):
     label: str | None = None
 
 
+_TROUBLE = "1 while a database of the role cannot be used, by the reason."
+
 METRICS: dict[str, Metric] = {
     "hookline_collect_requests_total": Metric("counter", "requests", "Requests answered.", "collect", "status"),
     "hookline_collect_accepted_total": Metric("counter", "events", "Events acknowledged after commit.", "collect"),
@@ -76,6 +78,7 @@ METRICS: dict[str, Metric] = {
     "hookline_collect_connections_kept": Metric(
         "gauge", "", "1 while collect goes by the connections it kept on the disk, for PostgreSQL is away.", "collect"
     ),
+    "hookline_collect_database_trouble": Metric("gauge", "", _TROUBLE, "collect", "kind"),
     "hookline_journal_away": Metric("gauge", "", "1 while the brokers of the journal take no events.", "collect"),
     "hookline_deliver_read_total": Metric("counter", "events", "Events read by the shared readers.", "deliver"),
     "hookline_deliver_read_again_total": Metric("counter", "events", "Events read by catch-up readers.", "deliver"),
@@ -110,7 +113,10 @@ METRICS: dict[str, Metric] = {
     "hookline_deliver_filtered_total": Metric(
         "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
     ),
-    "hookline_deliver_database_away": Metric("gauge", "", "1 while PostgreSQL cannot be reached.", "deliver"),
+    "hookline_deliver_database_away": Metric(
+        "gauge", "", "1 while a database cannot be used, whatever the reason.", "deliver"
+    ),
+    "hookline_deliver_database_trouble": Metric("gauge", "", _TROUBLE, "deliver", "kind"),
     "hookline_deliver_spans_total": Metric(
         "counter", "spans", "Spans of requests that the collector took, and that were dropped.", "deliver", "outcome"
     ),
@@ -139,6 +145,7 @@ METRICS: dict[str, Metric] = {
     "hookline_profiles_told_total": Metric(
         "counter", "messages", "Identify calls that told a membership or a computed value.", "profiles"
     ),
+    "hookline_profiles_database_trouble": Metric("gauge", "", _TROUBLE, "profiles", "kind"),
     "hookline_profiles_backfill_events": Metric(
         "gauge", "events", "Events to read again for conditions that are new.", "profiles"
     ),
@@ -156,6 +163,7 @@ METRICS: dict[str, Metric] = {
         "control",
         "reason",
     ),
+    "hookline_control_database_trouble": Metric("gauge", "", _TROUBLE, "control", "kind"),
     "hookline_control_notices_open": Metric("gauge", "notices", "Notices that are open.", "control", "kind"),
     "hookline_control_notices_opened_total": Metric("counter", "notices", "Notices opened.", "control", "kind"),
     "hookline_control_notice_webhooks_total": Metric(

@@ -120,6 +120,12 @@ KINDS: dict[str, Kind] = {
         "Look at its own log for why; nothing acknowledged is lost, and what waited is being sent.",
         passing=True,
     ),
+    "database_unusable": Kind(
+        "critical",
+        "role",
+        "{who} cannot use its databases as it has to: {detail}.",
+        "hookline doctor says what to do. Events are accepted meanwhile, and all goes on by itself when it is over.",
+    ),
     "role_down": Kind(
         "critical",
         "role",

@@ -24,7 +24,8 @@ REPEATED_SHARE_MAX = 0.005
 class Ledger:
     """Sends batches at a rate until told to stop, and keeps what was acknowledged."""
 
-    def __init__(self, hookline: Hookline) -> None:
+    def __init__(self, hookline: Hookline, events_per_second: int = EVENTS_PER_SECOND) -> None:
+        self._events_per_second = events_per_second
         self.acknowledged: list[str] = []
         self.refused = 0
         self.stop = threading.Event()
@@ -47,7 +48,7 @@ class Ledger:
                 self.acknowledged += [event["messageId"] for event in batch]
             else:
                 self.refused += 1
-            if self.stop.wait(max(0.0, began + number * BATCH / EVENTS_PER_SECOND - time.monotonic())):
+            if self.stop.wait(max(0.0, began + number * BATCH / self._events_per_second - time.monotonic())):
                 return
 
 

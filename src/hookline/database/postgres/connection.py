@@ -16,7 +16,6 @@ from psycopg.pq import TransactionStatus
 
 from hookline.database.place import Schema, Which
 from hookline.database.postgres import pool as pools
-from hookline.database.postgres.errors import as_ours, translating
 from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
 from hookline.database.postgres.statements import translated
@@ -157,12 +156,11 @@ class PostgresConnection:
     def _run_held(self, real: Real | None, work: Callable[[Real], psycopg.Cursor[Any]]) -> PostgresCursor:
         assert real is not None
         try:
-            with translating():
-                return PostgresCursor(self, work(real))
-        except engine.Error:
+            return PostgresCursor(self, work(real))
+        except psycopg.Error as error:
             if real.closed:
                 self._let_go()
-            raise
+            raise self._opened.met(error) from error
 
     def _begin(self, text: str) -> PostgresCursor:
         if self._held is not None:
@@ -196,8 +194,9 @@ class PostgresConnection:
             raise OperationalError(f"cannot {text.lower()} - no transaction is active")
         failed = real.info.transaction_status == TransactionStatus.INERROR
         try:
-            with translating():
-                real.execute("ROLLBACK" if failed else text)
+            real.execute("ROLLBACK" if failed else text)
+        except psycopg.Error as error:
+            raise self._opened.met(error) from error
         finally:
             self._let_go()
         if failed and text == "COMMIT":
@@ -220,7 +219,7 @@ class PostgresConnection:
                 is_broken = real.closed
                 pool.give_back(real)
                 if not is_broken or attempt == 2:
-                    raise as_ours(error) from error
+                    raise pool.met(error) from error
                 pool.close_idle()
             except BaseException:
                 pool.give_back(real)

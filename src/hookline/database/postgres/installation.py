@@ -20,7 +20,7 @@ from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.schema import MAKING_SPACE, refuse_old
-from hookline.database.sqlite import DatabaseAway, engine
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, engine
 from hookline.settings import Settings
 
 LOCK = 100
@@ -56,9 +56,12 @@ def meet(settings: Settings) -> None:
             psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as turn,
         ):
             refuse_old(turn)
+            turn.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}".encode())
             turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, LOCK))
             _meet(settings, turn)
-    except DatabaseAway:
+    except DatabaseAway as away:
+        if isinstance(away, DatabaseForbidden) and not (settings.data_path / NOTE_FILE).exists():
+            raise DatabaseUnusable(f"the database that database.url names cannot be used: {away}") from away
         raise
     except engine.Error as error:
         raise DatabaseUnusable(f"the database that database.url names cannot be used: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Literal, NamedTuple
 
 import psycopg
@@ -11,11 +12,19 @@ import psycopg
 from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
-from hookline.database.postgres.errors import translating
+from hookline.database.postgres.errors import as_ours, translating
 from hookline.database.postgres.patience import PatientConnection
 from hookline.database.postgres.presence import Presence
+from hookline.database.postgres.usable import is_unusable
 from hookline.database.postgres.values import ADAPTERS
-from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, OperationalError
+from hookline.database.sqlite import (
+    BUSY_TIMEOUT_SECONDS,
+    READ_TIMEOUT_SECONDS,
+    DatabaseAway,
+    DatabaseReadOnly,
+    OperationalError,
+    engine,
+)
 
 CONNECTIONS_MAX = 8
 """Of one kind to one schema; who needs another one waits for it."""
@@ -84,6 +93,15 @@ class Pool:
             self._idle.append(real)
             self._changed.notify()
 
+    def met(self, error: psycopg.Error) -> engine.Error:
+        """The error of ours that a statement met; one that passes is noted."""
+        ours = as_ours(error)
+        # Who opened it to read only asked for it; that a session broke is found out with the next one.
+        asked_for = self.kind.read_only and isinstance(ours, DatabaseReadOnly)
+        if isinstance(ours, DatabaseAway) and ours.kind != "away" and not asked_for:
+            OUTAGES.meet(self.kind.schema.name, ours, partial(is_unusable, self.kind.schema))
+        return ours
+
     def close_idle(self) -> None:
         """Close those that nobody uses: the server went, or nobody draws on the pool any more."""
         with self._changed:
@@ -130,9 +148,10 @@ def leave(pool: Pool) -> None:
 
 
 def _conninfo(kind: Kind) -> str:
+    lock_seconds = READ_TIMEOUT_SECONDS if kind.read_only else BUSY_TIMEOUT_SECONDS
     options = [
         f"-c search_path={kind.schema.name}",
-        f"-c lock_timeout={int(BUSY_TIMEOUT_SECONDS * 1000)}",
+        f"-c lock_timeout={int(lock_seconds * 1000)}",
         f"-c idle_in_transaction_session_timeout={int(TRANSACTION_IDLE_SECONDS_MAX * 1000)}",
     ]
     if kind.read_only:

@@ -15,7 +15,6 @@ from hookline.database.outages import Outages
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import as_ours
 from hookline.database.sqlite import DatabaseAway
-from hookline.telemetry.log import logger
 
 LOOK_SECONDS = 0.25
 
@@ -41,9 +40,7 @@ class Presence:
             if self._reason:
                 return
             self._reason = reason
-            self._outages.begin()
-        next_step = "start PostgreSQL, or see what it says; all goes on by itself when it answers"
-        logger().error("database_away", reason=reason, next_step=next_step)
+            self._outages.begin(DatabaseAway(reason))
         threading.Thread(target=self._look, name="database presence", daemon=True).start()
 
     def _look(self) -> None:
@@ -52,9 +49,7 @@ class Presence:
             time.sleep(LOOK_SECONDS)
         with self._lock:
             self._reason = ""
-            seconds = self._outages.end()
-        if is_back:
-            logger().info("database_back", seconds=round(seconds, 1))
+            self._outages.end(is_back)
 
     def _answers(self) -> bool:
         try:

@@ -92,6 +92,6 @@ class Turn:
         try:
             self._session.execute("SELECT 1")
         except psycopg.Error:
-            self._session.close()
-            return False
+            # Only with its session the lock goes; that a statement took too long says nothing of it.
+            return not self._session.closed
         return True

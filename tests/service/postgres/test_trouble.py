@@ -1,0 +1,151 @@
+"""The database answers and refuses all the same, while events flow: locked, too slow, read-only, without rights."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS
+from tests.postgres import PostgresServer
+from tests.service.harness import Hookline, Receiver, wait_until, webhook
+from tests.service.postgres.test_restarts import Ledger
+from tests.service.profiles.test_audience import audience
+
+EVENTS_PER_SECOND = 200
+LOCK_SECONDS = BUSY_TIMEOUT_SECONDS + 2.0
+"""More than anybody waits for a lock; the faults rig (``locks-table-by-table``) holds each for a minute."""
+TROUBLE_SECONDS = 3.0
+STATEMENT_MS_MAX = 50
+"""Less than anybody waits for a lock."""
+ROLES = ("collect", "deliver", "control", "profiles")
+TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'hookline%' ORDER BY 1"
+MEMBERS = audience("buyers", {"event": "Order", "count": {"gte": 2}})
+
+
+@contextmanager
+def locked(server: PostgresServer, url: str) -> Iterator[None]:
+    """Hold every table of ours as ``ALTER TABLE`` and ``VACUUM FULL`` do."""
+    name = url.partition("@/")[2].partition("?")[0]
+    with psycopg.connect(server.url(name), options="-c statement_timeout=0 -c deadlock_timeout=60s") as holder:
+        tables = [table for (table,) in holder.execute(TABLES).fetchall()]
+        for table in tables:  # one after the other: who waits for one holds others
+            holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        yield
+
+
+@contextmanager
+def too_slow(server: PostgresServer, url: str) -> Iterator[None]:
+    """End every statement that takes longer than a moment, and have some take longer."""
+    with setting(server, "statement_timeout", f"{STATEMENT_MS_MAX}ms"), locked(server, url):
+        yield
+
+
+@contextmanager
+def read_only(server: PostgresServer, _: str) -> Iterator[None]:
+    """Refuse what writes, as a server does that is a standby by now."""
+    with setting(server, "default_transaction_read_only", "on"):
+        yield
+
+
+@contextmanager
+def forbidden(server: PostgresServer, url: str) -> Iterator[None]:
+    """Take the rights on all tables away from the service's user, and give them back."""
+    name = url.partition("@/")[2].partition("?")[0]
+    schemas = [
+        schema for (schema,) in server.run(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%'")
+    ]
+    all_tables = f"ALL TABLES IN SCHEMA {', '.join(schemas)}"
+    server.run(server.url(name), f"REVOKE ALL ON {all_tables} FROM plain")
+    try:
+        yield
+    finally:
+        server.run(server.url(name), f"GRANT ALL ON {all_tables} TO plain")
+
+
+@contextmanager
+def setting(server: PostgresServer, name: str, value: str) -> Iterator[None]:
+    """Have a setting of the server be another one for a while, in sessions that are open too."""
+    server.admin(f"ALTER SYSTEM SET {name} = '{value}'")
+    server.admin("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        server.admin(f"ALTER SYSTEM RESET {name}")
+        server.admin("SELECT pg_reload_conf()")
+
+
+TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float]] = {
+    "locked": (locked, LOCK_SECONDS),
+    "slow": (too_slow, TROUBLE_SECONDS),
+    "read_only": (read_only, TROUBLE_SECONDS),
+    "forbidden": (forbidden, TROUBLE_SECONDS),
+}
+
+
+@pytest.fixture
+def plain_url(server: PostgresServer, database_url: str) -> Iterator[str]:
+    """The test's database, as a user who is not the server's administrator sees it."""
+    name = database_url.partition("@/")[2].partition("?")[0]
+    server.admin("CREATE ROLE plain LOGIN")
+    server.admin(f"ALTER DATABASE {name} OWNER TO plain")
+    yield database_url.replace("//hookline@", "//plain@")
+    server.admin(f"DROP DATABASE {name} WITH (FORCE)")
+    server.admin(f"CREATE DATABASE {name}")  # the fixture that made it drops it
+    server.admin("DROP ROLE plain")
+
+
+def lines(hookline: Hookline, event: str) -> list[dict[str, Any]]:
+    """The log's lines of one name."""
+    return [
+        line
+        for text in hookline.log.splitlines()
+        if text.startswith("{") and (line := json.loads(text))["event"] == event
+    ]
+
+
+def test_no_call_is_refused_and_no_role_ends(
+    plain_url: str, server: PostgresServer, new_hookline: Callable[..., Hookline], receiver: Receiver
+) -> None:
+    """Every call is answered 200, every event arrives once, each role lives on, and says of each schema once that it
+    cannot be used and once that it can: locked, too slow, read-only and without rights, one after the other."""
+    hookline = new_hookline(webhook("crm", receiver.url()), settings={"database.url": plain_url, "log.format": "json"})
+    hookline.definitions = {"audiences": [MEMBERS]}
+    with hookline:
+        wait_until(lambda: hookline.role("profiles", required=False), what="profiles runs")
+        roles = {name: hookline.role(name) for name in ROLES}
+        ledger = Ledger(hookline, EVENTS_PER_SECOND)
+        try:
+            for trouble, (begin, seconds) in TROUBLES.items():
+                flow(ledger)
+                with begin(server, plain_url):
+                    ends = time.monotonic() + seconds
+                    wait_until(lambda ends=ends: time.monotonic() >= ends, seconds + 5, what="it lasts")  # type: ignore[misc]
+                    wait_until(lambda event=trouble: lines(hookline, f"database_{event}"), what="it is said")  # type: ignore[misc]
+            flow(ledger)
+        finally:
+            ledger.end()
+        sent = set(ledger.acknowledged)
+        wait_until(lambda: sent <= {request.message_id for request in receiver.requests}, 60, what="all is delivered")
+        for message in ledger.acknowledged[:: len(sent) // 10]:
+            hookline.wait_fate(message, "crm", "delivered")
+        counts = Counter(request.message_id for request in receiver.requests)
+        assert (ledger.refused, counts.total() - len(counts)) == (0, 0)
+        assert roles == {name: hookline.role(name) for name in ROLES}
+        begun = [
+            (each["role"], each["database"], kind) for kind in TROUBLES for each in lines(hookline, f"database_{kind}")
+        ]
+        wait_until(lambda: len(lines(hookline, "database_back")) == len(begun), 30, what="it is said that it is over")
+        assert len(begun) == len(set(begun))
+
+
+def flow(ledger: Ledger) -> None:
+    """Wait until events are taken for a second."""
+    enough = len(ledger.acknowledged) + EVENTS_PER_SECOND
+    wait_until(lambda: len(ledger.acknowledged) >= enough, what="events flow")

@@ -15,6 +15,7 @@ from hookline.events.timestamps import iso
 from hookline.insights.series_log import Recent, SeriesLog
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError, Reader
+from hookline.journal.reading import Lost, read_on
 from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.delivery import Deliveries
@@ -110,8 +111,9 @@ def _count(
     end = journal.end(partition)
     start = max(start, journal.start(partition))
     count, seen, first_ms = 0, 0, None
+    lost: list[Lost] = []
     try:
-        for group in journal.read(partition, start) if start < end else ():
+        for group in read_on(journal, partition, start, end, lost.append):
             for offset, record in enumerate(group.records, group.first_offset):
                 if _waits(record, destination, lane, partition, offset):
                     count += 1
@@ -120,9 +122,9 @@ def _count(
             if seen >= COUNTED_MAX:
                 rest = end - group.next_offset
                 return count + rest, rest == 0, first_ms
-    except JournalError:  # retention or damage: whatever of it can be delivered is at most this
+    except JournalError:  # brokers are away: whatever of it can be delivered is at most this
         return end - start, False, first_ms
-    return count, True, first_ms
+    return count, not lost, first_ms
 
 
 def _waits(record: Record, destination: Destination, lane: Lane, partition: int, offset: int) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Iterator
 
 from hookline.connections.model import Destination
 from hookline.control.dead_letter_log import DeadLetterLog, FinalAttempt, LostRange
-from hookline.journal.port import JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Reader
+from hookline.journal.reading import read_on
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.letters import LetterFilter
@@ -71,15 +72,5 @@ def _kept(journal: Reader, lost: LostRange) -> Iterator[int]:
     """The offsets of a stretch that can still be read."""
     offset = max(lost.first_offset, journal.start(lost.partition))
     end = min(lost.last_offset + 1, journal.end(lost.partition))
-    while offset < end:
-        try:
-            for group in journal.read(lost.partition, offset):
-                yield from range(offset, min(group.next_offset, end))
-                offset = group.next_offset
-                if offset >= end:
-                    return
-            return
-        except OffsetExpired as expired:
-            offset = max(expired.start, offset + 1)
-        except JournalCorrupt as damaged:
-            offset = max(damaged.next_offset, offset + 1)
+    for group in read_on(journal, lost.partition, offset, end):
+        yield from range(group.first_offset, min(group.next_offset, end))

@@ -20,7 +20,8 @@ from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.index import lookup
 from hookline.journal.opening import open_reader
-from hookline.journal.port import JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Reader
+from hookline.journal.reading import read_on
 from hookline.journal.record import Record
 from hookline.outcomes.buckets import Buckets
 from hookline.outcomes.progress import BUCKET_SHIFT
@@ -124,26 +125,16 @@ class Planning:
     def _read(self, journal: Reader, buckets: Buckets, partition: int) -> Iterator[None]:
         offset, end = self._starts[partition], self._ends[partition]
         bucket, repeats = -1, set[int]()
-        while offset < end:
-            try:
-                for group in journal.read(partition, offset):
-                    for at, record in enumerate(group.records, group.first_offset):
-                        if at >> BUCKET_SHIFT != bucket:
-                            bucket = at >> BUCKET_SHIFT
-                            repeats = {each for each in repeats if each >= at} | buckets.repeats(partition, bucket)
-                        if at < end and at not in repeats:
-                            self._take(record, partition, at)
-                    self.scanned += min(group.next_offset, end) - offset
-                    offset = group.next_offset
-                    if self._due():
-                        yield
-                    if offset >= end:
-                        return
-                return
-            except OffsetExpired as expired:
-                offset = max(expired.start, offset + 1)
-            except JournalCorrupt as damaged:
-                offset = max(damaged.next_offset, offset + 1)
+        for group in read_on(journal, partition, offset, end):
+            for at, record in enumerate(group.records, group.first_offset):
+                if at >> BUCKET_SHIFT != bucket:
+                    bucket = at >> BUCKET_SHIFT
+                    repeats = {each for each in repeats if each >= at} | buckets.repeats(partition, bucket)
+                if at < end and at not in repeats:
+                    self._take(record, partition, at)
+            self.scanned += min(group.next_offset, end) - group.first_offset
+            if self._due():
+                yield
 
     def _take(self, record: Record, partition: int, offset: int) -> None:
         if (self._ids is not None and record.message_id not in self._ids) or not self._sends(record):

@@ -25,6 +25,7 @@ from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
 from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
+from hookline.journal.reading import read_on
 from hookline.journal.record import Record, journal_ms
 
 RUN_EVENTS = 131_072
@@ -107,9 +108,7 @@ class Duplicates:
     def read_up_to(self, place: int) -> None:
         """Index what lies before ``place`` and is not indexed yet: what was so only in memory is read once more."""
         first = max(self.next_offset, self._reader.start(self._partition))
-        for group in self._reader.read(self._partition, first) if first < place else ():
-            if group.first_offset >= place:
-                break
+        for group in read_on(self._reader, self._partition, first, place):
             self.feed(group.records, group.first_offset)
 
     def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hookline.index.run import SUFFIX, Run, RunDamaged
 from hookline.index.user_hash import user_hash
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import OffsetExpired, Reader
+from hookline.journal.reading import read_on
 
 OFFSETS_MAX = 10_000
 """Offsets returned of one messageId; the newest of a longer list are left out."""
@@ -39,7 +40,7 @@ def find_users(reader: Reader, index_dir: Path, partition: int, hashes: frozense
             yield from run.offsets_of_user(user)
 
     def search(first: int, last: int) -> Iterator[int]:
-        for group in _groups(reader, partition, first, last):
+        for group in read_on(reader, partition, first, last):
             for offset, record in enumerate(group.records, group.first_offset):
                 if offset < last and user_hash(record.user_key) in hashes:
                     yield offset
@@ -71,22 +72,6 @@ def _look_up(
     for first, last in _gaps(covered, start, end):
         found.update(search(first, last))
     return found
-
-
-def _groups(reader: Reader, partition: int, first: int, last: int) -> Iterator[Group]:
-    """The groups of a stretch as far as they are kept and can be read."""
-    while first < last:
-        try:
-            for group in reader.read(partition, first):
-                first = group.next_offset
-                yield group
-                if first >= last:
-                    return
-            return
-        except OffsetExpired as expired:
-            first = max(expired.start, first + 1)
-        except JournalCorrupt as damaged:
-            first = max(damaged.next_offset, first + 1)
 
 
 def _gaps(covered: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:

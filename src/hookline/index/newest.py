@@ -14,7 +14,8 @@ import msgspec
 
 from hookline.index.run import SUFFIX, Run, RunDamaged
 from hookline.index.user_hash import user_hash
-from hookline.journal.port import JournalCorrupt, OffsetExpired, SearchableReader
+from hookline.journal.port import SearchableReader
+from hookline.journal.reading import read_on
 from hookline.journal.record import Record
 
 STRETCH_MIN = 256
@@ -106,18 +107,8 @@ def _search(
 ) -> list[tuple[int, Record | None]]:
     texts = [msgspec.msgpack.encode(key) for key in keys]
     found: list[tuple[int, Record | None]] = []
-    while first < last:
-        try:
-            groups = journal.holding(partition, texts, first, last)
-            for group in groups if len(texts) <= KEYS_SEARCHED_FOR else journal.read(partition, first):
-                offsets = enumerate(group.records, group.first_offset)
-                found += [each for each in offsets if each[0] < last and each[1].user_key in keys]
-                first = group.next_offset
-                if first >= last:
-                    break
-            break
-        except OffsetExpired as expired:
-            first = max(expired.start, first + 1)
-        except JournalCorrupt as damaged:
-            first = max(damaged.next_offset, first + 1)
+    is_few = len(texts) <= KEYS_SEARCHED_FOR
+    for group in journal.holding(partition, texts, first, last) if is_few else read_on(journal, partition, first, last):
+        offsets = enumerate(group.records, group.first_offset)
+        found += [each for each in offsets if each[0] < last and each[1].user_key in keys]
     return found[::-1]

@@ -101,11 +101,8 @@ class SchemaReader:
                 self._places[partition] = place
                 if self._clock() > deadline:
                     return True
-        except OffsetExpired as expired:
-            self._skip(partition, place, expired.start)
-            return True
-        except JournalCorrupt as damaged:
-            self._skip(partition, place, damaged.next_offset)
+        except (OffsetExpired, JournalCorrupt) as lost:
+            self._skip(partition, place, lost.next_offset)
             return True
         return False
 

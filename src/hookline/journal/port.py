@@ -25,9 +25,12 @@ sees is durable. A group is a run of consecutive records that were written toget
 ``GROUP_RECORDS_MAX`` and ``GROUP_BYTES_MAX``. Readers keep their own place; the journal knows none of them. Reading
 below ``start`` raises ``OffsetExpired`` with the offset to go on from: retention wins, never silently.
 
-**Damage.** Where the disk lost records that may have been acknowledged, readers raise ``JournalCorrupt`` with the
-offset to go on from: their offsets stay, and what is intact behind them is read as ever. Opening a journal cuts only
-what has nothing intact behind it, keeps that aside, and says so, as it says which records are damaged.
+**Damage.** Where the disk lost records that may have been acknowledged, their offsets stay, and what is intact behind
+them is read as ever: damage stops what is damaged, nothing else. ``read`` alone raises ``JournalCorrupt``, with the
+offset to go on from, for those who read on must put on record what they passed over; ``read_on`` of ``reading.py`` is
+how. Everything else (``get``, ``get_all``, ``find``, ``holding``, ``read_backwards``) leaves out what cannot be read.
+Opening a journal cuts only what has nothing intact behind it, keeps that aside, and says so, as it says which records
+are damaged.
 
 **Retention** drops whole groups of old records from the front, by age and by bytes. **Erasure** makes readers see a
 record as ``erased``: its offset stays, its content does not. A local journal overwrites it in place, so that it is gone
@@ -102,18 +105,26 @@ class OffsetExpired(JournalError):
         super().__init__(f"records below offset {start} are no longer kept")
         self.start = start
 
+    @property
+    def next_offset(self) -> int:
+        """Where reading may go on."""
+        return self.start
+
 
 class JournalCorrupt(JournalError):
-    """Records that were durable cannot be read any more; ``next_offset`` is where reading may go on."""
+    """Records that were durable cannot be read any more: from ``offset``, where the damage begins, up to
+    ``next_offset``, where reading may go on."""
 
     code = "journal_corrupt"
 
-    def __init__(self, segment: str, offset: int, next_offset: int) -> None:
+    def __init__(self, segment: str, offset: int, next_offset: int, is_missing: bool = False) -> None:
+        what = f"is missing, from offset {offset} on" if is_missing else f"is damaged at offset {offset}"
         super().__init__(
-            f"journal segment {segment} is damaged at offset {offset}; reading can go on at offset {next_offset}. "
+            f"journal segment {segment} {what}; reading can go on at offset {next_offset}. "
             "Check the disk, and restore the segment from a copy if there is one"
         )
         self.segment = segment
+        self.is_missing = is_missing
         self.offset = offset
         self.next_offset = next_offset
 
@@ -169,7 +180,7 @@ class Reader(Lookups, Protocol):
         """
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept."""
+        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

@@ -21,6 +21,7 @@ from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.segment import list_segments, segment_name
 from hookline.journal.port import JournalAway, JournalCorrupt, OffsetExpired
+from hookline.journal.reading import read_on
 from hookline.moving.failure import MoveFailed
 from hookline.moving.progress import Progress, Tell
 from hookline.moving.state import State
@@ -174,8 +175,6 @@ class JournalCopy:
         reader = KafkaReader(self._folder, self._address)
         try:
             copied = reader.get(number, end - 1)
-        except JournalCorrupt:
-            copied = None
         finally:
             reader.close()
         is_same = copied is not None and copied.received_at == mine.received_at
@@ -208,15 +207,8 @@ class JournalCopy:
 
     def _erased_between(self, number: int, at: int, end: int) -> list[int]:
         found: list[int] = []
-        while at < end:
-            try:
-                for group in self._reader.read(number, at):
-                    found += [place for place, record in enumerate(group.records, group.first_offset) if record.erased]
-                    at = group.next_offset
-                    if at >= end:
-                        break
-            except JournalCorrupt as corrupt:
-                at = corrupt.next_offset
+        for group in read_on(self._reader, number, at, end):
+            found += [place for place, record in enumerate(group.records, group.first_offset) if record.erased]
         return found
 
     def _written(self, number: int, first: int) -> int:

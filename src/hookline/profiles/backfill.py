@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.port import Group, Reader
+from hookline.journal.reading import read_on
 from hookline.profiles.batch import Batch
 from hookline.profiles.entries import pack_person
 from hookline.profiles.matching import Matcher
@@ -55,17 +56,10 @@ class Backfill:
         return True
 
     def _read(self, partition: int, span: Span, matcher: Matcher, batch: Batch) -> int:
-        next_offset = span.next_offset
-        try:
-            for group in self._journal.read(partition, next_offset):
-                self._apply_group(partition, group, matcher, batch)
-                next_offset = group.next_offset
-                if next_offset >= span.end_offset or next_offset - span.next_offset >= BATCH_RECORDS:
-                    return next_offset
-        except OffsetExpired as expired:
-            return max(expired.start, next_offset + 1)
-        except JournalCorrupt as damaged:
-            return max(damaged.next_offset, next_offset + 1)
+        for group in read_on(self._journal, partition, span.next_offset, span.end_offset):
+            self._apply_group(partition, group, matcher, batch)
+            if group.next_offset - span.next_offset >= BATCH_RECORDS:
+                return group.next_offset
         return span.end_offset
 
     def _apply_group(self, partition: int, group: Group, matcher: Matcher, batch: Batch) -> None:

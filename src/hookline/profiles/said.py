@@ -99,10 +99,8 @@ def _pages(journal: Reader, partition: int, begin: Place, matcher: Matcher, batc
                 told, said, held, held_bytes = place, [], 0, 0
             if read >= batch_records:
                 break
-    except OffsetExpired as expired:
-        place = _passed_over(place, expired.start)
-    except JournalCorrupt as damaged:
-        place = _passed_over(place, damaged.next_offset)
+    except (OffsetExpired, JournalCorrupt) as lost:
+        place = _passed_over(place, lost.next_offset)
     if place != told:
         yield Page(partition, place, received_at, said)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.index.newest import Stretch, newest_of
-from hookline.journal.port import JournalCorrupt, SearchableReader
+from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.profiles.ownership import Ownership
@@ -115,10 +115,7 @@ class _Search:
         self.newest = None
 
     def _theirs(self, offset: int, record: Record | None) -> Record | None:
-        try:
-            record = record or self._journal.get(self.partition, offset)
-        except JournalCorrupt:  # the disk lost it: it cannot be told to be anybody's
-            return None
+        record = record or self._journal.get(self.partition, offset)
         if record is None or record.erased or record.origin == "deletion":
             return None
         return record if self._owned.has(self.partition << PLACE_SHIFT | offset, record) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hookline.connections.model import Offsets
 from hookline.journal.port import Reader
+from hookline.journal.reading import read_on
 from hookline.replays.model import ReplayRequest
 
 
@@ -27,9 +28,11 @@ def offset_at(journal: Reader, partition: int, ms: int) -> int:
     low, high = journal.start(partition), journal.end(partition)
     while low < high:
         middle = (low + high) // 2
-        record = journal.get(partition, middle)
-        if record is None or record.received_at < ms:  # retention has just passed it
-            low = middle + 1
+        group = next(read_on(journal, partition, middle, high), None)
+        if group is None or group.first_offset >= high:  # nothing from here on is kept, or can be read
+            high = middle
+        elif group.records[0].received_at < ms:
+            low = group.first_offset + 1
         else:
             high = middle
     return low

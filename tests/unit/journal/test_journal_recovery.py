@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -221,7 +223,7 @@ def test_leftovers_are_cleared(open_appender: Any, journal: Path) -> None:
     (journal / "0" / "next.tmp").write_bytes(b"half")
     (journal / "0" / "erase.intent").write_bytes(b"torn intent")
     append(open_appender)
-    assert sorted(os.listdir(journal / "0")) == [FIRST, "end"]
+    assert sorted(os.listdir(journal / "0")) == [FIRST, "end", "start"]
     assert stored_ids(journal) == ["m0"]
 
 
@@ -236,9 +238,9 @@ def test_opening_goes_on_in_the_last_of_many_segments(open_appender: Any, journa
 def test_a_newer_format_is_refused(open_appender: Any, journal: Path) -> None:
     """A segment of a newer version is neither cut nor misread: opening and reading say to upgrade."""
     append(open_appender, [a_record(0)])
+    head = b"HOOKJRNL" + struct.pack("<IQ", 99, 0)
     with (journal / "0" / FIRST).open("r+b") as file:
-        file.seek(8)
-        file.write((99).to_bytes(4, "little"))
+        file.write(head + struct.pack("<I", crc32(head)))  # without its checksum it would be damage
     with pytest.raises(JournalTooNew, match="upgrade"):
         open_appender()
     reader = LocalReader(journal)

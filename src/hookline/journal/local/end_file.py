@@ -1,6 +1,8 @@
-"""The file that tells readers how far a partition is durable: one memory-mapped integer, never synchronised.
+"""The file that tells readers how far a partition is durable: a memory-mapped integer, never synchronised.
 
-It is a signal between processes that are alive, and a lower bound after a crash; recovery finds the true end.
+It is a signal between processes that are alive, and a lower bound after a crash; recovery finds the true end. The
+number stands there three times, and two that agree are believed: one that a disk or a program has changed is none that
+a reader follows beyond the journal's end, or that appending goes on behind.
 """
 
 from __future__ import annotations
@@ -11,29 +13,45 @@ import sys
 from pathlib import Path
 
 NAME = "end"
-_BYTES = 8
+COPIES = 3
+END_MAX = 1 << 48
+"""No partition gets as far: a page full of ones is no end."""
+_INTEGER_BYTES = 8
+_BYTES = COPIES * _INTEGER_BYTES
 
 
 class EndFile:
     """The durable end of one partition: the appender sets it, readers see it at once."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
+        """Map the file; raise FileNotFoundError where there is none, or nothing in it yet."""
         fd = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
         try:
-            self._map = mmap.mmap(fd, _BYTES, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+            # An older version wrote the number once; who opens the journal makes the file longer where it is.
+            length = _BYTES if os.fstat(fd).st_size >= _BYTES else _INTEGER_BYTES
+            self._map = mmap.mmap(fd, length, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        except ValueError:
+            raise FileNotFoundError(f"{path} is empty") from None
         finally:
             os.close(fd)
         # A cast view moves all eight bytes at once; struct's "<Q" goes byte by byte and could be seen half done.
         self._cells = memoryview(self._map).cast("Q")
+        self._believed = 0
 
     @property
     def value(self) -> int:
-        """One past the last durable record."""
-        return self._cells[0]
+        """One past the last durable record, or a little less while it is being set."""
+        cells = self._cells
+        value = cells[0]
+        if len(cells) == COPIES and (value != cells[1] or value > END_MAX):
+            value = _agreed(cells, self._believed)
+        self._believed = value
+        return value
 
     def publish(self, end: int) -> None:
         """Let readers see every record below ``end``, which must be durable."""
-        self._cells[0] = end
+        cells = self._cells
+        cells[0] = cells[1] = cells[2] = end
 
     def close(self) -> None:
         """Unmap the file."""
@@ -42,9 +60,19 @@ class EndFile:
 
 
 def create_end_file(path: Path) -> None:
-    """Create the file with end 0 where there is none; real bytes, so that a full disk cannot fail a store later."""
-    if path.exists() and path.stat().st_size == _BYTES:
+    """Create the file with end 0 where there is none; real bytes, so that a full disk cannot fail a store later. One
+    that is too short is made whole where it stands, for readers may have mapped it."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            data = file.read()
+            if len(data) != _BYTES:
+                value = data[:_INTEGER_BYTES] if len(data) >= _INTEGER_BYTES else bytes(_INTEGER_BYTES)
+                os.pwrite(file.fileno(), value * COPIES, 0)
+                os.ftruncate(file.fileno(), _BYTES)
+                os.fsync(file.fileno())
         return
+    except FileNotFoundError:
+        pass
     temporary = path.with_suffix(".tmp")
     fd = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
@@ -53,3 +81,10 @@ def create_end_file(path: Path) -> None:
     finally:
         os.close(fd)
     temporary.rename(path)
+
+
+def _agreed(cells: memoryview, before: int) -> int:
+    """The number that two of three hold; the one before where all differ, or none can be."""
+    first, second, third = cells
+    value = third if third in (first, second) else second if second == first else before
+    return value if value <= END_MAX else before

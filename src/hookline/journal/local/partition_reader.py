@@ -7,12 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hookline.journal.local.damage import Gap
 from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.erase import FoundGroup
 from hookline.journal.local.errors import JournalCorrupt
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, GroupHeader, decode_records, list_segments, segment_name
-from hookline.journal.local.segment_view import Place, SegmentView
+from hookline.journal.local.segment_view import GroupDamaged, Place, SegmentView
+from hookline.journal.local.start_file import read_start
 from hookline.journal.local.window import Window
 from hookline.journal.port import Group, OffsetExpired
 
@@ -36,6 +38,7 @@ class PartitionReader:
         self._folder = folder
         self._end_file: EndFile | None = None
         self._segments: list[int] = []
+        self._start = 0
         self._views: dict[int, SegmentView] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._windows: list[Window] = []
@@ -44,7 +47,7 @@ class PartitionReader:
         """The oldest offset still kept."""
         if not self._segments or not os.path.exists(self._folder / segment_name(self._segments[0])):
             self._refresh()
-        return self._segments[0] if self._segments else self.end()
+        return self._start
 
     def end(self) -> int:
         """One past the last durable record; 0 as long as no one has ever appended."""
@@ -71,26 +74,35 @@ class PartitionReader:
         window = self._take_window()
         try:
             while before > self.start():
-                view, _ = self._find(before - 1, end)
-                window.begin(view.fd)
-                for place in reversed(view.stretch(before - 1, end)):
-                    data = self._load(view, place, window)
-                    yield _group(place.header, data, place.header.first_offset, before)
-                    before = place.header.first_offset
+                try:
+                    view, _ = self._find(before - 1, end)
+                    window.begin(view.fd)
+                    for place in reversed(view.stretch(before - 1, end)):
+                        data = self._load(view, place, end, window)
+                        yield _group(place.header, data, place.header.first_offset, before)
+                        before = place.header.first_offset
+                except JournalCorrupt as damaged:
+                    if damaged.next_offset >= before:  # otherwise the group's head was wrong about what it holds
+                        before = min(before, damaged.offset)
         except OffsetExpired:
             return
         finally:
             self._give_window(window)
 
     def get_group(self, offset: int) -> FoundGroup | None:
-        """The group that holds ``offset``, or None when it is not kept."""
+        """The group that holds ``offset``, or None when it is not kept; raise JournalCorrupt when it is lost."""
         end = self.end()
         if not 0 <= offset < end or offset < self.start():
             return None
-        try:
-            return self._found(*self._find(offset, end))
-        except OffsetExpired:
-            return None
+        while True:
+            try:
+                return self._found(*self._find(offset, end), end)
+            except OffsetExpired:
+                return None
+            except JournalCorrupt as damaged:
+                if damaged.next_offset > offset:
+                    raise
+                # Else the damaged group's head was wrong about what it holds, which is known from now on.
 
     def find(self, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` with this fingerprint, searching the raw bytes of the segments."""
@@ -108,10 +120,15 @@ class PartitionReader:
             yield _group(found.header, memoryview(found.data), start, end)
 
     def locate(self, offsets: Sequence[int]) -> Iterator[tuple[FoundGroup, list[int]]]:
-        """Yield the groups that hold these offsets, with those that each holds; leave out what is not kept."""
+        """Yield the groups that hold these offsets, with those that each holds; leave out what is not kept and what
+        cannot be read any more."""
         left, at = sorted(set(offsets)), 0
         while at < len(left):
-            group = self.get_group(left[at])
+            try:
+                group = self.get_group(left[at])
+            except JournalCorrupt as damaged:
+                at = bisect_left(left, damaged.next_offset, at)
+                continue
             if group is None:
                 at += 1
                 continue
@@ -133,16 +150,21 @@ class PartitionReader:
             while offset < end:
                 view, position, first = self._begin_at(offset, end)
                 window.begin(view.fd)
-                while first < end:
-                    loaded = view.load(position, first, window)
-                    if loaded is None:
-                        break  # the data of this segment ends here
-                    header, data = loaded
-                    group = _group(header, data, offset, end)
-                    position, first = position + header.size_bytes, header.next_offset
-                    offset = first
-                    self._remember(offset, view.first_offset, position)
-                    yield group
+                try:
+                    while first < end:
+                        loaded = view.load(position, first, window)
+                        if loaded is None:
+                            break  # the data of this segment ends here
+                        header, data = loaded
+                        group = _group(header, data, offset, end)
+                        position, first = position + header.size_bytes, header.next_offset
+                        offset = first
+                        self._remember(offset, view.first_offset, position)
+                        yield group
+                except GroupDamaged as damaged:
+                    gap = view.learn_gap(damaged, self._bound(view, end))
+                    if gap.next_offset > offset:
+                        raise self._lost(view, gap) from None
         finally:
             self._give_window(window)
 
@@ -164,33 +186,52 @@ class PartitionReader:
             view = self._view_of(offset)
             place = view.place_of(offset, end)
         if place is None:
-            raise JournalCorrupt(view.name, offset, self._segment_after(offset, end))
+            bound = self._bound(view, end)
+            view.learn_gaps(bound)
+            place = view.place_of(offset, end)
+            if place is None:
+                gap = view.gap_around(offset)
+                raise JournalCorrupt(view.name, offset, bound) if gap is None else self._lost(view, gap)
         return view, place
 
-    def _last_place(self, view: SegmentView, end: int) -> Place:
+    def _bound(self, view: SegmentView, end: int) -> int:
+        """Up to which offset the groups of a segment go, if it is whole."""
+        return min(self._segment_after(view.first_offset, end), end)
+
+    def _lost(self, view: SegmentView, gap: Gap) -> JournalCorrupt:
+        if view.ends_before(gap):
+            return JournalCorrupt(segment_name(gap.offset), gap.offset, gap.next_offset, is_missing=True)
+        return JournalCorrupt(view.name, gap.offset, gap.next_offset)
+
+    def _last_place(self, view: SegmentView, end: int) -> Place | None:
         """The last group of a segment that has one below ``end``."""
         for _ in range(2):
-            last = min(self._segment_after(view.first_offset, end), end) - 1
-            place = view.place_of(last, end)
+            bound = self._bound(view, end)
+            place = view.place_of(bound - 1, end)
             if place is not None:
                 return place
             self._refresh()
-        raise JournalCorrupt(view.name, last, last + 1)
+        view.learn_gaps(bound)
+        return view.last_place(bound)
 
-    def _found(self, view: SegmentView, place: Place) -> FoundGroup:
+    def _found(self, view: SegmentView, place: Place, end: int) -> FoundGroup:
         window = self._take_window()
         try:
             window.begin(view.fd)
-            data = bytes(self._load(view, place, window))
+            data = bytes(self._load(view, place, end, window))
         finally:
             self._give_window(window)
         return FoundGroup(view.first_offset, place.position, place.header, data)
 
-    def _load(self, view: SegmentView, place: Place, window: Window) -> memoryview:
-        loaded = view.load(place.position, place.header.first_offset, window)
-        if loaded is None:
-            raise JournalCorrupt(view.name, place.header.first_offset, place.header.next_offset)
-        return loaded[1]
+    def _load(self, view: SegmentView, place: Place, end: int, window: Window) -> memoryview:
+        try:
+            loaded = view.load(place.position, place.header.first_offset, window)
+            if loaded is not None:
+                return loaded[1]
+            damaged = GroupDamaged(place.position, place.header.first_offset)
+        except GroupDamaged as error:
+            damaged = error
+        raise self._lost(view, view.learn_gap(damaged, self._bound(view, end)))
 
     def _holding(self, texts: Sequence[bytes], start: int, end: int) -> Iterator[FoundGroup]:
         end = min(end, self.end())
@@ -202,8 +243,12 @@ class PartitionReader:
             except OffsetExpired as expired:
                 offset = expired.start
                 continue
-            yield from self._groups_with(view, texts, first.position, last.position + last.header.size_bytes, end)
-            offset = last.header.next_offset
+            except JournalCorrupt as damaged:
+                offset = damaged.next_offset
+                continue
+            if last is not None:
+                yield from self._groups_with(view, texts, first.position, last.position + last.header.size_bytes, end)
+            offset = self._bound(view, end)
 
     def _groups_with(
         self, view: SegmentView, texts: Sequence[bytes], position: int, stop: int, end: int
@@ -217,8 +262,15 @@ class PartitionReader:
                 place = view.place_at(position + at, end)
                 if place is None:
                     return
-                yield self._found(view, place)
-                done = place.position + place.header.size_bytes - position
+                done = place.position - position
+                if place.position > position + at:
+                    continue  # it stands in what is damaged
+                try:
+                    yield self._found(view, place, end)
+                except JournalCorrupt:
+                    done = at  # where the damage ends is known now
+                    continue
+                done += place.header.size_bytes
             if position + len(data) >= stop:
                 return
             # Step back by less than a text: it may lie across the border.
@@ -245,7 +297,10 @@ class PartitionReader:
         for _ in range(2):
             first = self._segment_of(offset)
             if first is None:
-                raise OffsetExpired(self._segments[0] if self._segments else self.end())
+                if offset < self._start:
+                    raise OffsetExpired(self.start())
+                after = self._segments[0] if self._segments else self.end()
+                raise JournalCorrupt(segment_name(self._start), self._start, after, is_missing=True)
             view = self._views.pop(first, None)
             try:
                 self._views[first] = view or SegmentView(self._folder, first)
@@ -259,6 +314,10 @@ class PartitionReader:
 
     def _refresh(self) -> None:
         self._segments = list_segments(self._folder)
+        # In this order: retention notes the new start before it removes what is below.
+        noted = read_start(self._folder)
+        first = self._segments[0] if self._segments else self.end()
+        self._start = first if noted is None else min(noted, first)
         for first in self._views.keys() - set(self._segments):
             del self._views[first]
 

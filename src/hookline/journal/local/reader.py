@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -57,8 +56,11 @@ class LocalReader:
         return self._partition(partition).read_backwards(before_offset)
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept."""
-        found = self._partition(partition).get_group(offset)
+        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
+        try:
+            found = self._partition(partition).get_group(offset)
+        except JournalCorrupt:
+            return None
         if found is None:
             return None
         return _record(_raws(memoryview(found.data)[GROUP_HEADER_BYTES:])[offset - found.header.first_offset])
@@ -66,16 +68,10 @@ class LocalReader:
     def get_all(self, partition: int, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
         cannot be read any more."""
-        left = sorted(offsets)
-        while left:
-            try:
-                for found, inside in self.locate(partition, left):
-                    raws = _raws(memoryview(found.data)[GROUP_HEADER_BYTES:])
-                    for offset in inside:
-                        yield offset, _record(raws[offset - found.header.first_offset])
-                return
-            except JournalCorrupt as damaged:
-                left = left[bisect_left(left, damaged.next_offset) :]
+        for found, inside in self.locate(partition, list(offsets)):
+            raws = _raws(memoryview(found.data)[GROUP_HEADER_BYTES:])
+            for offset in inside:
+                yield offset, _record(raws[offset - found.header.first_offset])
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""

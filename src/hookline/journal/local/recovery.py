@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.journal.local.damage import Gap, by_headers, find_gap, intact_at
 from hookline.journal.local.disk import Disk, write_all
 from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile, create_end_file
@@ -22,21 +21,18 @@ from hookline.journal.local.next_segment import TEMPORARY_NAME, OpenSegment
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
-    GroupHeader,
-    check_segment_header,
-    decode_header,
     encode_damage,
-    is_intact,
+    encode_segment_header,
+    is_segment_header,
     list_segments,
     segment_name,
 )
+from hookline.journal.local.start_file import read_start, write_start
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.telemetry.crashpoints import crash_point
 
 CUT_SUFFIX = ".cut"
 _CHUNK_BYTES = 1024 * 1024
-_HEADER = rb"(?s)(?=.{6}[\x00-\x40]\x00.[\x00-\x09]\x00\x00.{4}(?:%b|%b).{6}\x00\x00)"
-"""What the header of a group may look like whose offset has one of two upper halves; its checksum is looked at then."""
 
 
 class Recovery(NamedTuple):
@@ -67,15 +63,6 @@ class Tail(NamedTuple):
     first_at: int
 
 
-class _Gap(NamedTuple):
-    """Damage that an intact group stands behind: from which offset and byte to which."""
-
-    offset: int
-    position: int
-    next_offset: int
-    stop: int
-
-
 class _Scan(NamedTuple):
     """Where the last intact group of a segment ends; ``dirty_end`` is where its last non-zero byte does."""
 
@@ -83,7 +70,7 @@ class _Scan(NamedTuple):
     position: int
     dirty_end: int
     first_at: int
-    gaps: list[_Gap]
+    gaps: list[Gap]
 
 
 def recover(folder: Path, partition: int, disk: Disk) -> tuple[Tail, Recovery | None]:
@@ -94,6 +81,8 @@ def recover(folder: Path, partition: int, disk: Disk) -> tuple[Tail, Recovery | 
     end_file = EndFile(folder / END_NAME, writable=True)
     try:
         tail, recovery = _recover_last(folder, partition, disk, end_file.value)
+        if read_start(folder) is None:
+            write_start(folder, min([*list_segments(folder)[:1], tail.next_offset]), disk)
         disk.sync_folder(folder)
         crash_point("journal.recovery_before_publish")
         end_file.publish(tail.next_offset)
@@ -109,7 +98,9 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
     path = folder / segment_name(segments[-1])
     fd = os.open(path, os.O_RDWR)
     try:
-        scan = _scan(fd, path, segments[-1])
+        if not is_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), segments[-1]):
+            write_all(disk, fd, [encode_segment_header(segments[-1])], 0)
+        scan = _scan(fd, segments[-1])
         for gap in scan.gaps:
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
@@ -127,16 +118,15 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
         os.close(fd)
 
 
-def _scan(fd: int, path: Path, first_offset: int) -> _Scan:
-    check_segment_header(path, os.pread(fd, SEGMENT_HEADER_BYTES, 0), first_offset)
+def _scan(fd: int, first_offset: int) -> _Scan:
     with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
         position, offset, first_at, dirty_end = SEGMENT_HEADER_BYTES, first_offset, 0, -1
-        gaps: list[_Gap] = []
+        gaps: list[Gap] = []
         while True:
-            header = _intact(view, position, offset)
+            header = intact_at(view, position, offset)
             if header is None:
                 dirty_end = max(position, _dirty_end(view, position) if dirty_end < 0 else dirty_end)
-                gap = _gap(view[:dirty_end], position, offset)
+                gap = find_gap(view[:dirty_end], position, offset)
                 if gap is None:
                     return _Scan(offset, position, dirty_end, first_at, gaps)
                 gaps.append(gap)
@@ -146,46 +136,10 @@ def _scan(fd: int, path: Path, first_offset: int) -> _Scan:
             position, offset = position + header.size_bytes, header.next_offset
 
 
-def _intact(view: memoryview, position: int, offset: int) -> GroupHeader | None:
-    """The header of the intact group with this offset at this place."""
-    header = _plausible(view, position, offset)
-    if header is None or not is_intact(view[position : position + header.size_bytes], header.crc):
-        return None
-    return header
-
-
-def _plausible(view: memoryview, position: int, offset: int) -> GroupHeader | None:
-    if position + GROUP_HEADER_BYTES > len(view):
-        return None
-    header = decode_header(view, position)
-    return header if header.is_plausible(offset) and position + header.size_bytes <= len(view) else None
-
-
-def _gap(view: memoryview, position: int, offset: int) -> _Gap | None:
-    """The damage that begins here, up to the next intact group; None when there is none behind it."""
-    for stop, next_offset in _by_headers(view, position, offset):
-        if _intact(view, stop, next_offset):
-            return _Gap(offset, position, next_offset, stop)
-    halves = (re.escape((offset + more >> 32).to_bytes(4, "little")) for more in (0, len(view)))
-    for found in re.compile(_HEADER % tuple(halves)).finditer(view, position + GROUP_HEADER_BYTES + 1):
-        stop = found.start()
-        next_offset = decode_header(view, stop).first_offset
-        if 0 < next_offset - offset <= stop - position and _intact(view, stop, next_offset):
-            return _Gap(offset, position, next_offset, stop)
-    return None
-
-
-def _by_headers(view: memoryview, position: int, offset: int) -> Iterator[tuple[int, int]]:
-    """Yield where the groups behind this one begin, as far as headers tell."""
-    while (header := _plausible(view, position, offset)) is not None:
-        position, offset = position + header.size_bytes, header.next_offset
-        yield position, offset
-
-
-def _bridge(fd: int, gap: _Gap, disk: Disk) -> None:
+def _bridge(fd: int, gap: Gap, disk: Disk) -> None:
     """Put headers over damage that readers could not follow to its end; each has a checksum that never fits."""
     data = memoryview(os.pread(fd, gap.stop - gap.position, gap.position))
-    if (gap.stop - gap.position, gap.next_offset) in _by_headers(data, 0, gap.offset):
+    if (gap.stop - gap.position, gap.next_offset) in by_headers(data, 0, gap.offset):
         return
     records, size = gap.next_offset - gap.offset, len(data)
     count = min(max(-(-records // GROUP_RECORDS_MAX), -(-size // GROUP_BYTES_MAX)), records)

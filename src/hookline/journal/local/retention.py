@@ -7,26 +7,21 @@ one first. What working lanes wait for and is younger stays, whatever it comes t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from hookline.journal.local.disk import Disk
+from hookline.journal.local.end_file import END_MAX
 from hookline.journal.local.recovery import CUT_SUFFIX
-from hookline.journal.local.segment import (
-    GROUP_HEADER_BYTES,
-    SEGMENT_HEADER_BYTES,
-    decode_header,
-    list_segments,
-    segment_name,
-)
+from hookline.journal.local.segment import list_segments, segment_name
+from hookline.journal.local.segment_view import SegmentView
+from hookline.journal.local.start_file import write_start
 from hookline.telemetry.crashpoints import crash_point
 
 SEALED_KEPT = 1_024
 """Segments whose newest time is remembered: nothing is added to them any more."""
-_HEADERS_BYTES = 16 * 1024
 _NEVER = 1 << 63
 """Later than any record: the partition has no segment to give up."""
 
@@ -48,7 +43,7 @@ def drop_expired(
 
     Without ``needed`` nobody is asked.
     """
-    expirable = [_Expirable(folder, number, needed) for number, folder in enumerate(folders)]
+    expirable = [_Expirable(folder, number, needed, disk) for number, folder in enumerate(folders)]
     freed = 0
     for partition in expirable:
         while partition.newest_ms < oldest_ms:
@@ -66,14 +61,15 @@ def drop_expired(
 
 def insisted_bytes(folders: Sequence[Path], needed: Needed) -> int:
     """How many bytes of whole segments, none of them a partition's last, working lanes do not let go."""
-    return sum(_Expirable(folder, number, needed).insisted_bytes() for number, folder in enumerate(folders))
+    return sum(_Expirable(folder, number, needed, Disk()).insisted_bytes() for number, folder in enumerate(folders))
 
 
 class _Expirable:
     """The segments of one partition that may go, oldest first."""
 
-    def __init__(self, folder: Path, number: int, needed: Needed | None) -> None:
+    def __init__(self, folder: Path, number: int, needed: Needed | None, disk: Disk) -> None:
         self.folder = folder
+        self._disk = disk
         self.has_changed = False
         self._number = number
         self._needed = needed
@@ -92,6 +88,7 @@ class _Expirable:
         if self.has_changed:
             crash_point("journal.retention_between_segments")
         first = self._segments.pop(0)
+        write_start(self.folder, self._segments[0], self._disk)
         path = self.folder / segment_name(first)
         path.unlink()
         for cut in self.folder.glob(f"{path.stem}*{CUT_SUFFIX}"):
@@ -130,19 +127,8 @@ def _sealed_ms(path: Path) -> int:
 
 
 def last_received_at(path: Path) -> int:
-    """When the last record of a segment was received, by the service's own clock; 0 for one without records."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        position, newest, base, headers = SEGMENT_HEADER_BYTES, 0, 0, b""
-        while True:
-            if position + GROUP_HEADER_BYTES > base + len(headers):
-                base, headers = position, os.pread(fd, _HEADERS_BYTES, position)
-                if len(headers) < GROUP_HEADER_BYTES:
-                    return newest
-            header = decode_header(headers, position - base)
-            if header.length == 0:
-                return newest
-            newest = header.received_at_last
-            position += header.size_bytes
-    finally:
-        os.close(fd)
+    """When the last record of a segment was received, by the service's own clock; 0 for one without records. Damaged
+    ones are passed over."""
+    first = int(path.stem)
+    view = SegmentView(path.parent, first)
+    return view.last_received_at(next((after for after in list_segments(path.parent) if after > first), END_MAX))

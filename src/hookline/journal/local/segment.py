@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from hookline.journal.local.errors import JournalCorrupt, JournalTooNew
+from hookline.journal.local.errors import JournalTooNew
 from hookline.journal.port import GROUP_BYTES_MAX, GROUP_RECORDS_MAX
 from hookline.journal.record import FORMAT_VERSION, Record, journal_ms
 
@@ -103,15 +103,19 @@ def encode_segment_header(first_offset: int) -> bytes:
     return checked + struct.pack("<I", crc32(checked))
 
 
-def check_segment_header(path: Path, header: bytes, first_offset: int) -> None:
-    """Raise JournalTooNew or JournalCorrupt unless this is a segment that begins with the offset of its name."""
-    if len(header) == SEGMENT_HEADER_BYTES:
-        magic, version, offset, crc = _SEGMENT_HEADER.unpack(header)
-        if magic == _MAGIC and version > SEGMENT_FORMAT:
-            raise JournalTooNew(f"journal segment {path} has format {version}, written by a newer version: upgrade")
-        if magic == _MAGIC and offset == first_offset and crc == crc32(header[:-CHECKSUM_BYTES]):
-            return
-    raise JournalCorrupt(path.name, first_offset, first_offset)
+def is_segment_header(path: Path, header: bytes, first_offset: int) -> bool:
+    """Return whether this segment's own header is whole; raise JournalTooNew for one of a newer version.
+
+    A damaged one keeps nobody from reading: the file's name says where it begins, and each group says the rest.
+    """
+    if len(header) != SEGMENT_HEADER_BYTES:
+        return False
+    magic, version, offset, crc = _SEGMENT_HEADER.unpack(header)
+    if magic != _MAGIC or crc != crc32(header[:-CHECKSUM_BYTES]):
+        return False
+    if version > SEGMENT_FORMAT:
+        raise JournalTooNew(f"journal segment {path} has format {version}, written by a newer version: upgrade")
+    return bool(offset == first_offset)
 
 
 def encode_groups(records: Sequence[Record], first_offset: int, bytes_max: int) -> Iterator[EncodedGroup]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.journal.local.damage import Gap, find_gap_in
 from hookline.journal.local.erase import read_intent
-from hookline.journal.local.errors import JournalCorrupt
 from hookline.journal.local.segment import (
     GROUP_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     GroupHeader,
-    check_segment_header,
     decode_header,
     is_intact,
+    is_segment_header,
     segment_name,
 )
 from hookline.journal.local.window import Window
@@ -29,6 +30,8 @@ INDEX_STEP_BYTES = 256 * 1024
 """About this much of the file per entry of the index: 256 entries for a full segment."""
 
 _SCAN_BYTES = 16 * 1024
+_NEWEST_GROUPS = 16
+"""Of so many at the end of a segment, one intact tells its age."""
 _REREAD_SECONDS = (0.0, 0.001, 0.004, 0.016, 0.064)
 """Waits before reading a damaged group again: it may be in the middle of being erased."""
 
@@ -40,6 +43,15 @@ class Place(NamedTuple):
     header: GroupHeader
 
 
+class GroupDamaged(Exception):
+    """The bytes at a place are not the group that begins there."""
+
+    def __init__(self, position: int, offset: int) -> None:
+        super().__init__(position, offset)
+        self.position = position
+        self.offset = offset
+
+
 class SegmentView:
     """Read access to one segment; the file is closed when the last reference goes."""
 
@@ -48,9 +60,11 @@ class SegmentView:
         self._folder = folder
         self._path = folder / segment_name(first_offset)
         self._fd = os.open(self._path, os.O_RDONLY)
-        check_segment_header(self._path, os.pread(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
+        is_segment_header(self._path, os.pread(self._fd, SEGMENT_HEADER_BYTES, 0), first_offset)
         self._offsets = [first_offset]
         self._positions = [SEGMENT_HEADER_BYTES]
+        self._gaps: dict[int, Gap] = {}
+        """By the offset at which damage begins; one with nothing behind it in this segment stops where it begins."""
 
     def __del__(self) -> None:
         # Generators may still read from a view that the cache has let go: the count of references closes it.
@@ -73,8 +87,13 @@ class SegmentView:
         entry = bisect_right(self._offsets, offset) - 1
         for place in self._places(self._positions[entry], self._offsets[entry], end):
             if offset < place.header.next_offset:
-                return place
+                return place if place.header.first_offset <= offset else None
         return None
+
+    def last_place(self, end: int) -> Place | None:
+        """The last group below ``end``."""
+        entry = bisect_right(self._offsets, end - 1) - 1
+        return max(self._places(self._positions[entry], self._offsets[entry], end), default=None)
 
     def stretch(self, offset: int, end: int) -> list[Place]:
         """The group that holds ``offset`` and those of the same index entry before it, oldest first."""
@@ -88,17 +107,59 @@ class SegmentView:
         return found
 
     def place_at(self, position: int, end: int) -> Place | None:
-        """The group that contains this byte of the file, if it is durable."""
+        """The group that contains this byte of the file, if it is durable; the next one where the byte is damaged."""
         entry = bisect_right(self._positions, position) - 1
         for place in self._places(self._positions[entry], self._offsets[entry], end):
             if position < place.position + place.header.size_bytes:
                 return place
         return None
 
+    def last_received_at(self, bound: int) -> int:
+        """When the last intact record below ``bound``, up to which the groups go, was received; 0 without any."""
+        self.learn_gaps(bound)
+        newest = deque(self._places(self._positions[0], self._offsets[0], bound), maxlen=_NEWEST_GROUPS)
+        for place in reversed(newest):
+            if self._is_intact(place):
+                return place.header.received_at_last
+        return newest[-1].header.received_at_last if newest else 0
+
+    def gap_around(self, offset: int) -> Gap | None:
+        """The damage that holds this offset, as far as it is known."""
+        first = max((each for each in self._gaps if each <= offset), default=None)
+        return None if first is None or self._gaps[first].next_offset <= offset else self._gaps[first]
+
+    def ends_before(self, gap: Gap) -> bool:
+        """Return whether this segment is whole and just ends there: what follows was in another one."""
+        return gap.stop == gap.position and not any(os.pread(self._fd, GROUP_HEADER_BYTES, gap.position))
+
+    def learn_gaps(self, bound: int) -> None:
+        """Find where headers lead nowhere below ``bound``, up to which the groups of this segment must go."""
+        position, offset = self._positions[0], self._offsets[0]
+        while offset < bound:
+            last: Place | None = None
+            for last in self._places(position, offset, bound):
+                position, offset = last.position + last.header.size_bytes, last.header.next_offset
+            if offset < bound:
+                if last is not None and not self._is_intact(last):  # its head was wrong about where it ends
+                    position, offset = last.position, last.header.first_offset
+                gap = self.learn_gap(GroupDamaged(position, offset), bound)
+                position, offset = gap.stop, gap.next_offset
+
+    def learn_gap(self, damaged: GroupDamaged, bound: int) -> Gap:
+        """Find where reading goes on behind a damaged group, at ``bound`` at the latest."""
+        known = self._gaps.get(damaged.offset)
+        if known is None or (known.stop == known.position and known.next_offset < bound):
+            gap = find_gap_in(self._fd, damaged.position, damaged.offset)
+            if gap is None or gap.next_offset >= bound:
+                # Looked at again once there is more: the appender goes on behind what it wrote.
+                gap = Gap(damaged.offset, damaged.position, bound, damaged.position)
+            known = self._gaps[damaged.offset] = gap
+        return known
+
     def load(self, position: int, offset: int, window: Window) -> tuple[GroupHeader, memoryview] | None:
         """The intact group at ``position``, which must begin with ``offset``; None when the data ends before it.
 
-        The bytes hold until the window is used again. Raise JournalCorrupt when the group stays damaged.
+        The bytes hold until the window is used again. Raise GroupDamaged when the group stays damaged.
         """
         start = window.get(position, GROUP_HEADER_BYTES)
         if start is None:
@@ -115,6 +176,12 @@ class SegmentView:
         """Yield the groups below ``end`` by their headers alone, and index them on the way."""
         base, headers = 0, b""
         while offset < end:
+            if offset in self._gaps:
+                gap = self._gaps[offset]
+                if gap.stop == gap.position:
+                    return
+                position, offset = gap.stop, gap.next_offset
+                continue
             if position + GROUP_HEADER_BYTES > base + len(headers):
                 base, headers = position, os.pread(self._fd, _SCAN_BYTES, position)
                 if len(headers) < GROUP_HEADER_BYTES:
@@ -129,16 +196,22 @@ class SegmentView:
             position += header.size_bytes
             offset = header.next_offset
 
+    def _is_intact(self, place: Place) -> bool:
+        return is_intact(os.pread(self._fd, place.header.size_bytes, place.position), place.header.crc)
+
     def _load_again(self, position: int, offset: int) -> tuple[GroupHeader, memoryview]:
         """Read a group whose checksum was wrong once more; after a crash in an erasure, finish it in memory."""
         header = decode_header(os.pread(self._fd, GROUP_HEADER_BYTES, position))
         for seconds in _REREAD_SECONDS:
             time.sleep(seconds)
             group = bytearray(os.pread(self._fd, header.size_bytes, position))
-            for patch in read_intent(self._folder):
+            patches = read_intent(self._folder)
+            for patch in patches:
                 at = patch.position - position
                 if patch.first_offset == self.first_offset and 0 <= at <= len(group) - len(patch.data):
                     group[at : at + len(patch.data)] = patch.data
             if is_intact(group, decode_header(group).crc):
                 return decode_header(group), memoryview(group)
-        raise JournalCorrupt(self.name, offset, header.next_offset)
+            if seconds and not patches:
+                break  # nothing is being erased
+        raise GroupDamaged(position, offset)

@@ -1,0 +1,29 @@
+"""Reading on past what retention took and what the disk lost: one rule for all who read a stretch of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hookline.journal.port import Group, JournalCorrupt, Lookups, OffsetExpired
+
+Lost = OffsetExpired | JournalCorrupt
+"""Why a stretch cannot be read; ``next_offset`` is where it goes on."""
+
+
+def read_on(
+    journal: Lookups, partition: int, offset: int, end: int, on_lost: Callable[[Lost], object] | None = None
+) -> Iterator[Group]:
+    """Yield the groups from ``offset`` on until one reaches ``end``, which is at most the journal's. What cannot be
+    read is passed over, and ``on_lost`` is told."""
+    while offset < end:
+        try:
+            for group in journal.read(partition, offset):
+                offset = group.next_offset
+                yield group
+                if offset >= end:
+                    return
+            return
+        except (OffsetExpired, JournalCorrupt) as lost:
+            if on_lost is not None:
+                on_lost(lost)
+            offset = max(lost.next_offset, offset + 1)

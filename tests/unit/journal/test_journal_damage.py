@@ -1,0 +1,165 @@
+"""What a reader still finds when the disk, or somebody, has changed bytes of a journal that is being read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hookline.journal.conformance import a_record
+from hookline.journal.local.end_file import EndFile
+from hookline.journal.local.partition_reader import PartitionReader
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.local.retention import last_received_at
+from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, list_segments, segment_name
+from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.reading import read_on
+
+COUNT = 60
+PER_GROUP = 5
+SAMPLES = int(os.environ.get("HOOKLINE_TEST_FLIPS", 60))
+"""How many places are flipped in turn, and as many heads of groups and segments. A sweep of all takes an hour."""
+
+
+@pytest.fixture
+def stored(open_appender: Any, journal: Path) -> Path:
+    """The folder of a partition with records m0, m1, … in several segments, 5 in a group."""
+    asyncio.run(_fill(open_appender))
+    return journal / "0"
+
+
+async def _fill(open_appender: Any) -> None:
+    appender = open_appender()
+    for first in range(0, COUNT, PER_GROUP):
+        await appender.append([a_record(n, body=b"%05d" % n * 600) for n in range(first, first + PER_GROUP)])
+    await appender.close()
+
+
+@contextmanager
+def flipped(path: Path, position: int) -> Iterator[None]:
+    """One bit of a file is the other way round."""
+    _flip(path, position)
+    try:
+        yield
+    finally:
+        _flip(path, position)
+
+
+def _flip(path: Path, position: int) -> None:
+    with path.open("r+b", buffering=0) as file:
+        (byte,) = os.pread(file.fileno(), 1, position)
+        os.pwrite(file.fileno(), bytes([byte ^ 4]), position)
+
+
+def places_in(folder: Path) -> list[tuple[Path, int, int]]:
+    """Every place of a segment that holds something, with the first offset of its group, -1 for the segment's head."""
+    found: list[tuple[Path, int, int]] = []
+    with closing(PartitionReader(folder)) as reader:
+        for group, _ in reader.locate(range(0, COUNT, PER_GROUP)):
+            path = folder / segment_name(group.segment_first_offset)
+            end = group.position + group.header.size_bytes
+            found += [(path, at, group.header.first_offset) for at in range(group.position, end)]
+    found += [
+        (folder / segment_name(each), at, -1) for each in list_segments(folder) for at in range(SEGMENT_HEADER_BYTES)
+    ]
+    return found
+
+
+def sample(places: list[tuple[Path, int, int]]) -> list[tuple[Path, int, int]]:
+    """Some of the places, heads of groups and of segments more often than their share."""
+    heads = [
+        each for i, each in enumerate(places) if each[2] < 0 or each[2] != places[max(0, i - GROUP_HEADER_BYTES)][2]
+    ]
+    return [each for some in (places, heads) for each in Random(26).sample(some, min(SAMPLES, len(some)))]
+
+
+def test_a_flip_takes_one_group_from_whoever_reads(stored: Path) -> None:
+    """Wherever it is, reading forwards, backwards, one by one and by content finds all that is in other groups."""
+    for path, position, first in sample(places_in(stored)):
+        with flipped(path, position), closing(LocalReader(stored.parent)) as reader:
+            left = [f"m{n}" for n in range(COUNT) if first < 0 or not first <= n < first + PER_GROUP]
+            where = f"byte {position} of {path.name}"
+            assert [r.message_id for g in read_on(reader, 0, 0, COUNT) for r in g.records] == left, where
+            back = [r.message_id for g in reader.read_backwards(0, COUNT) for r in reversed(g.records)]
+            assert back[::-1] == left, where
+            assert [r.message_id for n in range(COUNT) if (r := reader.get(0, n)) is not None] == left, where
+            texts = [a_record(n).fingerprint for n in range(COUNT)]
+            held = [r.message_id for g in reader.holding(0, texts, 0, COUNT) for r in g.records]
+            assert held == left, where
+
+
+def test_records_are_found_past_damage_that_was_not_met_before(stored: Path) -> None:
+    """Whoever asks for one record alone does not depend on the groups before it being whole."""
+    for path, position, first in sample(places_in(stored)):
+        number = Random(position).randrange(COUNT)
+        with flipped(path, position), closing(LocalReader(stored.parent)) as reader:
+            record = reader.get(0, number)
+        is_damaged = first >= 0 and first <= number < first + PER_GROUP
+        assert (record is None) if is_damaged else (record is not None and record.message_id == f"m{number}")
+
+
+def test_a_flip_in_the_end_file_changes_nothing(stored: Path) -> None:
+    """The end that readers believe is what two of its three copies say."""
+    for position in range((stored / "end").stat().st_size):
+        with flipped(stored / "end", position), closing(LocalReader(stored.parent)) as reader:
+            assert reader.end(0) == COUNT
+
+
+def test_an_end_file_that_says_anything_is_put_right(stored: Path, open_appender: Any) -> None:
+    """What no two copies agree on, or no journal gets to, is found anew by opening; nothing is lost or left out."""
+    for content in (b"\xff" * 24, bytes(24), b"", Random(1).randbytes(24), COUNT.to_bytes(8, "little"), b"\1" * 12):
+        (stored / "end").write_bytes(content)
+        asyncio.run(open_appender().close())
+        with closing(EndFile(stored / "end")) as end:
+            assert end.value == COUNT
+
+
+def test_a_lost_segment_is_told_as_lost(stored: Path) -> None:
+    """Whether it was the first, one in the middle or the last: its offsets are missing, not expired."""
+    firsts = list_segments(stored)
+    for index, first in enumerate(firsts):
+        path = stored / segment_name(first)
+        after = firsts[index + 1] if index + 1 < len(firsts) else COUNT
+        path.rename(path.with_suffix(".away"))
+        lost: list[JournalCorrupt | OffsetExpired] = []
+        with closing(LocalReader(stored.parent)) as reader:
+            left = [r.message_id for g in read_on(reader, 0, 0, COUNT, on_lost=lost.append) for r in g.records]
+            assert left == [f"m{n}" for n in range(COUNT) if not first <= n < after]
+            assert reader.start(0) == 0
+        (error,) = lost
+        assert isinstance(error, JournalCorrupt)
+        assert (error.segment, error.offset, error.next_offset) == (path.name, first, after)
+        assert "is missing" in str(error)
+        path.with_suffix(".away").rename(path)
+
+
+def test_what_retention_took_is_not_lost(stored: Path, open_appender: Any) -> None:
+    """The journal notes where it begins before it drops a segment, so what is below has expired."""
+    appender = open_appender(retention_bytes=1)
+    asyncio.run(_retain(appender))
+    with closing(LocalReader(stored.parent)) as reader:
+        start = reader.start(0)
+        assert start == list_segments(stored)[0] > 0
+        with pytest.raises(OffsetExpired):
+            next(reader.read(0, 0))
+
+
+async def _retain(appender: Any) -> None:
+    appender.retain(10**15)
+    await appender.close()
+
+
+def test_a_flip_makes_no_segment_older(stored: Path) -> None:
+    """The age of a segment is that of its last intact group: a changed time or length expires nothing."""
+    newest = segment_name(list_segments(stored)[-1])
+    for path, position, _ in sample(places_in(stored)):
+        with flipped(path, position):
+            assert path.name == newest or last_received_at(path) == a_record(0).received_at, (
+                f"byte {position} of {path.name}"
+            )

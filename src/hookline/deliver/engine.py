@@ -159,6 +159,10 @@ class Engine:
             room = lane.spare()
             if lane.queue:
                 self._paced.add(lane)
+        elif lane.cap is not None and lane.free() < room:
+            room = lane.free()
+            if lane.queue:
+                self._paced.add(lane)
         if lane.rate is None or room <= 0:
             return room
         available = lane.rate.available(self.clock.monotonic())

@@ -265,7 +265,7 @@ class Replays:
         if destination is None:
             self._end(lane, "cancelled", "the destination was disabled or deleted")
             return
-        lane.live = self._engine.lanes[self._snapshot.lanes[destination.id].number]
+        lane.go_beside(self._engine.lanes[self._snapshot.lanes[destination.id].number])
         lane.replay = replay
         self._change(lane, destination, self._start(replay))
 

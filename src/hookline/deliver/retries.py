@@ -160,7 +160,7 @@ class Retries:
         places = IN_FLIGHT_MAX - engine.flying
         if lane.breaker.state != "closed":
             places = min(places, SICK_IN_FLIGHT_MAX - engine.sick)
-        return min(beyond, places)
+        return min(beyond, places, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
         """Try a row again, or close it when its time is over; return whether a request went out."""
@@ -197,7 +197,7 @@ class Retries:
         if lane.closed or lane.paused or not lane.targets:
             engine.probing.discard(lane)
             return
-        if lane.is_replay and lane.spare() <= 0:
+        if lane.free() <= 0 or (lane.is_replay and lane.spare() <= 0):
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
             return

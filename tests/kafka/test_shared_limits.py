@@ -63,7 +63,7 @@ def test_what_one_breaker_learns_the_others_know(fleet: Callable[..., Fleet], re
     workers = [all_of_them.add(), all_of_them.add()]
     all_of_them.wait_for_owners(front.role("deliver"), *(each.pid for each in workers))
     _fill(front, 300)
-    open_breakers = "SELECT count(*) FROM hookline_deliver.workers WHERE state LIKE '%\"openBreakers\":[\"crm\"]%'"
+    open_breakers = 'SELECT count(*) FROM hookline_deliver.workers WHERE state LIKE \'%"openBreakers":["crm"]%\''
     wait_until(lambda: all_of_them.column(open_breakers) == [3], MOVE_SECONDS, "all know of it")
     before = time.monotonic()
     time.sleep(PHASE_SECONDS)

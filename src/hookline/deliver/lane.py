@@ -203,8 +203,8 @@ class Lane:
             self.order = UserOrder()
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
-        self.grant(self.granted, self.part)
         self.pace()
+        self.grant(self.granted, self.part)
 
     def grant(self, at_once: int | None, part: float) -> None:
         """Keep to this process's share of the destination's own limits from now on."""
@@ -213,7 +213,12 @@ class Lane:
         self.cap = most if most is None or at_once is None else min(most, at_once)
         """Requests in flight at once; None is as many as the breaker allows."""
         if self.rate is not None:
-            self.rate.share(part)
+            self.rate.share(self.rate_part)
+
+    @property
+    def rate_part(self) -> float:
+        """Which part of its rate the lane keeps to."""
+        return self.part
 
     def free(self) -> int:
         """How many more requests may be in flight by the user's own limit, which replays share."""
@@ -232,7 +237,7 @@ class Lane:
         if not rates:
             self.rate = None
         elif self.rate is None or self.rate.per_second != min(rates):
-            self.rate = Rate(min(rates), self.part)
+            self.rate = Rate(min(rates), self.rate_part)
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream and no filter stops it."""

@@ -1,4 +1,4 @@
-"""A token bucket: so many attempts per second, never a burst above it; or a part of them, where others have the rest."""
+"""A token bucket: so many attempts per second, never a burst above it; or a part of them, where others have more."""
 
 from __future__ import annotations
 

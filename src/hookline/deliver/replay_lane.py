@@ -54,6 +54,11 @@ class ReplayLane(Lane):
         """How many more requests may be in flight by the user's own limit, which is the destination's."""
         return self.live.free()
 
+    @property
+    def rate_part(self) -> float:
+        """Which part of the replay's own rate the lane keeps to; of the destination's, the live lane knows."""
+        return 1.0 if self.replay.rate is None else self.part
+
     def pace(self) -> None:
         """Keep to the replay's rate, and to the destination's, which it shares with the live lane."""
         wanted = [rate for rate in (self.replay.rate, self.options.max_rate) if rate is not None]
@@ -101,7 +106,7 @@ class _SharedRate(Rate):
     __slots__ = ("_lane",)
 
     def __init__(self, per_second: float, lane: ReplayLane) -> None:
-        super().__init__(per_second, lane.part)
+        super().__init__(per_second, lane.rate_part)
         self._lane = lane
 
     def available(self, now_seconds: float) -> int:

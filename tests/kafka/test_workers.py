@@ -103,7 +103,7 @@ def fleet(tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer) 
     made: list[Fleet] = []
     with server.database() as database_url:
 
-        def make(*destinations: dict[str, Any]) -> Fleet:
+        def make(*destinations: dict[str, Any], **others: str) -> Fleet:
             settings = {
                 "journal.url": cluster.url(topic),
                 "journal.partitions": PARTITIONS,
@@ -112,6 +112,7 @@ def fleet(tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer) 
                 "deliver.retry_max": "1s",
                 "deliver.timeout": "30s",  # a worker that stood still finds the answers it waited for
                 "log.format": "json",
+                **others,
             }
             front = Hookline(tmp_path / "front", destinations, settings=settings)
             made.append(Fleet(front, server, database_url, tmp_path, KafkaAddress(cluster.addresses, topic)))

@@ -31,6 +31,8 @@ ALLOWANCE_MAX = 256
 """What the allowance may grow to for a receiver that takes its time but takes all."""
 FIRST_ALLOWANCE = 8
 """What a lane may begin with before its first success, and what it must be back at to count as healthy."""
+OPEN_BEFORE = "open before the restart"
+"""The reason of a breaker of which nothing is known but that it was open."""
 
 State = Literal["closed", "narrowed", "suspect", "open"]
 
@@ -144,6 +146,12 @@ class Breaker:
         self.failures = max(self.failures, OPEN_FAILURES)
         self.reason = reason
         self._open()
+
+    def warn(self) -> None:
+        """Others see the receiver fail: send it few at once, until it was seen to be well from here."""
+        if self.state == "closed":
+            self.allowance = min(self.allowance, NARROW_ALLOWANCE)
+            self._settle()
 
     def half_open(self) -> None:
         """A person says that the receiver is well again: begin with one attempt, and ramp up from there."""

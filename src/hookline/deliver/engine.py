@@ -7,7 +7,7 @@ checkpoint saves what happened (``checkpointer.py``). One delivery costs no task
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 
 from hookline.deliver.batch import Batch
@@ -68,6 +68,8 @@ class Engine:
         self.stopping = False
         self.fence: Fence | None = None
         """Where deliver is many processes: until when this one may send."""
+        self.on_lane: Callable[[Lane], None] = lambda lane: None
+        """Called with each new lane, before anything is sent."""
         self.keep_record: Callable[[int, int, Record], None] | None = None
         """Where the journal is on brokers: keeps the record at a partition's offset at hand, for it is tried again."""
         self.on_room: Callable[[Lane], None] = lambda lane: None
@@ -81,7 +83,7 @@ class Engine:
         self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
         self._paced: set[Lane] = set()
-        """Lanes that wait for their rate."""
+        """Lanes that wait for their rate, or for others that share their limit."""
 
     @property
     def full(self) -> bool:
@@ -159,6 +161,10 @@ class Engine:
             room = lane.spare()
             if lane.queue:
                 self._paced.add(lane)
+        elif lane.cap is not None and lane.free() < room:
+            room = lane.free()
+            if lane.queue:
+                self._paced.add(lane)
         if lane.rate is None or room <= 0:
             return room
         available = lane.rate.available(self.clock.monotonic())
@@ -211,6 +217,11 @@ class Engine:
             lane.starved = False
             if not lane.ready:
                 self.go_on(lane)
+
+    @property
+    def paced(self) -> Iterable[Lane]:
+        """Lanes that would send if their rate, or the user's limit, allowed it."""
+        return self._paced
 
     def wake_paced(self) -> None:
         """Let lanes go on whose rate allows it by now; called several times a second."""

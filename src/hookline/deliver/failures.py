@@ -226,6 +226,13 @@ class Failures:
             )
         )
 
+    def open_too(self, lane: Lane, reason: str) -> None:
+        """Open a lane's breaker because another process found its receiver down."""
+        if lane.breaker.failures == 0:
+            lane.run_started = self._engine.clock.now_ms(), self._engine.clock.steady_ms()
+        lane.breaker.open(reason)
+        self._open(lane, lane.run_started)
+
     def _open(self, lane: Lane, started: tuple[int, int]) -> None:
         self._engine.counters.breaker_opened += 1
         self._engine.probing.add(lane)

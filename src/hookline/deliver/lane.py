@@ -64,6 +64,7 @@ class Lane:
 
     __slots__ = (
         "breaker",
+        "cap",
         "catch_up_rate",
         "closed",
         "coming_back",
@@ -73,16 +74,19 @@ class Lane:
         "filters",
         "full",
         "gone",
+        "granted",
         "in_flight",
         "intakes",
         "is_replay",
         "loose",
+        "may_probe",
         "name",
         "next_retry_ms",
         "nothing_to_try",
         "number",
         "options",
         "order",
+        "part",
         "paused",
         "probe_at_seconds",
         "probes",
@@ -90,6 +94,7 @@ class Lane:
         "rate",
         "ready",
         "refusals_started",
+        "replays",
         "retry_count",
         "rows",
         "rows_changed",
@@ -100,10 +105,12 @@ class Lane:
         "start",
         "starts",
         "starved",
+        "succeeded_ms",
         "targets",
         "timeouts",
         "timeouts_logged_seconds",
         "to_all",
+        "tried",
     )
 
     def __init__(
@@ -112,6 +119,12 @@ class Lane:
         self.number = start.number
         self.breaker = Breaker(destination.delivery.max_concurrency)
         self.rate: Rate | None = None
+        self.granted: int | None = None
+        """How many of the requests that the destination wants at once are for this process; None is all."""
+        self.part = 1.0
+        """Which part of the lane's rate is for this process."""
+        self.replays: list[Lane] = []
+        """Lanes of replays whose requests count as the destination's too."""
         self.order: UserOrder | None = None
         """Set where one user's events go one after the other."""
         self.rows_changed = False
@@ -148,6 +161,12 @@ class Lane:
         self.probe_at_seconds = 0.0
         self.run_started = self.refusals_started = 0, 0
         """When the runs of failures and of refusals began: by the wall clock, and by the service's own."""
+        self.may_probe = True
+        """Whether it is this process that finds out whether the receiver is back, where there are others."""
+        self.tried = 0
+        """Probes of this process since the breaker opened, where there are others."""
+        self.succeeded_ms = 0
+        """When the receiver was last seen to be well, by the wall clock."""
         self.timeouts = 0
         self.timeouts_logged_seconds = 0.0
         self.filtered = 0
@@ -185,6 +204,27 @@ class Lane:
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
         self.pace()
+        self.grant(self.granted, self.part)
+
+    def grant(self, at_once: int | None, part: float) -> None:
+        """Keep to this process's share of the destination's own limits from now on."""
+        self.granted, self.part = at_once, part
+        most = self.options.max_concurrency
+        self.cap = most if most is None or at_once is None else min(most, at_once)
+        """Requests in flight at once; None is as many as the breaker allows."""
+        if self.rate is not None:
+            self.rate.share(self.rate_part)
+
+    @property
+    def rate_part(self) -> float:
+        """Which part of its rate the lane keeps to."""
+        return self.part
+
+    def free(self) -> int:
+        """How many more requests may be in flight by the user's own limit, which replays share."""
+        if self.cap is None:
+            return ALLOWANCE_MAX
+        return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
 
     def try_now(self) -> None:
         """Let the next probe leave at once, and begin anew with the waits between them: somebody wants to know."""
@@ -197,7 +237,7 @@ class Lane:
         if not rates:
             self.rate = None
         elif self.rate is None or self.rate.per_second != min(rates):
-            self.rate = Rate(min(rates))
+            self.rate = Rate(min(rates), self.rate_part)
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream and no filter stops it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hookline.connections.model import Snapshot
+from hookline.deliver.breaker import OPEN_BEFORE
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
@@ -94,7 +95,7 @@ class Recovery:
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
                 lane.gone = row.state == "gone"
-                lane.breaker.open("open before the restart")
+                lane.breaker.open(OPEN_BEFORE)
                 self._engine.probing.add(lane)
                 self._feeder.detach(lane)
         sides = [side.next_offset for side in lane.sides if side.partition == partition]

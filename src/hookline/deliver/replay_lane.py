@@ -27,7 +27,7 @@ class ReplayLane(Lane):
         self, replay: Replay, destination: Destination, start: LaneStart, targets: tuple[Target, ...], live: Lane
     ) -> None:
         self.replay = replay
-        self.live = live
+        self.go_beside(live)
         self.told: set[int] = set()
         """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
         super().__init__(destination, start, targets)
@@ -43,6 +43,21 @@ class ReplayLane(Lane):
         super().configure(destination, start, targets)
         self.breaker.limit(min(IN_FLIGHT_MAX, destination.delivery.max_concurrency or IN_FLIGHT_MAX))
         self.predicate = predicate_of(self.replay.request, destination)
+
+    def go_beside(self, live: Lane) -> None:
+        """Share the limits of this lane: the destination's own."""
+        self.live = live
+        live.replays = [each for each in live.replays if each is not self and not (each.closed and not each.in_flight)]
+        live.replays.append(self)
+
+    def free(self) -> int:
+        """How many more requests may be in flight by the user's own limit, which is the destination's."""
+        return self.live.free()
+
+    @property
+    def rate_part(self) -> float:
+        """Which part of the replay's own rate the lane keeps to; of the destination's, the live lane knows."""
+        return 1.0 if self.replay.rate is None else self.part
 
     def pace(self) -> None:
         """Keep to the replay's rate, and to the destination's, which it shares with the live lane."""
@@ -61,8 +76,7 @@ class ReplayLane(Lane):
         live = self.live
         if live.closed or _is_down(live):
             return 0
-        cap = self.options.max_concurrency
-        return IN_FLIGHT_MAX if cap is None else cap - len(live.in_flight) - len(self.in_flight)
+        return min(IN_FLIGHT_MAX, live.free())
 
     @property
     def detached(self) -> list[Intake]:
@@ -92,7 +106,7 @@ class _SharedRate(Rate):
     __slots__ = ("_lane",)
 
     def __init__(self, per_second: float, lane: ReplayLane) -> None:
-        super().__init__(per_second)
+        super().__init__(per_second, lane.rate_part)
         self._lane = lane
 
     def available(self, now_seconds: float) -> int:

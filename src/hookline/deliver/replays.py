@@ -244,6 +244,7 @@ class Replays:
         live = engine.lanes[self._snapshot.lanes[destination.id].number]
         targets, _ = self._registry.usable(destination, start, replay.id)
         lane = ReplayLane(replay, destination, start, targets, live)
+        engine.on_lane(lane)
         for partition in self._feeder.shared:
             lane.intakes[partition] = intake = self.intake(replay, partition, at.get(partition))
             self._registry.skip_delivered(lane, partition, replay.starts.get(partition, 0), intake.end or 0)
@@ -265,7 +266,7 @@ class Replays:
         if destination is None:
             self._end(lane, "cancelled", "the destination was disabled or deleted")
             return
-        lane.live = self._engine.lanes[self._snapshot.lanes[destination.id].number]
+        lane.go_beside(self._engine.lanes[self._snapshot.lanes[destination.id].number])
         lane.replay = replay
         self._change(lane, destination, self._start(replay))
 

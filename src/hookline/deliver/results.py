@@ -73,6 +73,7 @@ class Results(Sink):
         counters.delivered += count
         super().succeeded(others)
         for lane in lanes:
+            lane.succeeded_ms = now_ms
             if lane.queue and not lane.ready:
                 engine.go_on(lane)
         engine.feed_starved(count)
@@ -94,6 +95,7 @@ class Results(Sink):
             return
         now_ms = engine.clock.now_ms()
         lane, place = delivery.lane, delivery.event.place
+        lane.succeeded_ms = now_ms
         if CRASH_POINTS_ARMED:
             crash_point("deliver.answered_before_mark")
         if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):

@@ -72,7 +72,9 @@ class Retries:
         for lane in list(self._engine.probing):
             probes, probe_at = lane.probes, lane.probe_at_seconds
             try:
+                is_asking = bool(lane.in_flight)
                 self._probe(lane, now_ms)
+                lane.tried += bool(lane.in_flight) and not is_asking
             except (JournalFetching, RowsComing):  # nothing was tried: with a later turn
                 lane.probes, lane.probe_at_seconds = probes, probe_at
             except (JournalAway, DatabaseAway):
@@ -160,7 +162,7 @@ class Retries:
         places = IN_FLIGHT_MAX - engine.flying
         if lane.breaker.state != "closed":
             places = min(places, SICK_IN_FLIGHT_MAX - engine.sick)
-        return min(beyond, places)
+        return min(beyond, places, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
         """Try a row again, or close it when its time is over; return whether a request went out."""
@@ -197,11 +199,13 @@ class Retries:
         if lane.closed or lane.paused or not lane.targets:
             engine.probing.discard(lane)
             return
-        if lane.is_replay and lane.spare() <= 0:
+        if lane.free() <= 0 or (lane.is_replay and lane.spare() <= 0):
+            return
+        is_open = lane.breaker.state == "open"
+        if is_open and not lane.may_probe:
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
             return
-        is_open = lane.breaker.state == "open"
         if is_open:
             lane.probe_at_seconds = now + Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
         else:

@@ -11,12 +11,12 @@ import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.adoption import Adoption
+from hookline.deliver.agreement import Agreement
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.claims import Claim, Claims
 from hookline.deliver.engine import Engine
@@ -25,7 +25,6 @@ from hookline.deliver.fence import Fence, now_seconds
 from hookline.deliver.heartbeat import Heartbeat
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.worker_state import BREAKERS_MAX, WorkerState
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
 from hookline.journal.port import JournalError, Lookups
@@ -40,6 +39,8 @@ SWITCH_SECONDS = 0.0005
 """How long a thread that saves or fetches may go on while the event loop wants to: it has to ask after every file and
 socket, and with Python's 5 ms a moment's work took many times as long."""
 LOOK_SECONDS = 0.02
+HURRY_SECONDS = 0.5
+"""While lanes wait for a larger share of a limit: how often that is said."""
 AGAIN_SECONDS = 0.5
 """From one try to take a partition to the next."""
 
@@ -71,7 +72,18 @@ class Worker:
         self.shelf = RunShelf(place_of(settings, "deliver"))
         self._claims = Claims(settings, self.shelf, engine.clock.steady_ms)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
-        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._state)
+        self._agreement = Agreement(
+            self._claims.worker,
+            engine,
+            feeder,
+            fence,
+            settings.deliver.session_timeout,
+            settings.deliver.timeout,
+            self._loop.call_soon_threadsafe,
+        )
+        engine.on_lane = self._agreement.join
+        self._heartbeat = Heartbeat(place_of(settings, "deliver"), self._claims.worker, self._agreement)
+        self._hurried_seconds = 0.0
         self._wanted: dict[int, object] = {}
         """Partitions that the group has assigned; the mark tells one assignment from the next."""
         self._doubtful: dict[int, int] = {}
@@ -102,6 +114,10 @@ class Worker:
         """Raise what ended the membership, if that has ended; called several times a second."""
         if self._failure is not None:
             raise self._failure
+        now = self._loop.time()
+        if now - self._hurried_seconds >= HURRY_SECONDS and self._agreement.is_waited_for:
+            self._hurried_seconds = now
+            self._heartbeat.hurry()
 
     def close(self) -> None:
         """Leave the group. Everything is to be saved before; whoever gets the partitions goes on from there."""
@@ -264,13 +280,6 @@ class Worker:
         self._engine.batch.leave_out(partition.__eq__)
         self._engine.recount.update(self._engine.retrying)
         self._heartbeat.hurry()
-
-    def _state(self) -> WorkerState:
-        """Asked on the heartbeat's thread: what is copied here is copied at once."""
-        epochs = {str(partition): epoch for partition, epoch in dict(self._fence.epochs).items()}
-        lanes = (lane for lane in list(self._engine.lanes.values()) if not lane.is_replay)
-        is_open = (lane.destination.id for lane in lanes if lane.breaker.state == "open")
-        return WorkerState(epochs, list(islice(is_open, BREAKERS_MAX)))
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)

@@ -39,7 +39,7 @@ class Worker:
         self._rows = rows
         self._name = name
         self.open_breakers: list[str] = []
-        self._heartbeat = Heartbeat(place, name, self._state)
+        self._heartbeat = Heartbeat(place, name, self)
 
     def take(self, *partitions: int) -> None:
         """Become the owner of partitions, and say so."""
@@ -53,8 +53,17 @@ class Worker:
         while self._rows.execute("SELECT max(seen_at) FROM workers").fetchone()[0] == before:
             self._heartbeat.beat(self._rows)
 
-    def _state(self) -> WorkerState:
+    def tell(self) -> WorkerState:
+        """What it says of itself (``heartbeat.Party``)."""
         return WorkerState({str(partition): epoch for partition, epoch in self.epochs.items()}, self.open_breakers)
+
+    def agree(self, mine: WorkerState, others: object, owned: object) -> WorkerState:
+        """Go by nobody."""
+        return mine
+
+    def agreed(self) -> float:
+        """Do nothing."""
+        return 0.0
 
     def leave(self) -> None:
         """End as one does that was told to."""

@@ -1,0 +1,102 @@
+"""How several deliver processes divide a receiver's limits: a rule without clocks, files or threads (decision 36).
+
+Each process holds a share, and every row says what its process holds. One that holds too much uses less at once, and
+says so when that is true; one that may have more takes it as far as the sum allows. Rows are read and written in
+transactions that go one after another, so the sum is never above the limit, whoever comes, goes or dies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+TURN_SECONDS = 5.0
+"""Where there are fewer requests at once than processes that wait: how long one of them may have its turn."""
+PART_STEPS = 1_000_000
+"""Parts of a rate are kept as multiples of this fraction, so that their sum is exact enough."""
+_NOTHING = 1e-9
+
+
+class Wish(NamedTuple):
+    """What one process could use of a limit (``demand``), and what it holds. ``weight`` is its partitions."""
+
+    weight: int
+    demand: float
+    held: float
+    turn_seconds: float = 0.0
+
+
+class Outcome(NamedTuple):
+    """What a process holds from now on, and how much of that it may use: less, where it is to give some up."""
+
+    held: float
+    usable: float
+
+
+def fair(limit: float, wishes: Mapping[str, Wish]) -> dict[str, float]:
+    """Divide a limit by weight; what one cannot use goes to those who can, and what nobody can use to all."""
+    shares = dict.fromkeys(wishes, 0.0)
+    wanting = {name for name, wish in wishes.items() if wish.weight > 0 and wish.demand > 0}
+    left = limit
+    while wanting and left > _NOTHING:
+        each = left / sum(wishes[name].weight for name in wanting)
+        content = {name for name in wanting if wishes[name].demand <= each * wishes[name].weight}
+        if not content:
+            for name in wanting:
+                shares[name] = each * wishes[name].weight
+            return shares
+        for name in content:
+            shares[name] = wishes[name].demand
+            left -= wishes[name].demand
+        wanting -= content
+    weights = sum(wish.weight for wish in wishes.values())
+    for name, wish in wishes.items() if weights and left > _NOTHING else ():
+        shares[name] += left * wish.weight / weights
+    return shares
+
+
+def whole(limit: int, wishes: Mapping[str, Wish]) -> dict[str, int]:
+    """Divide a limit into whole numbers. What is left over stays where it is, unless somebody waits who has nothing:
+    then it goes round, to whoever has waited longest."""
+    exact = fair(limit, wishes)
+    shares = {name: int(share + _NOTHING) for name, share in exact.items()}
+    is_starving = any(
+        not shares[name] and not wish.held and wish.turn_seconds > 0 and exact[name] > _NOTHING
+        for name, wish in wishes.items()
+    )
+
+    def order(name: str) -> tuple[int, float, str]:
+        wish = wishes[name]
+        if wish.held > shares[name]:
+            is_over = is_starving and wish.turn_seconds < -TURN_SECONDS
+            return (2 if is_over else 0), 0.0, name
+        return 1, -wish.turn_seconds, name
+
+    entitled = sorted((name for name in wishes if exact[name] - shares[name] > _NOTHING), key=order)
+    for name in entitled[: limit - sum(shares.values())]:
+        shares[name] += 1
+    return shares
+
+
+def settle(limit: float, me: str, wishes: Mapping[str, Wish], share: float) -> Outcome:
+    """Go towards a share: use less at once, but hold more only as far as the sum of all allows."""
+    mine = wishes[me]
+    others = [wish for name, wish in wishes.items() if name != me]
+    free = limit - sum(wish.held for wish in others)
+    if mine.held <= free and all(wish.demand <= wish.held + _NOTHING for wish in others):
+        share = max(share, mine.held)  # nobody waits for what it has beyond its share
+    held = max(mine.held, min(share, free))
+    return Outcome(held, min(share, held))
+
+
+def settle_whole(limit: int, me: str, wishes: Mapping[str, Wish]) -> tuple[int, int]:
+    """``settle`` for requests at once: what is held, and what may be used."""
+    held, usable = settle(limit, me, wishes, whole(limit, wishes)[me])
+    return int(held), int(usable)
+
+
+def settle_part(me: str, wishes: Mapping[str, Wish]) -> tuple[float, float]:
+    """``settle`` for the parts of a rate."""
+    held, usable = settle(1.0, me, wishes, math.floor(fair(1.0, wishes)[me] * PART_STEPS) / PART_STEPS)
+    return held, usable

@@ -1,0 +1,100 @@
+"""A receiver's limits, and what is learned about it, hold for all deliver processes together."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.kafka.test_workers import (  # noqa: F401 - fixtures
+    MOVE_SECONDS,
+    PARTITIONS,
+    Fleet,
+    fleet,
+    receiver,
+    server,
+)
+from tests.service.harness import Hookline, Receiver, Reply, new_id, wait_until, webhook
+
+RATE = 40
+AT_ONCE = 2
+ANSWER_SECONDS = 0.2
+PHASE_SECONDS = 5.0
+"""How long each number of processes is measured."""
+NOW = {"deliver.timeout": "2s", "deliver.session_timeout": "4s"}
+"""What a process had under way when its session ended has ended by then."""
+
+
+def test_rate_and_concurrency_hold_for_one_to_four_processes(fleet: Callable[..., Fleet], receiver: Receiver) -> None:  # noqa: F811
+    """With one process to four that come, end and are killed, a receiver gets its rate, no more and hardly less, and
+    another never more requests at once than it wants."""
+    receiver.respond = lambda request: Reply(delay_seconds=ANSWER_SECONDS if request.path == "/narrow" else 0.0)
+    paced = webhook("paced", receiver.url("/paced"), delivery={"maxRate": RATE})
+    narrow = webhook("narrow", receiver.url("/narrow"), delivery={"maxConcurrency": AT_ONCE})
+    all_of_them = fleet(paced, narrow, **NOW)
+    _fill(all_of_them.front, int(RATE * PHASE_SECONDS * 14))
+    first = all_of_them.front.role("deliver")
+    began = time.monotonic()
+    workers = []
+    for _ in range(3):
+        workers.append(all_of_them.add())
+        all_of_them.wait_for_owners(first, *(each.pid for each in workers))
+        time.sleep(PHASE_SECONDS)
+    workers.pop().end(signal.SIGTERM)
+    workers.pop().end(signal.SIGKILL)
+    all_of_them.wait_for_owners(first, *(each.pid for each in workers))
+    time.sleep(PHASE_SECONDS)
+    sent = _times(receiver, "/paced", began)
+    lasted = time.monotonic() - began
+    assert 0.9 * RATE * lasted <= len(sent) <= 1.1 * RATE * lasted, (len(sent), lasted, _by_second(sent, began))
+    busiest = max(_within(sent, at, PHASE_SECONDS) for at in sent)
+    assert busiest <= 1.1 * RATE * PHASE_SECONDS, _by_second(sent, began)
+    at_once = _times(receiver, "/narrow", began)
+    assert max(_within(at_once, at, 0.9 * ANSWER_SECONDS) for at in at_once) <= AT_ONCE
+    assert len(at_once) >= 0.7 * lasted * AT_ONCE / ANSWER_SECONDS, _by_second(at_once, began)
+
+
+def test_what_one_breaker_learns_the_others_know(fleet: Callable[..., Fleet], receiver: Receiver) -> None:  # noqa: F811
+    """While a receiver is down three processes ask it no more often than one would; back, it gets events of all."""
+    receiver.respond = lambda request: Reply(503)
+    all_of_them = fleet(webhook("crm", receiver.url()), **NOW)
+    front = all_of_them.front
+    workers = [all_of_them.add(), all_of_them.add()]
+    all_of_them.wait_for_owners(front.role("deliver"), *(each.pid for each in workers))
+    _fill(front, 300)
+    open_breakers = 'SELECT count(*) FROM hookline_deliver.workers WHERE state LIKE \'%"openBreakers":["crm"]%\''
+    wait_until(lambda: all_of_them.column(open_breakers) == [3], MOVE_SECONDS, "all know of it")
+    before = time.monotonic()
+    time.sleep(PHASE_SECONDS)
+    asked = len(_times(receiver, "/hook", before))
+    assert 1 <= asked <= PHASE_SECONDS + 2, asked  # deliver.retry_max is 1 s, and probes no further apart
+    receiver.respond = lambda request: Reply()
+    wait_until(lambda: _delivered(receiver) == 300, MOVE_SECONDS, "everything is delivered")
+
+
+def _fill(front: Hookline, count: int) -> None:
+    """Accept so many events of many users."""
+    for first in range(0, count, 100):
+        batch = [_event(number) for number in range(first, min(first + 100, count))]
+        wait_until(lambda batch=batch: front.post("/v1/batch", {"batch": batch}).status == 200, what="accepted")  # type: ignore[misc]
+
+
+def _event(number: int) -> dict[str, Any]:
+    return {"type": "track", "userId": f"user-{number % 60}", "event": "Test", "messageId": new_id()}
+
+
+def _times(receiver: Receiver, path: str, since: float) -> list[float]:  # noqa: F811
+    return sorted(each.at for each in receiver.requests if each.path == path and each.at >= since)
+
+
+def _within(times: list[float], at: float, seconds: float) -> int:
+    return sum(1 for each in times if at <= each < at + seconds)
+
+
+def _by_second(times: list[float], began: float) -> list[int]:
+    return [_within(times, began + second, 1.0) for second in range(int(times[-1] - began) + 1)]
+
+
+def _delivered(receiver: Receiver) -> int:  # noqa: F811
+    return len({request.message_id for request in receiver.requests})

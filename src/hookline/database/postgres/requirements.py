@@ -10,7 +10,7 @@ from typing import Any, get_args
 import psycopg
 
 from hookline.database.open import DatabaseUnusable
-from hookline.database.place import Which
+from hookline.database.place import Schema, Which
 from hookline.database.postgres.patience import open_session
 
 Session = psycopg.Connection[Any]
@@ -41,6 +41,11 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 
   ELSE false END
 """
 
+_OWNER_OF_OTHERS = """
+SELECT quote_ident(pg_get_userbyid(relowner)), quote_ident(current_user) FROM pg_class
+WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1
+"""
+
 
 def check(session: Session, address: str, *, temporary: bool = False) -> None:
     """Raise DatabaseUnusable when ``session``, a new one that ``address`` led to, cannot be worked with; ``temporary``:
@@ -50,6 +55,16 @@ def check(session: Session, address: str, *, temporary: bool = False) -> None:
     _refuse_old(session)
     _refuse_encoding(session)
     _refuse_lacking_rights(session, temporary)
+
+
+def refuse_others_tables(session: Session, schema: Schema) -> None:
+    """Raise DatabaseUnusable where tables that are to be changed belong to a role whose rights ours does not have."""
+    row = session.execute(_OWNER_OF_OTHERS, (schema.name,)).fetchone()
+    if row is not None:
+        raise DatabaseUnusable(
+            f"tables in the {schema} have to be brought to this version, which only their owner {row[0]} may do; let an"
+            f" administrator run there: GRANT {row[0]} TO {row[1]};"
+        )
 
 
 def _refuse_shared_sessions(session: Session, address: str) -> None:

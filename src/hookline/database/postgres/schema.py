@@ -14,6 +14,7 @@ from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
+from hookline.database.postgres.requirements import refuse_others_tables
 
 MAKING_SPACE = LOCK_SPACE + 1
 """Of the locks by which roles that start together take turns."""
@@ -36,6 +37,7 @@ def ensure(schema: Schema) -> None:
         if is_empty(turn, schema):
             create(turn, schema)
         elif needs_migration(_number(schema), schema.which, str(schema)):
+            refuse_others_tables(turn, schema)
             migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
 
 

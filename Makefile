@@ -11,7 +11,7 @@ setup: .venv/.ready-dev ## Install everything into .venv (gives .venv/bin/hookli
 run: .venv/.ready ## Start Hookline on ./hookline-data with a first source; Ctrl-C ends it, data stays
 	@exec .venv/bin/hookline up --quickstart
 
-test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, faketime and PostgreSQL first where they are missing)
+test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, faketime, PostgreSQL and PgBouncer first where they are missing)
 	@sh scripts/test-needs.sh
 	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 

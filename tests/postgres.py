@@ -23,6 +23,8 @@ from hookline.database.place import Schema, Which
 
 USER = "postgres"
 """Who runs the server when root runs the tests: the server refuses to be root's."""
+OWNER = "hookline"
+"""Of all databases; a superuser."""
 TEMPLATE = "hookline_template"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 1 << 30
@@ -62,7 +64,7 @@ class PostgresServer:
         self._count = 0
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "--no-sync", "--auth=trust", "--username=hookline", "--encoding=UTF8", "--no-locale")
+        self._run("initdb", "--no-sync", "--auth=trust", f"--username={OWNER}", "--encoding=UTF8", "--no-locale")
         self.start()
 
     def start(self) -> None:
@@ -91,7 +93,7 @@ class PostgresServer:
 
     def url(self, database: str) -> str:
         """Where a database is, by the socket."""
-        return f"postgresql://hookline@/{database}?host={quote(str(self.folder), safe='')}&port={self.port}"
+        return f"postgresql://{OWNER}@/{database}?host={quote(str(self.folder), safe='')}&port={self.port}"
 
     @contextmanager
     def database(self, template: str = "template0") -> Iterator[str]:
@@ -120,6 +122,15 @@ class PostgresServer:
         with psycopg.connect(url, autocommit=True) as connection:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
+
+    def for_plain_role(self, url: str) -> str:
+        """The URL by which an ordinary role comes to a database, in which it may do nothing yet."""
+        name = url.partition("?")[0].rpartition("/")[2]
+        if not self.admin("SELECT 1 FROM pg_roles WHERE rolname = 'plain'"):
+            self.admin("CREATE ROLE plain LOGIN")
+        self.admin(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
+        self.admin(f"GRANT CONNECT ON DATABASE {name} TO plain")
+        return url.replace(f"//{OWNER}@", "//plain@")
 
     @property
     def _groups(self) -> list[int] | None:

@@ -51,12 +51,16 @@ def file_engine(path: Path) -> Engine:
 
 def schema_engine(schema: Schema) -> Engine:
     """What makes connections to a schema of PostgreSQL."""
-    import psycopg
+    from hookline.database.postgres.address import conninfo
+    from hookline.database.postgres.patience import PatientConnection, open_session
 
-    options = f"-c search_path={schema.name}"
-    return create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(schema.url, options=options), poolclass=NullPool
-    )
+    def connect_to_schema() -> PatientConnection:
+        address = conninfo(schema.url, f"hookline {schema.which} migration")
+        session = open_session(address, {"search_path": schema.name})
+        session.autocommit = False
+        return session
+
+    return create_engine("postgresql+psycopg://", creator=connect_to_schema, poolclass=NullPool)
 
 
 def config(which: Which, connection: Connection | None = None, written_to: io.StringIO | None = None) -> Config:

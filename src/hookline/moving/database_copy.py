@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import psycopg
-from psycopg.sql import SQL, Identifier
 
 from hookline.database.open import is_current
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.installation import MOVING, TABLES, Note, journal_name, write_note
-from hookline.database.postgres.schema import create, refuse_old
+from hookline.database.postgres.patience import open_session
+from hookline.database.postgres.requirements import SCHEMAS, check
+from hookline.database.postgres.schema import create
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import Connection, connect
 from hookline.moving.failure import MoveFailed
@@ -42,7 +43,16 @@ from hookline.settings import Settings
 Server = psycopg.Connection[tuple[Any, ...]]
 
 _FILLED = "CREATE TABLE IF NOT EXISTS hookline.filled (which TEXT PRIMARY KEY, of TEXT NOT NULL)"
-_OURS = "SELECT nspname::text FROM pg_namespace WHERE nspname = 'hookline' OR nspname LIKE 'hookline\\_%' ORDER BY 1"
+_OURS = """
+SELECT DISTINCT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ANY (%s) ORDER BY 1
+"""
+_DROPS = """
+WITH names AS (SELECT oid FROM pg_namespace WHERE nspname = %s)
+SELECT format('DROP TABLE %%s CASCADE', c.oid::regclass) FROM pg_class c, names
+WHERE c.relnamespace = names.oid AND c.relkind = 'r'
+UNION ALL SELECT format('DROP FUNCTION %%s', p.oid::regprocedure) FROM pg_proc p, names WHERE p.pronamespace = names.oid
+"""
 
 
 class DatabaseCopy:
@@ -56,9 +66,11 @@ class DatabaseCopy:
 
     def open(self) -> None:
         """Take the database for this move; raise MoveFailed when something of Hookline is in it already."""
+        address = self._address
+        with translating(), open_session(address) as session:
+            check(session, address, temporary=True)
         with self._server() as server:
-            refuse_old(server)
-            there = [name for (name,) in server.execute(_OURS).fetchall()]
+            there = [name for (name,) in server.execute(_OURS, (list(SCHEMAS),)).fetchall()]
             if there and self._installation(server) != self._state.installation:
                 raise MoveFailed(
                     f"the database {self._where} already holds Hookline's schema {there[0]}: use an empty database"
@@ -116,7 +128,9 @@ class DatabaseCopy:
             self._note(server, which, "")
 
     def _drop(self, server: Server, which: Which) -> None:
-        server.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(f"hookline_{which}")))
+        """Leave nothing in a schema; it stays, for an administrator may have made it."""
+        for (statement,) in server.execute(_DROPS, [f"hookline_{which}"]).fetchall():
+            server.execute(statement.encode())
 
     def _copy(self, server: Server, which: Which, source: Connection) -> int:
         tables = tables_of(source)
@@ -209,9 +223,13 @@ class DatabaseCopy:
     @contextmanager
     def _server(self) -> Iterator[Server]:
         """A transaction on a connection of its own."""
-        address = conninfo(self._settings.database.url, "hookline migrate-to")
-        with translating(), psycopg.connect(address, context=ADAPTERS) as server:
+        with translating(), open_session(self._address, context=ADAPTERS) as server:
+            server.autocommit = False
             yield server
+
+    @property
+    def _address(self) -> str:
+        return conninfo(self._settings.database.url, "hookline migrate-to")
 
     @property
     def _where(self) -> str:

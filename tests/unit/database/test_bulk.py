@@ -42,12 +42,13 @@ def write(
         raise
 
 
+@pytest.mark.parametrize("conflict", ["", overwriting(("id",), ("first_seen", "user_id", "traits"))])
 @pytest.mark.parametrize("count", COUNTS)
-def test_new_rows_are_there_as_they_were_given(connection: Connection, count: int) -> None:
+def test_new_rows_are_there_as_they_were_given(connection: Connection, count: int, conflict: str) -> None:
     """Text with every odd character, bytes with all values, numbers of 64 bits and nothing."""
-    texts = ["\0", "\\N", "a\tb\nc\\", "\ue000\ue001", "'\"", "ü🙂", ""]
+    texts = ["\0", "\\u0000", "\\N", "a\tb\nc\\", "\ue000\ue001", "'\"", "ü🙂", ""]
     rows = [(id, 2**62 + id, texts[id % len(texts)], bytes(range(256)) if id % 2 else None) for id in range(count)]
-    write(connection, "persons", ("id", "first_seen", "user_id", "traits"), rows)
+    write(connection, "persons", ("id", "first_seen", "user_id", "traits"), rows, conflict)
     assert connection.execute("SELECT id, first_seen, user_id, traits FROM persons ORDER BY id").fetchall() == rows
 
 

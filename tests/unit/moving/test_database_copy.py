@@ -12,6 +12,7 @@ from hookline.database.connect import connect
 from hookline.database.open import DatabaseUnusable, ensure
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.installation import meet
+from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.sqlite import Connection
 from hookline.database.sqlite import connect as connect_file
 from hookline.moving.database_copy import DatabaseCopy
@@ -174,6 +175,23 @@ def test_a_database_in_use_is_left_alone(old: Path, tmp_path: Path, url: str, po
     ensure(Schema(url, "control"), "control")
     with pytest.raises(MoveFailed, match="already holds Hookline's schema hookline_control"):
         copy_of(old, tmp_path, url).open()
+
+
+def test_schemas_of_an_administrator_are_filled(old: Path, tmp_path: Path, url: str, postgres: PostgresServer) -> None:
+    """By a role that may make none, also anew; the copy needs temporary tables and says so."""
+    plain = postgres.for_plain_role(url)
+    for name in SCHEMAS:
+        postgres.run(url, f"CREATE SCHEMA {name} AUTHORIZATION plain")
+    with pytest.raises(DatabaseUnusable, match=r"GRANT TEMPORARY ON DATABASE \w+ TO plain;") as refused:
+        copy_of(old, tmp_path, plain).open()
+    postgres.run(url, "GRANT" + str(refused.value).partition("GRANT")[2])
+    for _ in range(2):
+        copy = copy_of(old, tmp_path, plain)
+        copy.open()
+        assert copy.fill() > 0
+        copy.finish()
+        change(old / "control.db", range(5, 9), version=2)
+    check_same(old, url)
 
 
 def test_nobody_uses_the_database_before_the_move_has_ended(old: Path, tmp_path: Path, url: str) -> None:

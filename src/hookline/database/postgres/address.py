@@ -1,26 +1,42 @@
-"""How a server is connected to: what the URL says, and bounds on waiting for what it does not say."""
+"""How a server is connected to: what the URL says, and bounds on waiting for what it does not say.
+
+Nothing of a session is asked for here (``options``): a pooler before the server would refuse it, and a URL of several
+hosts would take what only reads for a standby. It is set once connected (``patience``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres.errors import translating
 
 CONNECT_SECONDS_MAX = 5
 SILENCE_MS_MAX = 10_000
 """A server that does not acknowledge what was sent for so long is taken for gone."""
 
+_TARGETS = ("any", "read-write", "primary")
+"""Of ``target_session_attrs``: those that may lead to a server that can be written to."""
 
-def conninfo(url: str, application: str, options: Sequence[str] = ()) -> str:
-    """What the client library is told; ``options`` (``-c name=value``) come after those of the URL.
 
-    Raise OperationalError for a URL that cannot be read.
+def conninfo(url: str, application: str) -> str:
+    """What the client library is told.
+
+    Raise OperationalError for a URL that cannot be read, DatabaseUnusable for one that asks for a standby.
     """
     with translating():
         given = conninfo_to_dict(url)
+    target = str(given.get("target_session_attrs", "any"))
+    if target not in _TARGETS:
+        raise DatabaseUnusable(
+            f"database.url asks for target_session_attrs={target}, and Hookline has to write: leave it out, or write"
+            " read-write or primary"
+        )
+    several = "," in f"{given.get('host', '')}{given.get('hostaddr', '')}"
+    if target == "any" and several:
+        given["target_session_attrs"] = "primary"  # any would stay with a standby that answers first
     defaults: dict[str, Any] = {
         "connect_timeout": CONNECT_SECONDS_MAX,
         "tcp_user_timeout": SILENCE_MS_MAX,
@@ -29,8 +45,7 @@ def conninfo(url: str, application: str, options: Sequence[str] = ()) -> str:
         "keepalives_count": 3,
         "application_name": application,
     }
-    all_options = " ".join([str(given.get("options", "")), *options]).strip()
-    return make_conninfo(**{**defaults, **given, "options": all_options})
+    return make_conninfo(**{**defaults, **given, "client_encoding": "UTF8"})
 
 
 def without_password(url: str) -> str:

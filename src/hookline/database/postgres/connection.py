@@ -19,13 +19,17 @@ from hookline.database.postgres import pool as pools
 from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
 from hookline.database.postgres.statements import translated
+from hookline.database.postgres.values import as_document
 from hookline.database.sqlite import OperationalError, TurnLost, engine
 
 LOCK_SPACE = 0x686F6F6B
 """Of our advisory locks among those of the database."""
 
 COPY_ROWS_MIN = 50
-"""For fewer rows, COPY and the table that it may need are not worth it."""
+"""For fewer rows, COPY and documents are not worth it."""
+
+ROWS_PER_DOCUMENT = 1_000
+"""So that a document stays far below what the server takes for one value."""
 
 ROWS_PER_STATEMENT = (16, 4, 1)
 
@@ -102,7 +106,11 @@ class PostgresConnection:
         return self._run(True, work)
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str) -> None:
-        """Write rows by COPY, as ``database.bulk.insert_many`` asks for; few of them by statements of several."""
+        """Write rows by COPY, as ``database.bulk.insert_many`` asks for; few of them by statements of several.
+
+        COPY knows no conflicts. Where there may be some, rows go as JSON documents: a temporary table to copy to would
+        need a right that the role may lack, and costs the server's own tables as much as ours.
+        """
         names, conflict = ", ".join(columns), translated(conflict).text
         if len(rows) < COPY_ROWS_MIN:
             for some in _in_steps(rows):
@@ -111,17 +119,13 @@ class PostgresConnection:
                 self.execute(f"INSERT INTO {table} ({names}) VALUES {marks} {conflict}", values)
             return
 
-        def work(real: Real) -> psycopg.Cursor[Any]:
-            cursor = real.cursor()
-            if not conflict:
-                return _copied(cursor, table, names, rows)
-            # COPY knows no conflicts: the rows go by a table that nobody else sees.
-            cursor.execute(f"CREATE TEMP TABLE {table}_copied AS SELECT {names} FROM {table} WITH NO DATA")
-            _copied(cursor, f"{table}_copied", names, rows)
-            cursor.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {table}_copied {conflict}")
-            return cursor.execute(f"DROP TABLE {table}_copied")
-
-        self._run(True, work)
+        if not conflict:
+            self._run(True, lambda real: _copied(real.cursor(), table, names, rows))
+            return
+        given = f"SELECT {names} FROM json_populate_recordset(NULL::{table}, ?) WHERE true"  # or ON would be a JOIN's
+        for first in range(0, len(rows), ROWS_PER_DOCUMENT):
+            document = as_document(columns, rows[first : first + ROWS_PER_DOCUMENT])
+            self.execute(f"INSERT INTO {table} ({names}) {given} {conflict}", (document,))
 
     def cursor(self) -> PostgresCursor:
         """A cursor that runs statements on this connection."""

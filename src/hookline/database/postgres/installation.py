@@ -8,26 +8,30 @@ journal has one folder. Whose turn it is stands there too (``fence``).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
-import psycopg
 
 from hookline.database.claim import NOTE_FILE
 from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating
-from hookline.database.postgres.schema import MAKING_SPACE, refuse_old
+from hookline.database.postgres.patience import open_session
+from hookline.database.postgres.requirements import Session, check
+from hookline.database.postgres.schema import MAKING_SPACE
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, engine
 from hookline.settings import Settings
 
 LOCK = 100
 """Beside the numbers of the schemas."""
 
+# IF NOT EXISTS would ask for the right to make schemas all the same.
 TABLES = f"""
-CREATE SCHEMA IF NOT EXISTS hookline;
+DO $$ BEGIN IF to_regnamespace('hookline') IS NULL THEN CREATE SCHEMA hookline; END IF; END $$;
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
 {fence.TABLE};
 """
@@ -51,11 +55,7 @@ def meet(settings: Settings) -> None:
     database cannot be used.
     """
     try:
-        with (
-            translating(),
-            psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as turn,
-        ):
-            refuse_old(turn)
+        with _new_session(settings) as turn:
             turn.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}".encode())
             turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, LOCK))
             _meet(settings, turn)
@@ -68,9 +68,9 @@ def meet(settings: Settings) -> None:
 
 
 def describe(settings: Settings) -> str:
-    """Ask the server what it is; raise DatabaseAway, or DatabaseUnusable when it is too old."""
-    with translating(), psycopg.connect(conninfo(settings.database.url, "hookline"), autocommit=True) as asked:
-        refuse_old(asked)
+    """Ask the server what it is; raise DatabaseAway, or DatabaseUnusable when it cannot be
+    worked with."""
+    with _new_session(settings) as asked:
         version = asked.info.server_version
     return f"PostgreSQL {version // 10_000}.{version % 10_000}, database {without_password(settings.database.url)}"
 
@@ -89,7 +89,16 @@ def write_note(folder: Path, note: Note) -> None:
     temporary.replace(folder / NOTE_FILE)
 
 
-def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> None:
+@contextmanager
+def _new_session(settings: Settings) -> Iterator[Session]:
+    """A session that can be worked with."""
+    address = conninfo(settings.database.url, "hookline")
+    with translating(), open_session(address) as session:
+        check(session, address)
+        yield session
+
+
+def _meet(settings: Settings, turn: Session) -> None:
     where = without_password(settings.database.url)
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex

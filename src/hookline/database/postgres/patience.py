@@ -1,25 +1,29 @@
-"""Waiting for an answer as long as the server is there: one that takes no new connection either is given up.
+"""Sessions with a server: opened in the one way, and waited for as long as the server is there.
+
+A pooler refuses what a session needs at its start, so it is set by the session's first statement. That is also what
+tells whether there is a server: a pooler takes newcomers with nobody behind it.
 
 A server that is frozen, or behind a cut cable, closes nothing, and a statement may rightly take long: so a quiet one is
-no reason to give it up, and a server that does not greet a newcomer is.
+no reason to give it up, and a server that has no session for a newcomer is.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 ResultT = TypeVar("ResultT")
 
 QUIET_SECONDS = 5.0
-"""From one look at the server to the next while no answer comes."""
+"""From one look at the server to the next while no answer comes, and the longest wait for a new session."""
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):
-    """``address`` is what it was connected by."""
+    """``address`` is what it was connected by, empty until its session has begun."""
 
     address = ""
 
@@ -43,7 +47,33 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
 
     def _look(self) -> None:
         try:
-            psycopg.connect(self.address).close()
+            if not self.address:
+                raise psycopg.OperationalError(
+                    f"no session within {QUIET_SECONDS:g} s: the server stands still, or a pooler before it has none"
+                    " to give"
+                )
+            open_session(self._same_server()).close()
         except psycopg.OperationalError:
             self.close()
             raise
+
+    def _same_server(self) -> str:
+        """Of several hosts another one may answer."""
+        info = self.info
+        return make_conninfo(self.address, host=info.host, hostaddr=info.hostaddr or None, port=info.port)
+
+
+def open_session(address: str, settings: Mapping[str, str | int] | None = None, **how: Any) -> PatientConnection:
+    """Connect, set what the session needs, and return it; raise psycopg's errors.
+
+    ``settings`` are names and values of the server's parameters, written by us. ``how`` goes to psycopg.
+    """
+    set_all = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in (settings or {}).items())
+    session = PatientConnection.connect(address, autocommit=True, **how)
+    try:
+        session.execute(f"SELECT {set_all or 1}".encode(), prepare=False)
+    except BaseException:
+        session.close()
+        raise
+    session.address = address
+    return session

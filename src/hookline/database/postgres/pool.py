@@ -13,7 +13,7 @@ from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import as_ours, translating
-from hookline.database.postgres.patience import PatientConnection
+from hookline.database.postgres.patience import PatientConnection, open_session
 from hookline.database.postgres.presence import Presence
 from hookline.database.postgres.usable import is_unusable
 from hookline.database.postgres.values import ADAPTERS
@@ -52,7 +52,8 @@ class Pool:
         self.presence = presence
         self.users = 0
         """Connections of the rooms that draw on it."""
-        self._conninfo = _conninfo(kind)
+        self._conninfo = conninfo(kind.schema.url, f"hookline {kind.schema.which}")
+        self._settings = _settings(kind)
         self._idle: list[Real] = []
         self._open = 0
         self._changed = threading.Condition()
@@ -70,11 +71,7 @@ class Pool:
         try:
             self.presence.check()
             with translating():
-                real = PatientConnection.connect(
-                    self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
-                )
-                real.address = self._conninfo
-                return real
+                return open_session(self._conninfo, self._settings, cursor_factory=psycopg.RawCursor, context=ADAPTERS)
         except DatabaseAway as away:
             self._forget_one()
             self.presence.went(str(away))
@@ -147,15 +144,12 @@ def leave(pool: Pool) -> None:
     pool.close_idle()
 
 
-def _conninfo(kind: Kind) -> str:
-    lock_seconds = READ_TIMEOUT_SECONDS if kind.read_only else BUSY_TIMEOUT_SECONDS
-    options = [
-        f"-c search_path={kind.schema.name}",
-        f"-c lock_timeout={int(lock_seconds * 1000)}",
-        f"-c idle_in_transaction_session_timeout={int(TRANSACTION_IDLE_SECONDS_MAX * 1000)}",
-    ]
-    if kind.read_only:
-        options.append("-c default_transaction_read_only=on")
-    if kind.synchronous == "NORMAL":
-        options.append("-c synchronous_commit=off")
-    return conninfo(kind.schema.url, f"hookline {kind.schema.which}", options)
+def _settings(kind: Kind) -> dict[str, str | int]:
+    """What a session is given: each of them, for a pooler may have had others in it before."""
+    return {
+        "search_path": kind.schema.name,
+        "lock_timeout": int((READ_TIMEOUT_SECONDS if kind.read_only else BUSY_TIMEOUT_SECONDS) * 1000),
+        "idle_in_transaction_session_timeout": int(TRANSACTION_IDLE_SECONDS_MAX * 1000),
+        "default_transaction_read_only": "on" if kind.read_only else "off",
+        "synchronous_commit": "off" if kind.synchronous == "NORMAL" else "on",
+    }

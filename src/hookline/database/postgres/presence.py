@@ -14,6 +14,7 @@ import psycopg
 from hookline.database.outages import Outages
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import as_ours
+from hookline.database.postgres.patience import open_session
 from hookline.database.sqlite import DatabaseAway
 
 LOOK_SECONDS = 0.25
@@ -53,7 +54,7 @@ class Presence:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self._address).close()
+            open_session(self._address).close()
         except psycopg.Error as error:
             self._reason = str(as_ours(error))
             return False

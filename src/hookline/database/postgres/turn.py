@@ -16,7 +16,7 @@ import psycopg
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.fence import LOCKS, Epoch, Role, begin_epoch, end_epoch
-from hookline.database.postgres.patience import PatientConnection
+from hookline.database.postgres.patience import PatientConnection, open_session
 from hookline.database.postgres.schema import MAKING_SPACE
 from hookline.database.sqlite import engine
 from hookline.telemetry.log import logger
@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.5
 the one that had the lock is first."""
 STILL_SECONDS_MAX = 15.0
 """After so long without a look the server takes the process for stopped, and ends its session."""
-_KEEPALIVE = {"idle": 5, "interval": 2, "count": 3}
+_KEEPALIVE = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 2, "tcp_keepalives_count": 3}
 """The server notices within seconds that a machine is gone, and not within hours."""
 
 
@@ -36,10 +36,9 @@ class Turn:
     def __init__(self, url: str, role: Role) -> None:
         self._url = url
         self._role = role
-        options = [f"-c tcp_keepalives_{name}={seconds}" for name, seconds in _KEEPALIVE.items()]
+        self._conninfo = conninfo(url, f"hookline {role} turn")
         # Taking a turn over waits until what the last one left open has ended.
-        options += [f"-c idle_session_timeout={int(STILL_SECONDS_MAX * 1000)}", "-c lock_timeout=0"]
-        self._conninfo = conninfo(url, f"hookline {role} turn", options)
+        self._settings = {"idle_session_timeout": int(STILL_SECONDS_MAX * 1000), "lock_timeout": 0, **_KEEPALIVE}
         self._epoch: Epoch | None = None
         self._session: PatientConnection | None = None
         self._closing = threading.Event()
@@ -50,8 +49,7 @@ class Turn:
         the server cannot be reached."""
         with translating():
             if self._session is None or self._session.closed:
-                self._session = PatientConnection.connect(self._conninfo, autocommit=True)
-                self._session.address = self._conninfo
+                self._session = open_session(self._conninfo, self._settings)
             row = self._session.execute(
                 "SELECT pg_try_advisory_lock(%s, %s)", (MAKING_SPACE, LOCKS[self._role])
             ).fetchone()

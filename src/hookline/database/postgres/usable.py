@@ -12,10 +12,11 @@ import psycopg
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import as_ours
+from hookline.database.postgres.patience import open_session
 from hookline.database.sqlite import DatabaseAway, DatabaseForbidden, DatabaseLocked, DatabaseReadOnly
 
 _RIGHTS = "SELECT, INSERT, UPDATE, DELETE"
-_OPTIONS = ("-c lock_timeout=1000", "-c statement_timeout=5000")
+_SETTINGS = {"lock_timeout": 1_000, "statement_timeout": 5_000}
 _WRITES = "SELECT current_setting('transaction_read_only') = 'off'"
 _SCHEMA = """
 SELECT current_user, has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s
@@ -38,8 +39,7 @@ def troubles(schema: Schema) -> Iterator[DatabaseAway]:
     """What is wrong with a schema, each with what to do about it as its message; nothing when all is well, or when it
     was not made yet."""
     try:
-        address = conninfo(schema.url, "hookline", _OPTIONS)
-        with psycopg.connect(address, autocommit=True) as asked:
+        with open_session(conninfo(schema.url, "hookline"), _SETTINGS) as asked:
             yield from _troubles(asked, schema.name)
     except psycopg.Error as error:
         ours = as_ours(error)

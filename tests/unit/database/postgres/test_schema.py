@@ -46,11 +46,11 @@ def test_a_newer_schema_is_refused(url: str) -> None:
 
 
 def test_somebody_elses_schema_is_refused(url: str, postgres: PostgresServer) -> None:
-    """One of our name that we did not make is left alone."""
-    postgres.run(url, "CREATE SCHEMA hookline_control")
+    """One of our name, with something in it that we did not make, is left alone."""
+    postgres.run(url, "CREATE SCHEMA hookline_control CREATE TABLE theirs (id INTEGER)")
     with pytest.raises(DatabaseError, match="is not Hookline's control database"):
         ensure(Schema(url, "control"), "control")
-    assert postgres.run(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'hookline_control'") == []
+    assert postgres.run(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'hookline_control'") == [("theirs",)]
 
 
 def test_a_migration_that_fails_changes_nothing(url: str, postgres: PostgresServer) -> None:

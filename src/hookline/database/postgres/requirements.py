@@ -1,0 +1,131 @@
+"""What the server, its database and our role in it must have: held against it at each start and by ``hookline doctor``.
+
+Whatever lacks is refused in a sentence that says what to set or to grant; nothing is written for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import psycopg
+
+from hookline.database.open import DatabaseUnusable
+from hookline.database.place import Schema, Which
+from hookline.database.postgres.patience import open_session
+
+Session = psycopg.Connection[Any]
+
+SERVER_VERSION_MIN = 140_000
+ENCODING = "UTF8"
+SCHEMAS = ("hookline", *(f"hookline_{which}" for which in get_args(Which)))
+
+LOOKS = 8
+"""Rounds of asking two sessions who serves them. With one round a pooler that others use too might give each of them
+the same process again by chance."""
+
+# Quoted as they have to be written.
+_NAMES = """
+SELECT quote_ident(current_user), quote_ident(current_database()),
+  has_database_privilege(current_database(), 'CREATE'), has_database_privilege(current_database(), 'TEMPORARY')
+"""
+_SCHEMAS = """
+SELECT nspname::text, has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')
+FROM pg_namespace WHERE nspname = ANY (%s)
+"""
+_TABLES = """
+SELECT DISTINCT n.nspname::text, CASE WHEN c.relkind = 'S' THEN 'S' ELSE 'r' END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY (%s) AND CASE
+  WHEN c.relkind = 'S' THEN NOT (has_sequence_privilege(c.oid, 'USAGE') AND has_sequence_privilege(c.oid, 'UPDATE'))
+  WHEN c.relkind IN ('r', 'p') THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+    AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+  ELSE false END
+"""
+
+_OWNER_OF_OTHERS = """
+SELECT quote_ident(pg_get_userbyid(relowner)), quote_ident(current_user) FROM pg_class
+WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1
+"""
+
+
+def check(session: Session, address: str, *, temporary: bool = False) -> None:
+    """Raise DatabaseUnusable when ``session``, a new one that ``address`` led to, cannot be worked with; ``temporary``:
+    by who needs tables of its own for a while too."""
+    # First, and before anything is set in it: it may be somebody else's next.
+    _refuse_shared_sessions(session, address)
+    _refuse_old(session)
+    _refuse_encoding(session)
+    _refuse_lacking_rights(session, temporary)
+
+
+def refuse_others_tables(session: Session, schema: Schema) -> None:
+    """Raise DatabaseUnusable where tables that are to be changed belong to a role whose rights ours does not have."""
+    row = session.execute(_OWNER_OF_OTHERS, (schema.name,)).fetchone()
+    if row is not None:
+        raise DatabaseUnusable(
+            f"tables in the {schema} have to be brought to this version, which only their owner {row[0]} may do; let an"
+            f" administrator run there: GRANT {row[0]} TO {row[1]};"
+        )
+
+
+def _refuse_shared_sessions(session: Session, address: str) -> None:
+    """Refuse a pooler that gives each statement or transaction another session: locks, settings and prepared
+    statements are a session's."""
+    with open_session(address) as other:
+        served: dict[Session, set[object]] = {session: set(), other: set()}
+        for _ in range(LOOKS):
+            # Twice each: a pooler may hand its sessions out by turns, or always the one used last.
+            for each in (session, other, other, session):
+                served[each].update(each.execute("SELECT pg_backend_pid()", prepare=False).fetchall())
+    if len(served[session]) > 1 or len(served[other]) > 1 or served[session] & served[other]:
+        raise DatabaseUnusable(
+            "database.url leads to a pooler that keeps no sessions (PgBouncer's pool_mode transaction or statement),"
+            " and Hookline needs them: set pool_mode = session for its database, or name the server itself"
+        )
+
+
+def _refuse_old(session: Session) -> None:
+    if session.info.server_version < SERVER_VERSION_MIN:
+        raise DatabaseUnusable(
+            f"PostgreSQL {session.info.server_version // 10_000} is too old; Hookline needs PostgreSQL "
+            f"{SERVER_VERSION_MIN // 10_000} or newer"
+        )
+
+
+def _refuse_encoding(session: Session) -> None:
+    """Anything may be in an event; other encodings lack characters, and SQL_ASCII has none."""
+    ((encoding,),) = session.execute("SHOW server_encoding").fetchall()
+    if encoding != ENCODING:
+        raise DatabaseUnusable(
+            f"the database that database.url names has the encoding {encoding}, and Hookline needs {ENCODING}: make"
+            " another one, createdb --encoding=UTF8 --template=template0"
+        )
+
+
+def _refuse_lacking_rights(session: Session, temporary: bool) -> None:
+    wanted = list(SCHEMAS)
+    ((role, database, may_create, may_have_temporary),) = session.execute(_NAMES).fetchall()
+    usable = dict(session.execute(_SCHEMAS, (wanted,)).fetchall())
+    missing = [name for name in SCHEMAS if name not in usable]
+    closed = ", ".join(name for name in SCHEMAS if not usable.get(name, True))
+    lacking = session.execute(_TABLES, (wanted,)).fetchall()
+    grants = []
+    if missing and not may_create:
+        grants.append(f"CREATE ON DATABASE {database}")
+    if temporary and not may_have_temporary:
+        grants.append(f"TEMPORARY ON DATABASE {database}")
+    if closed:
+        grants.append(f"USAGE, CREATE ON SCHEMA {closed}")
+    for kind, rights in (("r", "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES"), ("S", "ALL ON ALL SEQUENCES")):
+        if names := ", ".join(sorted(name for name, found in lacking if found == kind)):
+            grants.append(f"{rights} IN SCHEMA {names}")
+    if not grants:
+        return
+    by_hand = ""
+    if missing and not may_create:
+        made = " ".join(f"CREATE SCHEMA {name} AUTHORIZATION {role};" for name in missing)
+        by_hand = f" (or make its schemas in place of the first: {made})"
+    raise DatabaseUnusable(
+        f"the role {role} lacks rights in the database {database}; let an administrator run there: "
+        + " ".join(f"GRANT {grant} TO {role};" for grant in grants)
+        + by_hand
+    )

@@ -181,7 +181,7 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, told)
     descriptor = os.environ.get(SUPERVISOR_FD)
     if descriptor:

@@ -12,7 +12,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hookline.database.open import DatabaseUnusable
+from hookline.database.open import DatabaseUnusable, ensure
+from hookline.database.place import Which, place_of
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
@@ -80,6 +81,25 @@ async def wait_for_database(
             await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
         except TimeoutError:
             pass
+
+
+async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event) -> None:
+    """Return once one of the databases holds the newest schema, made or migrated where needed, or at ``stop``.
+
+    A lock of another program, a full disk or a server that is away is waited for, with a line in the log; raise as
+    ``open.ensure`` does for what waiting does not mend.
+    """
+    told = False
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(ensure, place_of(settings, which), which)
+            return
+        except DatabaseAway as away:
+            if not told:
+                logger().warning("waiting_for_database", reason=str(away))
+                told = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
 
 
 async def wait_for_turn(

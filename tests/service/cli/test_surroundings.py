@@ -8,9 +8,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from hookline.database.sqlite import Connection, connect
 from tests.service.harness import COMMAND, Hookline, wait_until
 from tests.service.waiting import WAIT_SECONDS
 
@@ -140,3 +142,33 @@ def test_a_process_that_cannot_be_made_is_made_later(new_hookline: NewHookline) 
     resource.prlimit(supervisor, resource.RLIMIT_AS, before)
     wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started")
     assert hookline.stop() == 0
+
+
+def test_a_locked_database_is_waited_for_in_an_upgrade(new_hookline: NewHookline) -> None:
+    """Another program holds a file of an older version beyond every patience: control waits, says so, and goes on."""
+    hookline = new_hookline(settings=QUIET)
+    hookline.data.mkdir(parents=True, mode=0o700)
+    held = before_the_first_migration(hookline.data / "control.db")
+    process = hookline.launch()
+    control = wait_until(lambda: hookline.role("control", required=False), what="control runs")
+    wait_until(lambda: said_to_wait(hookline, "control"), 60, "control.db is waited for")
+    assert process.poll() is None
+    held.execute("ROLLBACK")
+    held.close()
+    hookline.wait_ready()
+    assert hookline.role("control") == control
+    hookline.track()
+
+
+def before_the_first_migration(path: Path) -> Connection:
+    """Make such a file and hold its one place to write."""
+    path.touch(0o600)
+    connection = connect(path)
+    connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def said_to_wait(hookline: Hookline, which: str) -> bool:
+    """Whether a role's log line says that it waits for this file."""
+    return any('"waiting_for_database"' in line and f"{which}.db" in line for line in hookline.log.splitlines())

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hookline.roles import SUPERVISOR_FD
 from hookline.settings import Settings
 from hookline.telemetry import log
 from hookline.telemetry.ending import Ending
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from hookline.database.place import Which
 
-SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
 EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""
 CONTROLS: tuple[Which, ...] = ("control", "insights", "privacy")

@@ -15,12 +15,8 @@ import signal
 import sys
 import time
 
+from hookline.roles import ROLES, ROLES_WITH_A_FILE, SUPERVISOR_FD, is_wanted
 from hookline.telemetry import log_stream
-
-ROLES = ("collect", "deliver", "control")
-ROLES_WITH_A_FILE = {"profiles": ("profiles.db", "profiles.wanted")}
-"""Roles that are started once one of these files is in the data folder: who does not use them does not pay for them.
-The first is the role's database, the second says that it is in PostgreSQL."""
 
 SMALLER = {"control": {"MALLOC_ARENA_MAX": "1"}}
 """What roles that need no speed in threads are started with: without a heap for each thread they take 1 MB less."""
@@ -73,13 +69,13 @@ class Supervisor:
     def __init__(self, folder: str, welcome: bool) -> None:
         self.folder = folder
         self.roles = [Role(name) for name in ROLES]
-        self.awaited = dict(ROLES_WITH_A_FILE)
+        self.awaited = set(ROLES_WITH_A_FILE)
         self.welcome = welcome
         self.welcome_pid = 0
         self.code: int | None = None
         self.pipe_read, self._pipe_write = os.pipe()
         os.set_inheritable(self.pipe_read, True)
-        self.environment = {**os.environ, "HOOKLINE_SUPERVISOR_FD": str(self.pipe_read)}
+        self.environment = {**os.environ, SUPERVISOR_FD: str(self.pipe_read)}
 
     def run(self) -> int:
         """Supervise until a signal asks to end, or a role says it can never start; return the exit code."""
@@ -123,10 +119,9 @@ class Supervisor:
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _look_for_files(self) -> None:
-        for name, files in list(self.awaited.items()):
-            if any(os.path.exists(os.path.join(self.folder, file)) for file in files):
-                del self.awaited[name]
-                self.roles.append(Role(name))
+        for name in [name for name in self.awaited if is_wanted(name, self.folder)]:
+            self.awaited.remove(name)
+            self.roles.append(Role(name))
 
     def _start(self, role: Role) -> None:
         role.started = time.monotonic()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import Response, get
+from litestar.types import Scope
 
 from hookline.control.services import FromServices
+from hookline.control.whole import WORKING, asks_for_all
 from hookline.database.outages import OUTAGES
+
+JSON = "application/json"
 
 
 @get("/healthz", sync_to_thread=False, needs="open")
@@ -15,13 +20,15 @@ def get_healthz() -> Response[bytes]:
 
 
 @get("/readyz", sync_to_thread=False, needs="open")
-def get_readyz(services: FromServices) -> Response[bytes]:
-    """Say whether start-up is finished, the connections file included, no stop has begun and the database is there."""
-    if services.ready and OUTAGES.is_away:
-        return Response(b'{"status":"database_away"}', status_code=503, media_type="application/json")
-    if services.ready:
-        return Response(b'{"status":"ready"}', media_type="application/json")
-    return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")
+def get_readyz(services: FromServices, scope: Scope) -> Response[bytes]:
+    """Say whether start-up is finished, the connections file included, no stop has begun and the database is there;
+    with ``?all`` whether every role of this machine works, and which does not."""
+    status = "not_ready" if not services.ready else "database_away" if OUTAGES.is_away else "ready"
+    if asks_for_all(scope["query_string"]):
+        whole = services.whole.look(WORKING if status == "ready" else status)
+        return Response(msgspec.json.encode(whole), status_code=200 if whole.is_ready else 503, media_type=JSON)
+    body = msgspec.json.encode({"status": status})
+    return Response(body, status_code=200 if status == "ready" else 503, media_type=JSON)
 
 
 @get("/metrics", needs="open")

@@ -18,6 +18,7 @@ from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.telemetry.metrics import PROCESS_STANDING_BY, publish
 
 if TYPE_CHECKING:
     from hookline.database.postgres.fence import Role
@@ -128,6 +129,7 @@ async def wait_for_turn(
                     if meanwhile is not None:
                         await entered.enter_async_context(meanwhile)
                     told = True
+                publish(settings.data_path / "run", role, {PROCESS_STANDING_BY: 1})
             except DatabaseAway as away:
                 logger().warning("waiting_for_database", reason=str(away))
             with suppress(TimeoutError):

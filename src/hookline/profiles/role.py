@@ -15,6 +15,7 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
@@ -262,4 +263,5 @@ class ProfilesRole:
                 metrics.DURATION_BUCKETS_MS, self._batches, self._batches_ms
             ),
         }
-        metrics.publish(self._run_folder, "profiles", values)
+        troubles = {"database_away": OUTAGES.is_away, "not_following": self._failing}
+        metrics.publish(self._run_folder, "profiles", values, troubles)

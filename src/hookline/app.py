@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hookline.roles import SUPERVISOR_FD
 from hookline.settings import Settings
 from hookline.telemetry import log
 from hookline.telemetry.ending import Ending
@@ -19,9 +20,12 @@ from hookline.telemetry.ending import Ending
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
 
-SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
+    from hookline.database.place import Which
+
 EXIT_UNUSABLE = 2
 """Starting again would not help: the settings, the connections file, the address or the database must change."""
+CONTROLS: tuple[Which, ...] = ("control", "insights", "privacy")
+"""The databases that control alone writes."""
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 """Of the garbage collector, in every role: it is to look seldom at the many small objects of a batch."""
 FREEZE_SECONDS = 1.0
@@ -43,12 +47,13 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database
+        from hookline.database.claim import wait_for_database, wait_for_schema
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
         await wait_for_database(settings, stop, writes="deliver")
         await wait_for_partitions(settings, stop)
+        await wait_for_schema(settings, "deliver", stop)
         if stop.is_set():
             return 0
         role = DeliverRole(settings)
@@ -65,11 +70,12 @@ def run_profiles(settings: Settings) -> int:
     """People: their traits, identities and history; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database, wait_for_turn
+        from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
         from hookline.profiles.role import ProfilesRole
 
         await wait_for_database(settings, stop, writes="profiles")
         turn = await wait_for_turn(settings, "profiles", stop)
+        await wait_for_schema(settings, "profiles", stop)
         if not stop.is_set():
             await ProfilesRole(settings).run(stop)
         if turn is not None:
@@ -100,7 +106,7 @@ def run_control(
     try:
         claim(settings)
         database.claim(settings)
-        if not asyncio.run(_database_is_ours(settings)):
+        if not asyncio.run(_databases_are_ready(settings)):
             return 0
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
@@ -184,7 +190,7 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, told)
     descriptor = os.environ.get(SUPERVISOR_FD)
     if descriptor:
@@ -192,19 +198,20 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
     return stop
 
 
-async def _database_is_ours(settings: Settings) -> bool:
-    """Wait for the server, and until no other control works with the database; False when told to stop before.
+async def _databases_are_ready(settings: Settings) -> bool:
+    """Wait for a server, until no other control works with the database, and until nobody's lock keeps control's own
+    from their newest schema; False when told to stop before.
 
     The turn is kept until the process ends.
     """
-    from hookline.database.claim import LOCAL, wait_for_database, wait_for_turn
+    from hookline.control.standing_by import StandingBy
+    from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
 
     stop = _until_told_to_stop(Ending())
     await wait_for_database(settings, stop, writes="control")
-    if settings.database.url != LOCAL:
-        from hookline.control.standing_by import StandingBy
-
-        await wait_for_turn(settings, "control", stop, StandingBy(settings))
+    await wait_for_turn(settings, "control", stop, StandingBy(settings))
+    for which in CONTROLS:
+        await wait_for_schema(settings, which, stop)
     return not stop.is_set()
 
 

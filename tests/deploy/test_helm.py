@@ -84,6 +84,13 @@ def test_folders_and_ports_are_those_of_the_image() -> None:
     assert paths == {"/healthz", "/readyz"}
 
 
+def test_the_whole_is_tested_and_no_probe() -> None:
+    """`helm test` asks every role by way of control; a pod is neither killed nor left without calls for one of them."""
+    assert "/readyz?all" in TEMPLATES["test.yaml"]
+    assert "helm.sh/hook: test" in TEMPLATES["test.yaml"]
+    assert not [name for name in PODS if "?all" in TEMPLATES[name]]
+
+
 def test_the_supervisor_has_the_time_to_end() -> None:
     """As long as the unit of systemd and compose give it."""
     seconds = re.findall(r"terminationGracePeriodSeconds: (\d+)", HELPERS)

@@ -94,4 +94,13 @@ def _holder(file: int) -> int | None:
         return None
     except PermissionError:
         return pid
-    return pid
+    return None if _is_dead(pid) else pid
+
+
+def _is_dead(pid: int) -> bool:
+    """Return whether it has ended and only its parent has not asked how."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])
+    except OSError:
+        return False

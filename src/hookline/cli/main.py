@@ -25,6 +25,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     command = arguments[0] if arguments else ""
+    if command in SERVICE_COMMANDS:
+        from hookline.telemetry import log_stream
+
+        log_stream.install()
     if command == "up":
         from hookline.cli.up import up
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.cli.supervisor import ROLES, ROLES_WITH_A_FILE
+from hookline.roles import ROLES, ROLES_WITH_A_FILE
 from hookline.settings import Settings, SettingsError, keys, load
 
 LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")

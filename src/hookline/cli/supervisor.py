@@ -15,10 +15,8 @@ import signal
 import sys
 import time
 
-ROLES = ("collect", "deliver", "control")
-ROLES_WITH_A_FILE = {"profiles": ("profiles.db", "profiles.wanted")}
-"""Roles that are started once one of these files is in the data folder: who does not use them does not pay for them.
-The first is the role's database, the second says that it is in PostgreSQL."""
+from hookline.roles import ROLES, ROLES_WITH_A_FILE, SUPERVISOR_FD, is_wanted
+from hookline.telemetry import log_stream
 
 SMALLER = {"control": {"MALLOC_ARENA_MAX": "1"}}
 """What roles that need no speed in threads are started with: without a heap for each thread they take 1 MB less."""
@@ -31,24 +29,38 @@ RESTART_MAX_SECONDS = 5.0
 STABLE_SECONDS = 10.0
 """A role that lived this long starts over with the shortest pause."""
 
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""All of these end the service in order. The first process of a container hears only what it listens to."""
+
 STOP_SECONDS = 10.0
 """From the request to end until a role that has not ended is killed."""
 
 USAGE = 2
-"""A role that returns this was given something unusable (settings, connections file, address): it is not restarted."""
+"""A role that returns this at its first start was given something unusable (settings, connections file, address), which
+only a person can mend: the service ends. Of a role that has worked before it is an end like any other, for what changed
+beside it must not take down those that go on."""
 
 
 class Role:
     """One child process and when it may be started again."""
 
-    __slots__ = ("due", "name", "pause_seconds", "pid", "started")
+    __slots__ = ("due", "has_worked", "is_refused", "name", "pause_seconds", "pid", "started")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.has_worked = False
+        """Whether it has once lived for ``STABLE_SECONDS``."""
+        self.is_refused = False
+        """Whether the system did not let it be started when that was tried last."""
         self.pid = 0
         self.started = 0.0
         self.due = 0.0
         self.pause_seconds = RESTART_FIRST_SECONDS
+
+    def put_off(self, now: float) -> None:
+        """Have it started again after its pause, which is longer each time."""
+        self.due = now + self.pause_seconds
+        self.pause_seconds = min(RESTART_MAX_SECONDS, self.pause_seconds * 2)
 
 
 class Supervisor:
@@ -57,13 +69,13 @@ class Supervisor:
     def __init__(self, folder: str, welcome: bool) -> None:
         self.folder = folder
         self.roles = [Role(name) for name in ROLES]
-        self.awaited = dict(ROLES_WITH_A_FILE)
+        self.awaited = set(ROLES_WITH_A_FILE)
         self.welcome = welcome
         self.welcome_pid = 0
         self.code: int | None = None
         self.pipe_read, self._pipe_write = os.pipe()
         os.set_inheritable(self.pipe_read, True)
-        self.environment = {**os.environ, "HOOKLINE_SUPERVISOR_FD": str(self.pipe_read)}
+        self.environment = {**os.environ, SUPERVISOR_FD: str(self.pipe_read)}
 
     def run(self) -> int:
         """Supervise until a signal asks to end, or a role says it can never start; return the exit code."""
@@ -72,7 +84,7 @@ class Supervisor:
         for role in self.roles:
             self._start(role)
         if self.welcome:
-            self.welcome_pid = self._spawn(["hookline.cli.welcome", self.folder], self.environment)
+            self._show_welcome()
         # Armed crash points fire once: a restarted role must be able to come back.
         self.environment.pop("HOOKLINE_CRASH_POINT", None)
         while self.code is None:
@@ -92,7 +104,7 @@ class Supervisor:
         os.set_blocking(wake, False)
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in ENDING_SIGNALS:
             signal.signal(number, self._end)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         return wake
@@ -107,15 +119,30 @@ class Supervisor:
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _look_for_files(self) -> None:
-        for name, files in list(self.awaited.items()):
-            if any(os.path.exists(os.path.join(self.folder, file)) for file in files):
-                del self.awaited[name]
-                self.roles.append(Role(name))
+        for name in [name for name in self.awaited if is_wanted(name, self.folder)]:
+            self.awaited.remove(name)
+            self.roles.append(Role(name))
 
     def _start(self, role: Role) -> None:
         role.started = time.monotonic()
         arguments = ["hookline.cli.main", role.name, "--supervised", self.folder]
-        role.pid = self._spawn(arguments, {**SMALLER.get(role.name, {}), **self.environment})
+        try:
+            role.pid = self._spawn(arguments, {**SMALLER.get(role.name, {}), **self.environment})
+        except (OSError, MemoryError) as error:  # the system has no room for a process just now
+            if not role.is_refused:
+                _say(f"{role.name} cannot be started ({error}); this is tried until it can")
+            role.is_refused = True
+            role.put_off(role.started)
+            return
+        if role.is_refused:
+            _say(f"{role.name} could be started")
+        role.is_refused = False
+
+    def _show_welcome(self) -> None:
+        try:
+            self.welcome_pid = self._spawn(["hookline.cli.welcome", self.folder], self.environment)
+        except (OSError, MemoryError) as error:
+            _say(f"the first lines to paste cannot be shown ({error})")
 
     def _spawn(self, arguments: list[str], environment: dict[str, str]) -> int:
         # Signals that arrived while the interpreter starts must end the child, whatever this process did with them.
@@ -123,7 +150,7 @@ class Supervisor:
             sys.executable,
             [sys.executable, "-P", "-m", *arguments],
             environment,
-            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD],
+            setsigdef=[*ENDING_SIGNALS, signal.SIGCHLD],
         )
 
     def _reap(self) -> None:
@@ -144,16 +171,16 @@ class Supervisor:
         role.pid = 0
         if self.code is not None:
             return
-        if code == USAGE:
-            self.code = USAGE
-            return
         now = time.monotonic()
         if now - role.started >= STABLE_SECONDS:
+            role.has_worked = True
             role.pause_seconds = RESTART_FIRST_SECONDS
-        role.due = now + role.pause_seconds
+        if code == USAGE and not role.has_worked:
+            self.code = USAGE
+            return
         how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
         _say(f"{role.name} ended {how}; starting it again in {role.pause_seconds:g} s")
-        role.pause_seconds = min(RESTART_MAX_SECONDS, role.pause_seconds * 2)
+        role.put_off(now)
 
     def _stop(self, wake: int) -> None:
         self._signal(signal.SIGTERM)
@@ -198,6 +225,7 @@ def _say(sentence: str) -> None:
 
 def main() -> None:
     """Supervise the folder named on the command line."""
+    log_stream.install()
     folder, _lock, welcome = sys.argv[1:4]
     forbid_core_dumps()
     sys.exit(Supervisor(folder, welcome == "welcome").run())

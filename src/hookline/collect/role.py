@@ -268,4 +268,5 @@ class CollectRole:
             }
         if self.tracing is not None:
             values["hookline_collect_spans_total"] = {"outcome": self.tracing.counts}
-        metrics.publish(self._run_folder, "collect", values)
+        troubles = {"journal_away": self.edge.away, "not_taking_events": not self.edge.ready}
+        metrics.publish(self._run_folder, "collect", values, troubles)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import msgspec
 from litestar import Response, get
+from litestar.types import Scope
 
 from hookline.control.services import FromServices
+from hookline.control.whole import WORKING, asks_for_all
 from hookline.database.outages import OUTAGES
 
 PASSING = ("locked", "slow")
+JSON = "application/json"
 
 
 @get("/healthz", sync_to_thread=False, needs="open")
@@ -18,21 +21,22 @@ def get_healthz() -> Response[bytes]:
 
 
 @get("/readyz", sync_to_thread=False, needs="open")
-def get_readyz(services: FromServices) -> Response[bytes]:
-    """Say whether start-up is finished, the connections file included, no stop has begun and its databases can be used.
+def get_readyz(services: FromServices, scope: Scope) -> Response[bytes]:
+    """Say whether start-up is finished, the connections file included, no stop has begun and the databases can be used;
+    with ``?all`` whether every role of this machine works, and which does not.
 
     A lock, or a statement that took too long, is about some of what is asked for: the rest can be served.
     """
     codes = {outage.kind: outage.trouble.code for outage in OUTAGES.current()}
     lasting = [code for kind, code in codes.items() if kind not in PASSING]
-    if services.ready and lasting:
-        return Response(msgspec.json.encode({"status": lasting[0]}), status_code=503, media_type="application/json")
-    if services.ready and codes:
-        body = {"status": "ready", "database": next(iter(codes.values()))}
-        return Response(msgspec.json.encode(body), media_type="application/json")
-    if services.ready:
-        return Response(b'{"status":"ready"}', media_type="application/json")
-    return Response(b'{"status":"not_ready"}', status_code=503, media_type="application/json")
+    status = "not_ready" if not services.ready else lasting[0] if lasting else "ready"
+    if asks_for_all(scope["query_string"]):
+        whole = services.whole.look(WORKING if status == "ready" else status)
+        return Response(msgspec.json.encode(whole), status_code=200 if whole.is_ready else 503, media_type=JSON)
+    body = {"status": status}
+    if status == "ready" and codes:
+        body["database"] = next(iter(codes.values()))
+    return Response(msgspec.json.encode(body), status_code=200 if status == "ready" else 503, media_type=JSON)
 
 
 @get("/metrics", needs="open")

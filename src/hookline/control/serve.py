@@ -78,7 +78,7 @@ async def _serve(
 ) -> None:
     server = Server(services, pages)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, server.stop)
     if stop_descriptor is not None:
         loop.add_reader(stop_descriptor, _stop_once, loop, stop_descriptor, server)

@@ -58,6 +58,7 @@ from hookline.control.series_watch import SeriesWatch
 from hookline.control.source_activity import SourceActivity
 from hookline.control.suppressed_usage import SuppressedUsage
 from hookline.control.usage_log import UsageLog
+from hookline.control.whole import WholeMachine
 from hookline.database.place import place_of
 from hookline.database.shared import Shared
 from hookline.insights.schema_log import SchemaLog
@@ -120,6 +121,7 @@ class Services:
             settings, store, self.replays, self.planner, self.replay_progress, store.steady_ms
         )
         self.metrics = RoleMetrics(settings.data_path)
+        self.whole = WholeMachine(settings.data_path, self.metrics)
         self.fleet = FleetLog(settings, self.metrics)
         self.own_metrics = OwnMetrics()
         insights = place_of(settings, "insights")
@@ -166,7 +168,7 @@ class Services:
             self.notices,
             store,
             self.metrics,
-            [*conditions_of(settings, store, self.fleet), Deletions(self.delete_messages)],
+            [*conditions_of(settings, store, self.fleet, self.whole), Deletions(self.delete_messages)],
             self.own_metrics,
             settings.notices.webhooks,
             open_elsewhere=lambda: self.fleet.open_breakers,
@@ -214,7 +216,7 @@ class Services:
         self.people.close()
 
 
-def conditions_of(settings: Settings, store: Store, fleet: FleetLog) -> list[Condition]:
+def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: WholeMachine) -> list[Condition]:
     """Everything that is looked at for notices."""
     data, thresholds = settings.data_path, settings.notices
     deliver = place_of(settings, "deliver")
@@ -230,7 +232,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog) -> list[Con
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),
         DiskRoom(data, thresholds.disk_free),
-        Roles(store.restarted),
+        Roles(store.restarted, whole.roles),
         DatabaseOutages(),
         *shared,
     ]

@@ -12,10 +12,13 @@ import contextlib
 from http import HTTPStatus
 from types import TracebackType
 
+import msgspec
+
 from hookline.control.host_names import OPEN_PATHS, HostNames
 from hookline.control.machine import machine_of
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.series_watch import LOOK_SECONDS, SeriesWatch
+from hookline.control.whole import STANDING_BY, WholeMachine, asks_for_all
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine
@@ -26,12 +29,12 @@ from hookline.telemetry.log import logger
 HEAD_BYTES_MAX = 8 * 1024
 EXCHANGE_SECONDS = 5.0
 JSON = "application/json"
-STANDING_BY = b'{"status":"standing_by"}'
 ASK_ELSEWHERE = (
     b'{"code":"standing_by","status":503,"title":"Another machine serves this","detail":"Control stands by on this'
     b" machine: another one that shares its database serves the API and the pages. Ask that one (on the command line:"
     b' --api), or stop it to have this one take over."}'
 )
+NOT_READY = b'{"status":"standing_by"}'
 
 
 class StandingBy:
@@ -42,6 +45,7 @@ class StandingBy:
         self._listen = settings.control.listen
         self._names = HostNames(settings)
         self._metrics = RoleMetrics(settings.data_path)
+        self._whole = WholeMachine(settings.data_path, self._metrics)
         self._server: asyncio.Server | None = None
         self._counting: asyncio.Task[None] | None = None
 
@@ -90,7 +94,7 @@ class StandingBy:
 
     def _answered(self, head: str) -> tuple[HTTPStatus, str, bytes]:
         request, *lines = head.split("\r\n")
-        path = (request.split(" ")[1:2] or [""])[0].partition("?")[0]
+        path, _, query = (request.split(" ")[1:2] or [""])[0].partition("?")
         hosts = [line.partition(":")[2] for line in lines if line.lower().startswith("host:")]
         if path not in OPEN_PATHS and not (len(hosts) == 1 and self._names.allows(hosts[0])):
             return HTTPStatus.MISDIRECTED_REQUEST, JSON, b'{"code":"unknown_host"}'
@@ -100,4 +104,7 @@ class StandingBy:
             from hookline.control.exposition import CONTENT_TYPE, exposition  # only a scraped machine pays for it
 
             return HTTPStatus.OK, CONTENT_TYPE, exposition(self._metrics.reports())
-        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, STANDING_BY if path in OPEN_PATHS else ASK_ELSEWHERE
+        if path == "/readyz" and asks_for_all(query.encode("latin-1")):
+            whole = self._whole.look(STANDING_BY)
+            return HTTPStatus.OK if whole.is_ready else HTTPStatus.SERVICE_UNAVAILABLE, JSON, msgspec.json.encode(whole)
+        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, NOT_READY if path in OPEN_PATHS else ASK_ELSEWHERE

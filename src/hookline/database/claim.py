@@ -13,12 +13,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hookline.database import sqlite
-from hookline.database.open import DatabaseUnusable
+from hookline.database.open import DatabaseUnusable, ensure
 from hookline.database.place import Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.telemetry.metrics import PROCESS_STANDING_BY, publish
 
 if TYPE_CHECKING:
     from hookline.database.postgres.fence import Role
@@ -102,6 +103,25 @@ def check_usable(place: Place) -> None:
             connection.execute("ROLLBACK")
 
 
+async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event) -> None:
+    """Return once one of the databases holds the newest schema, made or migrated where needed, or at ``stop``.
+
+    A lock of another program, a full disk or a server that is away is waited for, with a line in the log; raise as
+    ``open.ensure`` does for what waiting does not mend.
+    """
+    told = False
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(ensure, place_of(settings, which), which)
+            return
+        except DatabaseAway as away:
+            if not told:
+                logger().warning("waiting_for_database", reason=str(away))
+                told = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+
+
 async def wait_for_turn(
     settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
 ) -> Turn | None:
@@ -128,6 +148,7 @@ async def wait_for_turn(
                     if meanwhile is not None:
                         await entered.enter_async_context(meanwhile)
                     told = True
+                publish(settings.data_path / "run", role, {PROCESS_STANDING_BY: 1})
             except DatabaseAway as away:
                 logger().warning("waiting_for_database", reason=str(away))
             with suppress(TimeoutError):

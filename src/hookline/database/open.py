@@ -18,14 +18,16 @@ from typing import Literal
 from hookline.database.connect import connect, is_file
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema, Which
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.database.sqlite import connect as connect_file
-from hookline.database.sqlite import engine
 
 HEADS: dict[Which, int] = {"control": 5, "deliver": 9, "insights": 2, "privacy": 2, "profiles": 9}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600
 MIGRATION_SECONDS_MAX = 3_600.0
+TRY_AGAIN = 75
+"""Of a migrating process: what hindered it passes, such as a lock (EX_TEMPFAIL of sysexits.h)."""
 ENGINE_VERSION_MIN = (3, 51, 3)
 """Before it, two writers can corrupt a write-ahead log."""
 
@@ -78,7 +80,8 @@ def open_profiles(place: Place) -> Connection:
 def ensure(place: Place, which: Which) -> None:
     """Make the database at ``place`` hold the newest schema of ``which``; roles that start together take turns.
 
-    Raise DatabaseTooNew for one of a newer version, DatabaseError for one that is not ours or cannot be migrated.
+    Raise DatabaseTooNew for one of a newer version, DatabaseError for one that is not ours or cannot be migrated,
+    DatabaseAway while somebody's lock or a full disk keeps it from being migrated.
     """
     if isinstance(place, Schema):
         from hookline.database.postgres.schema import ensure as ensure_schema
@@ -140,13 +143,19 @@ def needs_migration(number: int | None, which: Which, name: str) -> bool:
 
 
 def migrate(name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-    """Run ``python -m hookline.database.migrate`` with these arguments; raise DatabaseError when it fails."""
+    """Run ``python -m hookline.database.migrate`` with these arguments; raise DatabaseError when it fails, DatabaseAway
+    when it may succeed later."""
     command = [sys.executable, "-m", "hookline.database.migrate", *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=MIGRATION_SECONDS_MAX, check=False, env=environment
-    )
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=MIGRATION_SECONDS_MAX, check=False, env=environment
+        )
+    except (subprocess.TimeoutExpired, BlockingIOError) as error:  # so many processes are there that one is refused
+        raise DatabaseAway(f"{name} could not be brought to the schema of this version yet: {error}") from None
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        if done.returncode == TRY_AGAIN:
+            raise DatabaseAway(f"{name} could not be brought to the schema of this version yet: {reason}")
         raise DatabaseError(f"{name} could not be brought to the schema of this version and is unchanged: {reason}")
 
 

@@ -269,4 +269,5 @@ class ProfilesRole:
                 metrics.DURATION_BUCKETS_MS, self._batches, self._batches_ms
             ),
         }
-        metrics.publish(self._run_folder, "profiles", values)
+        troubles = {"database_away": OUTAGES.is_away, "not_following": self._failing}
+        metrics.publish(self._run_folder, "profiles", values, troubles)

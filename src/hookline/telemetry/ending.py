@@ -6,10 +6,10 @@ Everything that counts is saved before, or was acknowledged to nobody: what is c
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 
+from hookline.telemetry import log_stream
 from hookline.telemetry.log import logger
 
 END_SECONDS = 9.5
@@ -35,12 +35,11 @@ class Ending:
         """End now, if threads that wait for somebody who does not answer would keep the process; else return."""
         others = [each for each in threading.enumerate() if each not in (threading.main_thread(), self._timer)]
         if others:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            log_stream.drain()
             self._leave(code)
 
     def _force(self) -> None:
         waiting = sorted(each.name for each in threading.enumerate() if each is not threading.current_thread())
         logger().error("end_forced", waiting=waiting, next_step="nothing; what was under way is as after a crash")
-        sys.stderr.flush()
+        log_stream.drain()
         self._leave(FORCED)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+
+from hookline.telemetry.log_stream import LogStream
 
 # structlog imports these where it finds them, which costs every role 6 MB and 150 ms for nothing that is used here.
 _unwanted = [name for name in ("rich", "greenlet") if name not in sys.modules]
@@ -33,13 +36,23 @@ def configure(role: str, log_format: str = "auto") -> None:
     ]
     if not as_text:
         processors.append(structlog.processors.format_exc_info)
+    processors.append(renderer)
+    if isinstance(sys.stderr, LogStream):
+        sys.stderr.dropped_line = partial(_dropped_line, processors, role)
     structlog.configure(
-        processors=[*processors, renderer],
+        processors=processors,
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.clear_contextvars()
     _role.append(role)
+
+
+def _dropped_line(processors: list[Any], role: str, count: int) -> str:
+    line: Any = {"event": "log_lines_dropped", "role": role, "count": count}
+    for processor in processors:
+        line = processor(None, "warning", line)
+    return f"{line}\n"
 
 
 _role: list[str] = []

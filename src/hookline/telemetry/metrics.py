@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -180,6 +181,11 @@ PROCESS_MEMORY = "process_resident_memory_bytes"
 """What ``publish`` adds for every role, under the names that Prometheus uses everywhere."""
 PROCESS_CLOCK_SHIFT = "process_clock_shift_seconds"
 """By how much the clock was set since the role started; for ``hookline doctor``, not served."""
+PROCESS_ID = "process_id"
+PROCESS_STANDING_BY = "process_standing_by"
+"""1 while another machine's process has this one's turn."""
+PROCESS_TROUBLES = "process_troubles"
+"""Why the role cannot do its work just now, by code; what ``/readyz?all`` answers (``control.whole``), not served."""
 
 # Unlike the monotonic clock this one goes on while the machine sleeps.
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -187,9 +193,14 @@ _started_seconds = time.time()
 _started_steady_seconds = time.clock_gettime(_STEADY_CLOCK)
 
 
-def publish(run_folder: Path, role: Role, values: dict[str, Any]) -> None:
-    """Write a role's values, replacing the old ones at once; a full disk only delays them."""
+def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
+    """Write a role's values, replacing the old ones at once; a full disk only delays them.
+
+    ``troubles`` says of each reason why the role might not do its work, by code, whether it is so.
+    """
     values = {
+        PROCESS_ID: os.getpid(),
+        PROCESS_TROUBLES: [code for code, is_so in (troubles or {}).items() if is_so],
         PROCESS_STARTED: round(_started_seconds, 3),
         PROCESS_MEMORY: _resident_bytes(),
         PROCESS_CLOCK_SHIFT: round(clock_shift_seconds(), 3),

@@ -53,6 +53,21 @@ def test_a_role_is_refused_beside_a_server(folder: str) -> None:
         lock.hold_for_role(folder, "deliver")
 
 
+def test_a_dead_server_nobody_waited_for_holds_nothing(folder: str) -> None:
+    """A supervisor that its parent has not reaped is dead all the same: what it left is waited for, not refused."""
+    supervisor = os.fork()
+    if supervisor == 0:
+        held = lock.hold_for_supervisor(folder)
+        os.set_inheritable(held, True)
+        os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.5")
+        os._exit(0)
+    os.waitid(os.P_PID, supervisor, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+    try:
+        assert lock.hold_for_supervisor(folder) > 0
+    finally:
+        os.waitpid(supervisor, 0)
+
+
 def test_a_dead_servers_folder_is_taken_once_its_last_role_is_gone(folder: str) -> None:
     """After the supervisor was killed, a new one waits for what it left behind instead of giving up."""
     ready, ready_write = os.pipe()

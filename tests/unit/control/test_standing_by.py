@@ -61,7 +61,7 @@ def test_it_is_alive_and_not_ready_and_can_be_scraped(settings: Settings) -> Non
     publish(settings.data_path / "run", "deliver", {"hookline_deliver_delivered_total": 7})
 
     def look() -> dict[str, tuple[int, str]]:
-        paths = ("/healthz", "/readyz", "/metrics", "/api/v1/sources", "/")
+        paths = ("/healthz", "/readyz", "/readyz?all", "/metrics", "/api/v1/sources", "/")
         found = {path: ask(settings, path) for path in paths}
         found["foreign"] = ask(settings, "/metrics", "evil.example")
         found["probe"] = ask(settings, "/healthz", "evil.example")
@@ -71,6 +71,7 @@ def test_it_is_alive_and_not_ready_and_can_be_scraped(settings: Settings) -> Non
     assert {path: status for path, (status, _) in found.items()} == {
         "/healthz": 200,
         "/readyz": 503,
+        "/readyz?all": 200,
         "/metrics": 200,
         "/api/v1/sources": 503,
         "/": 503,

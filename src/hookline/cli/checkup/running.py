@@ -7,31 +7,34 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import msgspec
+
 from hookline.cli.address import url_of
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.cli.options import ROLES, ROLES_WITH_A_FILE
+from hookline.control.whole import STANDING_BY, WORKING
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.roles import wanted
 from hookline.settings import parse_listen
 
 ANSWER_SECONDS_MAX = 3.0
+ANSWER_BYTES_MAX = 64 * 1024
 NOTICES_SHOWN_MAX = 10
 
 
 def check_roles(here: Here) -> Iterator[Finding]:
     """Each role, from its own report of the last seconds."""
-    files = ROLES_WITH_A_FILE.items()
-    roles = (
-        *ROLES,
-        *(role for role, names in files if any((here.settings.data_path / name).exists() for name in names)),
-    )
+    roles = wanted(str(here.settings.data_path))
     away = [role for role in roles if role not in here.reports or not here.reports[role].fresh]
     if not here.runs and here.launch is None:
         yield Finding("roles", "warn", "Hookline does not run in this folder", "Start it: hookline up")
     elif away:
         message = f"{', '.join(away)} {'does' if len(away) == 1 else 'do'} not run (no report for more than 5 s)"
         yield Finding("roles", "fail", message, "Look at its last log lines; hookline up starts it again by itself.")
+    elif hindered := {role: state for role, state in _whole(here).items() if state not in (WORKING, STANDING_BY)}:
+        message = f"not every role works: {', '.join(f'{role} ({state})' for role, state in hindered.items())}"
+        yield Finding("roles", "fail", message, "Its last log lines say more; it goes on by itself once it can.")
     else:
         yield Finding("roles", "ok", f"{', '.join(roles)} run")
 
@@ -64,17 +67,33 @@ def check_notices(here: Here) -> Iterator[Finding]:
         yield Finding("notices", "ok", f"none is open{as_of}")
 
 
-def _answers(role: str, listen: str) -> Finding:
-    url = url_of(listen)
+def _whole(here: Here) -> dict[str, str]:
+    """How control says each role is; empty where it does not say."""
+    try:
+        status, answer = _ask(url_of(here.settings.control.listen), "/readyz?all")
+        found: dict[str, dict[str, str]] = msgspec.json.decode(answer) if status in (200, 503) else {}
+    except (OSError, http.client.HTTPException, msgspec.DecodeError):
+        return {}
+    return dict(found.get("roles", {}))
+
+
+def _ask(url: str, path: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=ANSWER_SECONDS_MAX)
     try:
-        connection.request("GET", "/readyz")
-        status = connection.getresponse().status
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(ANSWER_BYTES_MAX)
+    finally:
+        connection.close()
+
+
+def _answers(role: str, listen: str) -> Finding:
+    url = url_of(listen)
+    try:
+        status, _ = _ask(url, "/readyz")
     except (OSError, http.client.HTTPException) as error:
         next_step = f"Is {listen} the address it listens on, and does a firewall let this machine reach it?"
         return Finding("ports", "fail", f"{role} does not answer at {url} ({error})", next_step)
-    finally:
-        connection.close()
     if status == 200:
         return Finding("ports", "ok", f"{role} answers at {url}")
     next_step = "It is starting, or there is no room to store events: see its last log lines."

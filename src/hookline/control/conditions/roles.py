@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hookline.control.conditions.finding import Finding, Moment
 from hookline.events.timestamps import iso
@@ -16,11 +16,13 @@ SAME_START_SECONDS = 0.5
 
 
 class Roles:
-    """Compares when each role says it started. ``control_restarted``: this process itself is a second try."""
+    """Compares when each role says it started. ``control_restarted``: this process itself is a second try. ``wanted``
+    tells of the roles that ought to report, although they may never have."""
 
     kinds = ("role_restarted", "role_down")
 
-    def __init__(self, control_restarted: bool = False) -> None:
+    def __init__(self, control_restarted: bool = False, wanted: Callable[[], Iterable[str]] = tuple[str, ...]) -> None:
+        self._wanted = wanted
         self._started: dict[str, float] = {}
         self._stale_since_ms: dict[str, int] = {}
         self._restarted = {"control"} if control_restarted else set[str]()
@@ -32,6 +34,9 @@ class Roles:
                 self._stale_since_ms.pop(role, None)
                 self._note_start(role, report.number(PROCESS_STARTED))
             else:
+                self._stale_since_ms.setdefault(role, moment.now_ms)
+        for role in self._wanted():
+            if role not in moment.reports:
                 self._stale_since_ms.setdefault(role, moment.now_ms)
         found = [_down(role, since) for role, since in self._stale_since_ms.items() if moment.now_ms - since >= DOWN_MS]
         found += [_restarted(role, moment) for role in sorted(self._restarted)]

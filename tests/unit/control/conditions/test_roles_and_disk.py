@@ -52,6 +52,14 @@ def test_a_role_that_stays_away_is_down() -> None:
     assert strong(roles.findings(moment(report("deliver"), now_ms=later))) == []
 
 
+def test_a_role_that_never_reported_is_down_too() -> None:
+    """A supervisor runs it, and nothing was ever heard of it."""
+    roles = Roles(wanted=lambda: ("collect", "deliver"))
+    reports = [report("collect")]
+    assert strong(roles.findings(moment(*reports))) == []
+    assert strong(roles.findings(moment(*reports, now_ms=NOW_MS + DOWN_MS))) == [("role_down", "deliver")]
+
+
 def test_little_room_is_told_until_there_is_clearly_more(tmp_path: Path) -> None:
     """Below the threshold strong, just above it weak, then nothing."""
     found = [DiskRoom(tmp_path, 1000, lambda _, free=free: free).findings(moment()) for free in (999, 1050, 1100)]

@@ -1,0 +1,174 @@
+"""``hookline up`` where its surroundings fail: log readers, descriptors, processes, locks and signals."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.database.sqlite import Connection, connect
+from tests.service.harness import COMMAND, Hookline, wait_until
+from tests.service.waiting import WAIT_SECONDS
+
+NewHookline = Callable[..., Hookline]
+QUIET = {"log.format": "json"}
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """A pipe that a service may write its log into; both ends are closed afterwards, if they are not."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        try:
+            os.close(end)
+        except OSError:
+            pass
+
+
+def launch_into(hookline: Hookline, log: int) -> None:
+    """Start the service with both its outputs on this descriptor, and close that here."""
+    config, connections = hookline.write_files()
+    command = [*COMMAND, "--config", str(config), "--connections", str(connections)]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("HOOKLINE_")}
+    hookline.process = subprocess.Popen(
+        command, cwd=hookline.folder, env=inherited, stdout=log, stderr=log, start_new_session=True
+    )
+    os.close(log)
+    hookline.wait_ready()
+
+
+def each_role_comes_back(hookline: Hookline) -> None:
+    """Kill one role after another; each is started again."""
+    for role in ("collect", "deliver", "control"):
+        before = hookline.role(role)
+        os.kill(before, signal.SIGKILL)
+        wait_until(
+            lambda role=role, before=before: hookline.role(role, required=False) not in (0, before),  # type: ignore[misc]
+            what=f"{role} is started again",
+        )
+    hookline.wait_ready()
+
+
+def test_a_log_reader_that_is_gone_ends_nothing(new_hookline: NewHookline, pipe: tuple[int, int]) -> None:
+    """`hookline up | tee log` whose tee has ended: roles that die come back, and SIGTERM ends it with 0."""
+    hookline = new_hookline(settings=QUIET)
+    reading, writing = pipe
+    launch_into(hookline, writing)
+    os.close(reading)
+    each_role_comes_back(hookline)
+    hookline.track()
+    assert hookline.stop() == 0
+
+
+def test_a_log_reader_that_stands_still_holds_up_nothing(new_hookline: NewHookline, pipe: tuple[int, int]) -> None:
+    """A full log pipe: roles are started again, calls are answered; who reads again finds the lines that waited."""
+    hookline = new_hookline(settings=QUIET)
+    reading, writing = pipe
+    launch_into(hookline, os.dup(writing))
+    fill(writing)
+    each_role_comes_back(hookline)
+    hookline.track()
+    read = threading.Thread(target=lambda: seen.extend(iter(lambda: os.read(reading, 65_536), b"")))
+    seen: list[bytes] = []
+    read.start()
+    wait_until(lambda: b"deliver ended by SIGKILL" in b"".join(seen), what="the lines that waited are written")
+    os.close(writing)
+    assert hookline.stop() == 0
+    read.join(WAIT_SECONDS)
+
+
+def test_it_ends_while_its_log_is_full(new_hookline: NewHookline, pipe: tuple[int, int]) -> None:
+    """SIGTERM is heard, and every process is gone within its time, while nobody reads the log."""
+    hookline = new_hookline(settings=QUIET)
+    launch_into(hookline, os.dup(pipe[1]))
+    fill(pipe[1])
+    os.kill(hookline.role("deliver"), signal.SIGKILL)
+    wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started again")
+    assert hookline.stop() == 0
+
+
+def fill(writing: int) -> None:
+    """Write until the pipe takes no more; the flag is the open file's, so it is put back before others write."""
+    try:
+        os.set_blocking(writing, False)
+        while os.write(writing, b"x"):
+            pass
+    except BlockingIOError:
+        pass
+    finally:
+        os.set_blocking(writing, True)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors(new_hookline: NewHookline, closed: str) -> None:
+    """Started without standard input, output or error it runs, and no file of ours takes their place."""
+    hookline = new_hookline(command=("sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND))
+    with hookline:
+        assert hookline.process is not None
+        hookline.track()
+        assert (hookline.data / "lock").read_text().strip() == str(hookline.process.pid)
+        for pid in hookline.members():
+            taken = [os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)]
+            assert not [path for path in taken if path.startswith(str(hookline.data))], taken
+
+
+def test_sigquit_ends_it_in_order(new_hookline: NewHookline) -> None:
+    """As SIGTERM does, also as a container's first process, which hears only what it listens to."""
+    hookline = new_hookline().start()
+    assert hookline.process is not None
+    hookline.process.send_signal(signal.SIGQUIT)
+    assert hookline.process.wait(WAIT_SECONDS) == 0
+    wait_until(lambda: not hookline.members(), what="its roles are gone")
+
+
+def test_a_process_that_cannot_be_made_is_made_later(new_hookline: NewHookline) -> None:
+    """While the system refuses processes a role that died waits, with a sentence; the others go on."""
+    hookline = new_hookline().start()
+    assert hookline.process is not None
+    supervisor = hookline.process.pid
+    before = resource.prlimit(supervisor, resource.RLIMIT_AS)
+    resource.prlimit(supervisor, resource.RLIMIT_AS, (1, before[1]))
+    os.kill(hookline.role("deliver"), signal.SIGKILL)
+    wait_until(lambda: "deliver cannot be started" in hookline.log, what="it says so")
+    hookline.track()
+    assert hookline.process.poll() is None
+    resource.prlimit(supervisor, resource.RLIMIT_AS, before)
+    wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started")
+    assert hookline.stop() == 0
+
+
+def test_a_locked_database_is_waited_for_in_an_upgrade(new_hookline: NewHookline) -> None:
+    """Another program holds a file of an older version beyond every patience: control waits, says so, and goes on."""
+    hookline = new_hookline(settings=QUIET)
+    hookline.data.mkdir(parents=True, mode=0o700)
+    held = before_the_first_migration(hookline.data / "control.db")
+    process = hookline.launch()
+    control = wait_until(lambda: hookline.role("control", required=False), what="control runs")
+    wait_until(lambda: said_to_wait(hookline, "control"), 60, "control.db is waited for")
+    assert process.poll() is None
+    held.execute("ROLLBACK")
+    held.close()
+    hookline.wait_ready()
+    assert hookline.role("control") == control
+    hookline.track()
+
+
+def before_the_first_migration(path: Path) -> Connection:
+    """Make such a file and hold its one place to write."""
+    path.touch(0o600)
+    connection = connect(path)
+    connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def said_to_wait(hookline: Hookline, which: str) -> bool:
+    """Whether a role's log line says that it waits for this file."""
+    return any('"waiting_for_database"' in line and f"{which}.db" in line for line in hookline.log.splitlines())

@@ -33,8 +33,10 @@ def run_collect(settings: Settings) -> int:
 
     async def main(stop: asyncio.Event) -> int:
         from hookline.collect.role import CollectRole
+        from hookline.outcomes.furthest import furthest
 
-        return await CollectRole(settings, boot_id()).run(stop)
+        known = furthest(settings) if settings.journal.url == "local" else None
+        return await CollectRole(settings, boot_id(), known).run(stop)
 
     return _run("collect", settings, main)
 

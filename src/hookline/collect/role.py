@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,7 +48,10 @@ CONTROL_WAIT_SECONDS = 10.0
 class CollectRole:
     """Everything of one collect process."""
 
-    def __init__(self, settings: Settings, boot_id: str | None) -> None:
+    def __init__(
+        self, settings: Settings, boot_id: str | None, known: Mapping[int, Mapping[str, int]] | None = None
+    ) -> None:
+        """``known`` is what the other parts of the data folder know of the journal, as ``furthest`` tells."""
         data = settings.data_path
         self._log = logger()
         self._settings = settings
@@ -57,7 +60,7 @@ class CollectRole:
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
         self.steady = steady_clock_of(settings)
-        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms)
+        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms, known)
         if isinstance(self.appender, LocalAppender):
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning

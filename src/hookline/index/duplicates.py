@@ -24,7 +24,7 @@ from hookline.index.recent import Recent
 from hookline.index.rows import Rows, rows_for, rows_of
 from hookline.index.seal import seal
 from hookline.index.sealed_runs import SealedRuns
-from hookline.journal.port import JournalError, JournalFetching, Lookups, Reader
+from hookline.journal.port import JournalCorrupt, JournalError, JournalFetching, Lookups, Reader
 from hookline.journal.record import Record, journal_ms
 
 RUN_EVENTS = 131_072
@@ -107,10 +107,16 @@ class Duplicates:
     def read_up_to(self, place: int) -> None:
         """Index what lies before ``place`` and is not indexed yet: what was so only in memory is read once more."""
         first = max(self.next_offset, self._reader.start(self._partition))
-        for group in self._reader.read(self._partition, first) if first < place else ():
-            if group.first_offset >= place:
-                break
-            self.feed(group.records, group.first_offset)
+        while first < place:
+            try:
+                for group in self._reader.read(self._partition, first):
+                    if group.first_offset >= place:
+                        return
+                    self.feed(group.records, group.first_offset)
+                    first = group.next_offset
+                return
+            except JournalCorrupt as damaged:  # it is the lanes' to put that on record
+                first = max(damaged.next_offset, first + 1)
 
     def check(self, records: Sequence[Record], first_offset: int) -> list[tuple[int, int]]:
         """Return (index, earlier offset) of each record that is a duplicate; records not yet indexed become so.

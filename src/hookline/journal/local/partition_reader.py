@@ -89,7 +89,7 @@ class PartitionReader:
             return None
         try:
             return self._found(*self._find(offset, end))
-        except OffsetExpired:
+        except (OffsetExpired, JournalCorrupt):
             return None
 
     def find(self, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
@@ -201,6 +201,9 @@ class PartitionReader:
                 last = self._last_place(view, end)
             except OffsetExpired as expired:
                 offset = expired.start
+                continue
+            except JournalCorrupt as lost:
+                offset = max(lost.next_offset, offset + 1)
                 continue
             yield from self._groups_with(view, texts, first.position, last.position + last.header.size_bytes, end)
             offset = last.header.next_offset

@@ -99,7 +99,7 @@ KINDS: dict[str, Kind] = {
         "critical",
         "partition",
         "{who} of the journal ended before events that were taken: {detail}. It goes on behind them.",
-        "If a copy of the journal has segments with these offsets, stop Hookline and put them back; else they are gone.",
+        "If a copy of the journal has segments with these offsets, stop Hookline and put them back.",
     ),
     "source_silent": Kind(
         "warning",

@@ -36,9 +36,11 @@ def run_collect(settings: Settings) -> int:
     """The public edge and the journal; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
+        from hookline.collect.before_opening import known_by_all
         from hookline.collect.role import CollectRole
 
-        return await CollectRole(settings, boot_id()).run(stop)
+        asked = await known_by_all(settings, stop)
+        return 0 if stop.is_set() else await CollectRole(settings, boot_id(), asked).run(stop)
 
     return _run("collect", settings, main)
 
@@ -47,13 +49,14 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database, wait_for_schema
+        from hookline.database.claim import wait_for_database, wait_for_home, wait_for_schema
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
         await wait_for_database(settings, stop, writes="deliver")
         await wait_for_partitions(settings, stop)
         await wait_for_schema(settings, "deliver", stop)
+        turn = await wait_for_home(settings, stop)
         if stop.is_set():
             return 0
         role = DeliverRole(settings)
@@ -61,6 +64,8 @@ def run_deliver(settings: Settings) -> int:
         if not stop.is_set():
             role.recover()
             await role.run(stop)
+        if turn is not None:
+            turn.close()
         return 0
 
     return _run("deliver", settings, main)

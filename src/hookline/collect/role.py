@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hookline.collect.before_opening import Asked, ask_server
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
@@ -49,7 +50,7 @@ CONTROL_WAIT_SECONDS = 10.0
 class CollectRole:
     """Everything of one collect process."""
 
-    def __init__(self, settings: Settings, boot_id: str | None) -> None:
+    def __init__(self, settings: Settings, boot_id: str | None, asked: Asked) -> None:
         data = settings.data_path
         self._log = logger()
         self._settings = settings
@@ -57,8 +58,9 @@ class CollectRole:
         self._run_folder = data / "run"
         self._last_event_seconds: dict[str, float] = {}
         self.failed = asyncio.Event()
+        self._is_all_known = asked.is_all
         self.steady = steady_clock_of(settings)
-        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms)
+        self.appender = open_appender(settings, self._on_failed, self.steady.now_ms, asked.known)
         if isinstance(self.appender, LocalAppender):
             for recovery in self.appender.recovered:
                 report = self._log.error if recovery.damaged_records else self._log.warning
@@ -114,6 +116,8 @@ class CollectRole:
 
     async def _follow_connections(self) -> None:
         await wait_for_database(self._settings, asyncio.Event(), self._begin_with_kept)  # ends with the task
+        if not self._is_all_known:
+            await self._ask_late()
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while not await self._is_ready() and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
             await asyncio.sleep(0.02)
@@ -124,6 +128,20 @@ class CollectRole:
             if await self._looked(look):
                 look = self.feed.poll
             await asyncio.sleep(CONNECTIONS_SECONDS)
+
+    async def _ask_late(self) -> None:
+        """The journal was opened while PostgreSQL was away: have it opened anew if it should have gone on behind."""
+        while True:
+            try:
+                known = (await ask_server(self._settings, asyncio.Event())).known
+                break
+            except DatabaseAway:
+                await asyncio.sleep(CONNECTIONS_SECONDS)
+        ends = self.appender.ends()
+        behind = {number: parts for number, parts in known.items() if max(parts.values()) > ends.get(number, 0)}
+        if behind and not self.failed.is_set():
+            self._log.error("journal_behind", known=behind, ends=ends, next_step="it is opened anew, behind all of it")
+            self.failed.set()
 
     async def _is_ready(self) -> bool:
         try:

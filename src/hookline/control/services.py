@@ -18,6 +18,7 @@ from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
 from hookline.control.conditions.journal_budget import JournalBudget
+from hookline.control.conditions.journal_lost import JournalLost
 from hookline.control.conditions.partitions import Partitions
 from hookline.control.conditions.pauses import Pauses
 from hookline.control.conditions.retention import Retention
@@ -231,6 +232,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),
+        JournalLost(data),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted, whole.roles),
         DatabaseOutages(),

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hookline.database import sqlite
+from hookline.database.home import refuse_copy
 from hookline.database.open import DatabaseUnusable, ensure
 from hookline.database.place import Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseAway, OperationalError
@@ -35,6 +36,7 @@ _STAND_BY_SECONDS = 1.0
 def claim(settings: Settings) -> None:
     """Hold the data folder against ``database.url``, as far as can be told without a server; raise DatabaseUnusable."""
     folder, url = settings.data_path, settings.database.url
+    refuse_copy(folder)
     is_noted = (folder / NOTE_FILE).exists()
     if url == LOCAL:
         if is_noted:
@@ -120,6 +122,24 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
                 told = True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+
+
+async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
+    """Return once this data folder, and this process for its ``deliver``, is the one that works with the database; at
+    once for files, and for a journal on Kafka, which many share. Raise DatabaseUnusable for a copied folder."""
+    if settings.database.url == LOCAL or settings.journal.url != LOCAL:
+        return None
+    from hookline.database.postgres.home import take_home
+
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(take_home, settings)
+            break
+        except DatabaseAway as away:
+            logger().warning("waiting_for_database", reason=str(away))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+    return await wait_for_turn(settings, "deliver", stop)
 
 
 async def wait_for_turn(

@@ -147,7 +147,7 @@ class DeliverRole:
         for partition in range(self.settings.journal.partitions):
             saved = self.store.checkpoint(partition)
             start, end = self.journal.start(partition), self.journal.end(partition)
-            place = min(saved.next_offset, end) if saved else start
+            place = saved.next_offset if saved else start
             version = saved.version if saved else version
             index = self.settings.data_path / "index" / str(partition)
             duplicates = Duplicates(

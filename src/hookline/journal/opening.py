@@ -38,6 +38,7 @@ SEGMENTS_MIN = 16
 LOOP_WAIT_SECONDS = 0.25
 """How long a read may hold up an event loop; after one that was in vain, none is tried for ``LOOP_REST_SECONDS``."""
 LOOP_REST_SECONDS = 2.0
+BEHIND = "the journal ends before events that were delivered: start collect again, and it goes on behind them"
 _LOCAL = "local"
 _LOOK_SECONDS = 0.25
 
@@ -141,10 +142,14 @@ def is_shared(settings: Settings) -> bool:
 
 
 def open_appender(
-    settings: Settings, on_failed: Callable[[JournalFailed], None], steady_ms: Callable[[], int]
+    settings: Settings,
+    on_failed: Callable[[JournalFailed], None],
+    steady_ms: Callable[[], int],
+    known: Mapping[int, Mapping[str, int]] | None = None,
 ) -> LocalAppender | KafkaAppender:
     """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic. Records age
-    by the service's own clock, ``steady_ms``."""
+    by the service's own clock, ``steady_ms``; a local journal goes on behind all that is ``known`` (``LocalAppender``).
+    """
     folder = settings.data_path / FOLDER
     note = _note(folder)
     if note is None:
@@ -159,6 +164,7 @@ def open_appender(
             wake_path=settings.socket_path("deliver.wake"),
             on_failed=on_failed,
             steady_ms=steady_ms,
+            known=known,
         )
     from hookline.journal.kafka.address import noted
     from hookline.journal.kafka.appender import KafkaAppender
@@ -202,18 +208,19 @@ async def wait_for_recovery(settings: Settings, places: Mapping[int, int], stop:
 
     Nothing synchronises the end that readers see, so a power cut may set it back by a whole day. ``collect`` finds the
     true one when it opens the journal; who starts before it would take the old one for the place where it stood, and
-    send again all that came since. Where the journal ends below the places although it is open, the caller decides.
+    send again all that came since. A journal that has lost its end is opened behind the places: at a place beyond its
+    end events that come later would be taken for those that were there.
     """
-    told = False
+    told = ""
     with closing(LocalReader(settings.data_path / FOLDER)) as reader:
         while not stop.is_set():
+            is_open = await asyncio.to_thread(_is_open, settings.socket_path("collect.sock")) if told else False
             if all(reader.end(partition) >= place for partition, place in places.items()):
                 return
-            if await asyncio.to_thread(_is_open, settings.socket_path("collect.sock")):
-                return
-            if not told:
-                logger().warning("waiting_for_journal", reason="collect has not opened the journal yet")
-                told = True
+            reason = BEHIND if is_open else "collect has not opened the journal yet"
+            if reason != told:
+                logger().warning("waiting_for_journal", reason=reason)
+                told = reason
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
 

@@ -95,6 +95,12 @@ KINDS: dict[str, Kind] = {
         "{who} is answered 503, for the journal is full of events that wait to be delivered: {detail}.",
         "Find the slow receiver and speed it up or pause it, raise retention.bytes, or stop what floods the source.",
     ),
+    "journal_behind": Kind(
+        "critical",
+        "partition",
+        "{who} of the journal ended before events that were taken: {detail}. It goes on behind them.",
+        "If a copy of the journal has segments with these offsets, stop Hookline and put them back.",
+    ),
     "source_silent": Kind(
         "warning",
         "source",

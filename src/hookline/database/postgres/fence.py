@@ -14,13 +14,19 @@ import psycopg
 
 from hookline.database.place import Schema, Which
 
-Role = Literal["control", "profiles"]
+Role = Literal["control", "profiles", "deliver", "collect"]
 
-SCHEMAS: dict[Role, tuple[Which, ...]] = {"control": ("control", "insights", "privacy"), "profiles": ("profiles",)}
-"""What only the process with a role's turn writes to, but for the counts of a machine whose control stands by."""
+SCHEMAS: dict[Role, tuple[Which, ...]] = {
+    "control": ("control", "insights", "privacy"),
+    "profiles": ("profiles",),
+    "deliver": ("deliver",),
+    "collect": (),
+}
+"""What only the process with a role's turn writes to, but for the counts of a machine whose control stands by. Turns of
+``deliver`` and ``collect`` are taken where the journal is local; what ``collect`` writes to is that."""
 SPACE = 0x686F6F6D
 """Of the locks that open transactions share."""
-LOCKS: dict[Role, int] = {"control": 101, "profiles": 102}
+LOCKS: dict[Role, int] = {"control": 101, "profiles": 102, "deliver": 103, "collect": 104}
 """Here, and beside the numbers of the schemas and of the installation among those by which roles take turns."""
 
 TABLE = "CREATE TABLE IF NOT EXISTS hookline.turns (role TEXT PRIMARY KEY, epoch BIGINT NOT NULL)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from hookline.journal.local.partition import PartitionWriter
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.local.recovery import CUT_SUFFIX, Recovery, recover
 from hookline.journal.local.retention import Needed, drop_expired, insisted_bytes
+from hookline.journal.lost import Lost, note_lost
 from hookline.journal.port import JournalError, JournalFailed, JournalFull, partition_of
 from hookline.journal.record import Record, note_clock
 from hookline.journal.sizes import PENDING_BYTES_MAX, RECORD_BYTES_MAX, size_bytes
@@ -55,12 +56,15 @@ class LocalAppender:
         disk: Disk | None = None,
         clock: Callable[[], float] = time.monotonic,
         steady_ms: Callable[[], int] | None = None,
+        known: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         """Lock, recover and open every partition.
 
         ``wake_path`` names a datagram socket that is poked after each commit, if anyone listens there. ``on_failed``
         is called once when the disk failed: the process must exit. ``recovered`` says what had to be repaired.
         ``steady_ms`` is the service's own clock, by which records age; without it they do by the clock they came with.
+        ``known`` says, by partition and who knows it, below which offset all were given away before: none of them is a
+        second time.
         """
         if segment_bytes < SEGMENT_BYTES_MIN:
             raise ValueError(f"segment_bytes must be at least {SEGMENT_BYTES_MIN}")
@@ -78,6 +82,7 @@ class LocalAppender:
         self._disk = disk or Disk()
         self._clock = clock
         self._steady_ms = steady_ms
+        self._known = known or {}
         self._closed = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="journal-segment")
         self._wake = Wake(wake_path)
@@ -191,9 +196,13 @@ class LocalAppender:
     def _open_partition(self, number: int) -> PartitionWriter:
         folder = self._folder / str(number)
         folder.mkdir(mode=0o700, exist_ok=True)
-        tail, recovery = recover(folder, number, self._disk)
+        known = self._known.get(number, {})
+        tail, recovery = recover(folder, number, self._disk, max(known.values(), default=0))
         if recovery is not None:
             self.recovered = (*self.recovered, recovery)
+            if recovery.lost is not None:  # before the segment behind it is there: after that nobody would tell
+                parts = tuple(part for part, offset in known.items() if offset > recovery.lost[0])
+                note_lost(self._folder, [Lost(number, *recovery.lost, int(time.time() * 1000), parts)])
         next_segment = NextSegment(folder, self._disk, self._threads, self._reserve_bytes, self._clock)
         writer = PartitionWriter(folder, self._disk, next_segment, tail, self._segment_bytes)
         try:

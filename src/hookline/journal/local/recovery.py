@@ -47,6 +47,8 @@ class Recovery(NamedTuple):
     segment: str
     cut_bytes: int
     damaged: tuple[tuple[int, int], ...] = ()
+    lost: tuple[int, int] | None = None
+    """The last of ``damaged``, where the journal ends before offsets that it, or somebody, knew: it goes on behind."""
 
     @property
     def damaged_records(self) -> int:
@@ -73,14 +75,17 @@ class _Scan(NamedTuple):
     gaps: list[Gap]
 
 
-def recover(folder: Path, partition: int, disk: Disk) -> tuple[Tail, Recovery | None]:
-    """Make the partition fit for appending and publish its end, after synchronising what it covers."""
+def recover(folder: Path, partition: int, disk: Disk, known: int = 0) -> tuple[Tail, Recovery | None]:
+    """Make the partition fit for appending and publish its end, after synchronising what it covers.
+
+    Offsets below ``known`` were given away before, whatever the folder holds of them.
+    """
     (folder / TEMPORARY_NAME).unlink(missing_ok=True)
     redo_erase(folder, disk)
     create_end_file(folder / END_NAME)
     end_file = EndFile(folder / END_NAME, writable=True)
     try:
-        tail, recovery = _recover_last(folder, partition, disk, end_file.value)
+        tail, recovery = _recover_last(folder, partition, disk, max(end_file.value, known))
         if read_start(folder) is None:
             write_start(folder, min([*list_segments(folder)[:1], tail.next_offset]), disk)
         disk.sync_folder(folder)
@@ -94,7 +99,8 @@ def recover(folder: Path, partition: int, disk: Disk) -> tuple[Tail, Recovery | 
 def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> tuple[Tail, Recovery | None]:
     segments = list_segments(folder)
     if not segments:
-        return Tail(published, None, 0, 0), None
+        lost = (0, published)
+        return Tail(published, None, 0, 0), Recovery(partition, "", 0, (lost,), lost) if published else None
     path = folder / segment_name(segments[-1])
     fd = os.open(path, os.O_RDWR)
     try:
@@ -105,8 +111,8 @@ def _recover_last(folder: Path, partition: int, disk: Disk, published: int) -> t
             _bridge(fd, gap, disk)
         damaged = [(gap.offset, gap.next_offset) for gap in scan.gaps]
         if scan.next_offset < published:
-            damaged.append((scan.next_offset, published))
-            return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, tuple(damaged))
+            lost = (scan.next_offset, published)
+            return Tail(published, None, 0, 0), Recovery(partition, path.name, 0, (*damaged, lost), lost)
         cut_bytes = _cut(fd, path, scan, disk)
         disk.fdatasync(fd)
         recovery = Recovery(partition, path.name, cut_bytes, tuple(damaged)) if cut_bytes or damaged else None

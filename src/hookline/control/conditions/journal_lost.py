@@ -1,0 +1,38 @@
+"""The journal ended before what the rest of the installation knew: what is missing, and when that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hookline.control.conditions.finding import Finding, Moment
+from hookline.events.timestamps import iso
+from hookline.journal.lost import Lost, read_lost
+from hookline.journal.opening import FOLDER
+
+TOLD_MS = 7 * 86_400_000
+"""So long after the loss its notice stays open."""
+
+
+class JournalLost:
+    """Reads one small file."""
+
+    kinds = ("journal_behind",)
+
+    def __init__(self, data_path: Path) -> None:
+        self._folder = data_path / FOLDER
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """The newest loss of each partition."""
+        newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < TOLD_MS}
+        return [Finding(self.kinds[0], str(partition), detail(lost)) for partition, lost in newest.items()]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def detail(lost: Lost) -> str:
+    """Return what is missing, who knew it and when that was found."""
+    known_by = ", ".join(lost.known_by) or "its own end file"
+    span = f"offsets {lost.first:,} to {lost.next_offset - 1:,}"
+    return f"{span} are missing since {iso(lost.at_ms)}, and are known to {known_by}"

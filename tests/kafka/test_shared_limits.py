@@ -37,16 +37,30 @@ def test_rate_and_concurrency_hold_for_one_to_four_processes(fleet: Callable[...
     first = all_of_them.front.role("deliver")
     began = time.monotonic()
     workers = []
+    marks = []
     for _ in range(3):
         workers.append(all_of_them.add())
         all_of_them.wait_for_owners(first, *(each.pid for each in workers))
+        marks.append(time.monotonic() - began)
         time.sleep(PHASE_SECONDS)
     workers.pop().end(signal.SIGTERM)
+    marks.append(time.monotonic() - began)
     workers.pop().end(signal.SIGKILL)
     all_of_them.wait_for_owners(first, *(each.pid for each in workers))
     time.sleep(PHASE_SECONDS)
     sent = _times(receiver, "/paced", began)
     lasted = time.monotonic() - began
+    at_once = _times(receiver, "/narrow", began)
+    print(
+        len(sent),
+        lasted,
+        len(sent) / lasted,
+        max(_within(sent, at, PHASE_SECONDS) for at in sent) / PHASE_SECONDS,
+        len(at_once) / lasted * ANSWER_SECONDS,
+        _by_second(sent, began),
+        _by_second(at_once, began),
+        marks,
+    )
     assert 0.9 * RATE * lasted <= len(sent) <= 1.1 * RATE * lasted, (len(sent), lasted, _by_second(sent, began))
     busiest = max(_within(sent, at, PHASE_SECONDS) for at in sent)
     assert busiest <= 1.1 * RATE * PHASE_SECONDS, _by_second(sent, began)

@@ -158,5 +158,5 @@ class SharedBreakers:
         """Others have probed: the next one is due when it would be after one's own."""
         longest_seconds = self._engine.schedule.max_ms / 1000
         wait_seconds = Breaker.probe_wait_seconds(probes, longest_seconds)
-        lane.probes = max(lane.probes, probes)
+        lane.probes = max(lane.probes, probes + 1)  # as after one's own: the first wait was before any probe
         lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)

@@ -226,6 +226,11 @@ def test_what_one_breaker_learns_the_other_follows(process: Callable[..., Proces
             probed[at] += each.rig.answer_all(500)
     assert sum(probed) == pytest.approx(7, abs=1)  # as one alone: after 1, 2, 4, 8, 16, 32 and 60 s
     assert min(probed) >= 2
+    for each in (one, two):  # the database is away: each finds out by itself
+        each.rig.pass_time(70.0)
+        each.rig.checkpoint()
+        each.rig.pass_time(0.1)
+        assert each.rig.answer_all(500) == 1
     while not one.in_flight and not two.in_flight:
         one.beat()
         two.beat()

@@ -96,9 +96,10 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """How events are sent to a destination; the defaults are the SPEC's rules, as fast as the receiver takes them.
 
     ``fan_out``: ``any`` URL that accepts ends it (SPEC 4.1 rule 2), ``all`` URLs must accept and each is retried by
-    itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: requests
-    in flight at once. ``max_rate``: events begun per second. ``order``: ``user`` sends one user's events one after
-    the other, oldest first; one that has failed ``set_aside_after`` times no longer holds up the user's others.
+    itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: events
+    being sent at once. ``max_rate``: events begun per second. Both hold for live events, retries and replays, and for
+    all deliver processes, together. ``order``: ``user`` sends one user's events one after the other, oldest first; one
+    that has failed ``set_aside_after`` times no longer holds up the user's others.
     """
 
     fan_out: Literal["any", "all", "fallback"] = "any"

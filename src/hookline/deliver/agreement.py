@@ -170,7 +170,7 @@ class Agreement:
         self._ownerless = {worker: at for worker, at in self._ownerless.items() if worker in names}
         self._changed = {worker: each for worker, each in self._changed.items() if worker in names}
         return {
-            row.worker: decode(row.state)
+            row.worker: _understood(row.state)
             for row in rows
             if now - self._ownerless.get(row.worker, now) < self._still_seconds or row.worker in owners
         }
@@ -247,7 +247,7 @@ class Agreement:
         """Return what the lane has and could use; None when it has been idle for long."""
         waits = weight > 0 and self._waits(lane)
         used = self._used_per_second(lane, now)
-        busy = 0 if lane.cap is None else lane.cap - lane.free()
+        busy = 0 if lane.cap is None or lane.is_replay else lane.cap - lane.free()
         if waits or used or busy or lane.number not in self._active:
             self._active[lane.number] = now
         elif now - self._active[lane.number] > KEPT_SECONDS:
@@ -315,6 +315,14 @@ def _is_short(lane: Lane) -> bool:
     most = live.options.max_concurrency
     paces = [each for each in {live, lane} if each.rate is not None]
     return (most is not None and (live.cap or 0) < most) or any(each.rate_part < 1.0 for each in paces)
+
+
+def _understood(text: str) -> WorkerState:
+    """What a process says of itself; of one of another version perhaps nothing."""
+    try:
+        return decode(text)
+    except msgspec.DecodeError:
+        return WorkerState()
 
 
 def _share_of(state: WorkerState, lane: int, most: int) -> Share | None:

@@ -79,13 +79,13 @@ class Lane:
         "intakes",
         "is_replay",
         "loose",
-        "may_probe",
         "name",
         "next_retry_ms",
         "nothing_to_try",
         "number",
         "options",
         "order",
+        "others_probe_until_seconds",
         "part",
         "paused",
         "probe_at_seconds",
@@ -161,8 +161,8 @@ class Lane:
         self.probe_at_seconds = 0.0
         self.run_started = self.refusals_started = 0, 0
         """When the runs of failures and of refusals began: by the wall clock, and by the service's own."""
-        self.may_probe = True
-        """Whether it is this process that finds out whether the receiver is back, where there are others."""
+        self.others_probe_until_seconds = 0.0
+        """Until when another process is expected to find out whether the receiver is back."""
         self.tried = 0
         """Probes of this process since the breaker opened, where there are others."""
         self.succeeded_ms = 0

@@ -202,7 +202,7 @@ class Retries:
         if lane.free() <= 0 or (lane.is_replay and lane.spare() <= 0):
             return
         is_open = lane.breaker.state == "open"
-        if is_open and not lane.may_probe:
+        if is_open and now < lane.others_probe_until_seconds:
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
             return

@@ -17,6 +17,9 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.worker_state import BREAKERS_MAX, BreakerFound, WorkerState
 from hookline.telemetry.log import logger
 
+HEARD_SECONDS = 10.0
+"""How long another process is relied on to probe."""
+
 
 class SharedBreakers:
     """Says what this process found, and follows what others did."""
@@ -143,7 +146,7 @@ class SharedBreakers:
 
     def _take_turns(self, lane: Lane, others: Mapping[str, BreakerFound]) -> None:
         outage, is_over, _ = self._mine.get(lane.number, (0, True, 0))
-        lane.may_probe = True
+        lane.others_probe_until_seconds = 0.0
         if is_over:
             return
         same = {worker: found for worker, found in others.items() if found.outage == outage and found.state == "open"}
@@ -152,11 +155,13 @@ class SharedBreakers:
             self._wait_after(lane, lane.tried + probes)
             self._probes[lane.number] = probes
         turns = [(found.probes, worker) for worker, found in same.items() if found.can_probe]
-        lane.may_probe = not turns or (self._can_probe(lane) and (lane.tried, self._worker) < min(turns))
+        if turns and not (self._can_probe(lane) and (lane.tried, self._worker) < min(turns)):
+            # Only for as long as they are heard of: while the database is away each finds out by itself.
+            lane.others_probe_until_seconds = self._engine.clock.monotonic() + HEARD_SECONDS
 
     def _wait_after(self, lane: Lane, probes: int) -> None:
         """Others have probed: the next one is due when it would be after one's own."""
         longest_seconds = self._engine.schedule.max_ms / 1000
         wait_seconds = Breaker.probe_wait_seconds(probes, longest_seconds)
-        lane.probes = max(lane.probes, probes)
+        lane.probes = max(lane.probes, probes + 1)  # as after one's own: the first wait was before any probe
         lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)

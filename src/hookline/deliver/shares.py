@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 TURN_SECONDS = 5.0
 """Where there are fewer requests at once than processes that wait: how long one of them may have its turn."""
+ROWS_APART_SECONDS = 1.5
+"""So much older than one's own the others' rows may be: who has waited about as long as they does not wait for them."""
 PART_STEPS = 1_000_000
 """Parts of a rate are kept as multiples of this fraction, so that their sum is exact enough."""
 _NOTHING = 1e-9
@@ -56,9 +58,9 @@ def fair(limit: float, wishes: Mapping[str, Wish]) -> dict[str, float]:
     return shares
 
 
-def whole(limit: int, wishes: Mapping[str, Wish]) -> dict[str, int]:
+def whole(limit: int, wishes: Mapping[str, Wish], me: str) -> dict[str, int]:
     """Divide a limit into whole numbers. What is left over stays where it is, unless somebody waits who has nothing:
-    then it goes round, to whoever has waited longest."""
+    then it goes round, to whoever has waited longest as far as ``me`` can tell."""
     exact = fair(limit, wishes)
     shares = {name: int(share + _NOTHING) for name, share in exact.items()}
     is_starving = any(
@@ -71,7 +73,7 @@ def whole(limit: int, wishes: Mapping[str, Wish]) -> dict[str, int]:
         if wish.held > shares[name]:
             is_over = is_starving and wish.turn_seconds < -TURN_SECONDS
             return (2 if is_over else 0), 0.0, name
-        return 1, -wish.turn_seconds, name
+        return 1, -wish.turn_seconds - (ROWS_APART_SECONDS if name == me else 0.0), name
 
     entitled = sorted((name for name in wishes if exact[name] - shares[name] > _NOTHING), key=order)
     for name in entitled[: limit - sum(shares.values())]:
@@ -92,7 +94,7 @@ def settle(limit: float, me: str, wishes: Mapping[str, Wish], share: float) -> O
 
 def settle_whole(limit: int, me: str, wishes: Mapping[str, Wish]) -> tuple[int, int]:
     """``settle`` for requests at once: what is held, and what may be used."""
-    held, usable = settle(limit, me, wishes, whole(limit, wishes)[me])
+    held, usable = settle(limit, me, wishes, whole(limit, wishes, me)[me])
     return int(held), int(usable)
 
 

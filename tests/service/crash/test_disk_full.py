@@ -107,8 +107,8 @@ def test_kill_on_a_full_disk_loses_nothing(on_small_disk: Hookline, ledger: Ledg
 
 
 def test_the_service_starts_on_a_full_disk(on_small_disk: Hookline, ledger: Ledger) -> None:
-    """The supervisor is killed and started again on the full disk: what waited is delivered, control waits for room where
-    it has none at all, and nothing ends with a traceback."""
+    """The supervisor is killed and started again on the full disk: what waited is delivered, control waits where it has
+    no room at all, and nothing ends with a traceback."""
     hookline = on_small_disk
     ledger.sinks[0].hang()
     ledger.start_load(hookline.collect_port, padding_bytes=2_000)

@@ -69,9 +69,17 @@ def _hold(folder: str, path: str, mode: int) -> int:
             )
         time.sleep(POLL_SECONDS)
     if mode == fcntl.LOCK_EX:
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
+        _sign(file)
     return file
+
+
+def _sign(file: int) -> None:
+    """Write down which process has the lock, over what stands there: on a full disk there is no other room."""
+    name = str(os.getpid()).encode()
+    try:
+        os.ftruncate(file, os.pwrite(file, name, 0))
+    except OSError:  # the lock is held all the same; only its refusals cannot name the process
+        os.ftruncate(file, 0)
 
 
 def _try(file: int, mode: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,14 +32,14 @@ def up(arguments: Sequence[str]) -> int:
         folder = launch.settings.data_path
         lock.prepare(str(folder))
         held = lock.hold_for_supervisor(str(folder))
+        welcome = launch.quickstart or (sys.stdout.isatty() and sys.stderr.isatty())
+        write(msgspec.structs.replace(launch, one_time_link=True) if welcome else launch)
     except SettingsError as error:
         print(f"hookline: {error}", file=sys.stderr)
         return USAGE
     except (lock.FolderInUse, OSError) as error:
         print(f"hookline: {error}", file=sys.stderr)
         return 1
-    welcome = launch.quickstart or (sys.stdout.isatty() and sys.stderr.isatty())
-    write(msgspec.structs.replace(launch, one_time_link=True) if welcome else launch)
     os.environ.update(secrets_of(launch.settings))
     return _become_supervisor(str(folder), held, welcome)
 
@@ -56,17 +57,28 @@ def secrets_of(settings: Settings) -> dict[str, str]:
 
 
 def write(launch: Launch) -> None:
-    """Write ``run/launch.json``, replacing it as a whole, without any secret: the file outlives the server."""
+    """Write ``run/launch.json``, replacing it as a whole, without any secret: the file outlives the server.
+
+    One that says the same already is left as it is, so that the service starts again on a full disk.
+    """
     settings = msgspec.structs.replace(launch.settings, data_dir=str(launch.settings.data_path))
     withheld = tuple(key for key in (*SECRET_KEYS, *URL_KEYS) if is_secret(key, value_of(settings, key)))
     for key in withheld:
         settings = _with(settings, key, without_secrets(value_of(settings, key)) if key in URL_KEYS else None)
     path = settings.data_path / "run" / LAUNCH_FILE
+    text = msgspec.json.encode(msgspec.structs.replace(launch, settings=settings, withheld=withheld))
+    with suppress(OSError):
+        if path.read_bytes() == text:
+            return
     temporary = path.with_suffix(".tmp")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(msgspec.json.encode(msgspec.structs.replace(launch, settings=settings, withheld=withheld)))
-    temporary.replace(path)
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(file, "wb") as stream:
+            stream.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"{path} cannot be written ({error.strerror}); make room, or see whose it is") from None
 
 
 def read(path: Path, own: Settings | None = None) -> Launch:

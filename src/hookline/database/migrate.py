@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import hookline.database.postgres.types  # noqa: F401  (what columns are on PostgreSQL)
-from hookline.database.open import FILE_MODE, TRY_AGAIN, schema_path
+from hookline.database.open import FILE_MODE, TRY_AGAIN, passes, schema_path
 from hookline.database.place import Place, Schema, Which
 from hookline.database.sqlite import connect, engine
 
@@ -119,17 +119,8 @@ def main(arguments: list[str] | None = None) -> int:
         upgrade(place, given.which)
     except DBAPIError as error:
         sys.stderr.write(f"{error.orig}\n")
-        return TRY_AGAIN if _passes(error.orig) else 1
+        return TRY_AGAIN if passes(error.orig) else 1
     return 0
-
-
-def _passes(error: BaseException | None) -> bool:
-    """Whether it is somebody's lock, a full disk, or a server that is busy or away: nothing to mend in the database."""
-    file_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    server_code = getattr(error, "sqlstate", None) or ""
-    return file_code in (engine.SQLITE_BUSY, engine.SQLITE_LOCKED, engine.SQLITE_FULL) or server_code.startswith(
-        ("08", "40", "53", "55P03", "57")
-    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ Pools put no limit on requests; lanes do. So two destinations on one host cannot
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import resource
 import ssl
 from collections import deque
 from collections.abc import Iterable
@@ -19,12 +22,20 @@ from hookline.deliver.plain_answers import PlainAnswers, plain_success
 from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome
+from hookline.telemetry.log import logger
 
 ADDRESSES_TRIED_MAX = 4
 PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 """Longer answers are the parser's: what is remembered takes memory per origin."""
 FIRST_ADDRESSES_SECONDS = 1.5
 """Time for each address but the last, so that one dead address of several does not use up the whole exchange."""
+DESCRIPTORS_KEPT = 64
+"""Of those that the process may have: left for its own files, and for looking names up."""
+SHORT_SECONDS = 0.02
+"""From one look for a free descriptor to the next."""
+SHORT_LOG_SECONDS = 60.0
+_SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""What the system says when this machine has too little of something; no receiver is to blame."""
 
 
 class Pool:
@@ -118,6 +129,13 @@ class Pool:
         return len(self._connections)
 
     async def _connect(self, connection: Connection) -> None:
+        while not await self._has_connected(connection):
+            await self._wait_for_descriptors(connection)
+
+    async def _has_connected(self, connection: Connection) -> bool:
+        """Try once; False while this machine has too few descriptors, or too little memory, for another connection."""
+        if not _may_open():
+            return False
         try:
             addresses = (await self._resolver.resolve(self._host, self._port))[:ADDRESSES_TRIED_MAX]
             for index, address in enumerate(addresses):
@@ -127,7 +145,7 @@ class Pool:
                         await self._connect_to(connection, address)
                     break
                 except (OSError, TimeoutError) as error:
-                    if last or isinstance(error, ssl.SSLError):
+                    if last or isinstance(error, ssl.SSLError) or error.errno in _SHORT:
                         raise
             connection.task = None
         except BlockedAddress as error:
@@ -137,7 +155,21 @@ class Pool:
         except ssl.SSLError as error:
             self._refused(connection, Outcome.TLS_REFUSED, _tls_reason(error))
         except OSError as error:
+            if error.errno in _SHORT:
+                return False
             self._refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
+        return True
+
+    async def _wait_for_descriptors(self, connection: Connection) -> None:
+        """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
+        _tell_of_shortage()
+        for pool in self._active:
+            if pool.idle:
+                pool.idle.popleft().close()
+                break
+        await asyncio.sleep(SHORT_SECONDS)
+        if connection.burst is not None:
+            connection.burst = Burst(connection.burst.target, monotonic())
 
     async def _connect_to(self, connection: Connection, address: str) -> None:
         connection.checked_address = address
@@ -198,6 +230,30 @@ class Pools:
         self._answers.tell()
         for pool in self._pools.values():
             pool.close()
+
+
+def _may_open() -> bool:
+    """Whether another descriptor leaves enough to the others: the system gives the lowest number that is free."""
+    try:
+        number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    os.close(number)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most == resource.RLIM_INFINITY or number < most - min(DESCRIPTORS_KEPT, most // 4)
+
+
+_told_of_shortage = [-SHORT_LOG_SECONDS]
+
+
+def _tell_of_shortage() -> None:
+    now = monotonic()
+    if now - _told_of_shortage[0] >= SHORT_LOG_SECONDS:
+        _told_of_shortage[0] = now
+        next_step = "requests wait for those under way; raise the limit of open files of the service"
+        logger().warning(
+            "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
+        )
 
 
 def _tls_reason(error: ssl.SSLError) -> str:

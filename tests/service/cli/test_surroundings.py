@@ -172,3 +172,14 @@ def before_the_first_migration(path: Path) -> Connection:
 def said_to_wait(hookline: Hookline, which: str) -> bool:
     """Whether a role's log line says that it waits for this file."""
     return any('"waiting_for_database"' in line and f"{which}.db" in line for line in hookline.log.splitlines())
+
+
+def test_a_start_without_room_is_a_sentence(new_hookline: NewHookline) -> None:
+    """`up` where not a byte can be written says which file and ends with 1."""
+    hookline = new_hookline()
+    config, _ = hookline.write_files()
+    words = [*COMMAND, "--config", str(config)]
+    full = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words]
+    refused = subprocess.run(full, capture_output=True, text=True, timeout=60, cwd=hookline.folder, check=False)
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
+    assert "launch.json" in refused.stderr

@@ -15,13 +15,14 @@ import pytest
 
 from hookline.bench.crash.ledger import Ledger
 from tests.service.client import basic, send
-from tests.service.harness import COMMAND, Answer, Hookline, new_id, wait_until, webhook
+from tests.service.harness import COMMAND, Answer, Hookline, is_ready, new_id, wait_until, webhook
 
 DISK_BYTES = 192 * 1024 * 1024
 BACK_SECONDS = 60.0
 STILL_FULL_BYTES = 16 * 1024 * 1024
 """Half of what the journal leaves free for others: with so little room it refuses."""
-ON_SMALL_DISK = 'mount -t tmpfs -o size="$SMALL_DISK_BYTES" tmpfs "$SMALL_DISK" && exec "$@"'
+ON_SMALL_DISK = 'mount -t tmpfs -o size="$SMALL_DISK_BYTES" tmpfs "$SMALL_DISK" && while "$@"; [ $? != 2 ]; do :; done'
+"""What ends is started again, as a service manager would, and code 2 ends it."""
 
 
 @pytest.fixture
@@ -103,6 +104,29 @@ def test_kill_on_a_full_disk_loses_nothing(on_small_disk: Hookline, ledger: Ledg
     balance = ledger.settled()
     print(f"\n{balance}", file=sys.stderr)
     assert balance.lost == ()
+
+
+def test_the_service_starts_on_a_full_disk(on_small_disk: Hookline, ledger: Ledger) -> None:
+    """The supervisor is killed and started again on the full disk: what waited is delivered, control waits where it has
+    no room at all, and nothing ends with a traceback."""
+    hookline = on_small_disk
+    ledger.sinks[0].hang()
+    ledger.start_load(hookline.collect_port, padding_bytes=2_000)
+    ledger.more(200)
+    ledger.stop_load()
+    wait_until(lambda: fill(hookline.data) and big_event(hookline).status == 503, 60, "a refusal")
+    gone = {0, *hookline.members()}
+    os.kill(hookline.role("hookline.cli.supervisor"), 9)
+    for role in ("collect", "deliver", "control"):
+        wait_until(lambda role=role: hookline.role(role, required=False) not in gone, 60, role)  # type: ignore[misc]
+    ledger.sinks[0].wake()
+    assert ledger.settled().lost == ()
+    assert send_or_none(hookline) == 503
+    control = hookline.role("control")
+    for path in hookline.data.glob("filler-*"):
+        path.unlink()
+    wait_until(lambda: is_ready(hookline.control_port), 60, "control is ready once there is room")
+    assert hookline.role("control") == control
 
 
 def send_or_none(hookline: Hookline) -> int | None:

@@ -23,12 +23,12 @@ def get_readyz(services: FromServices) -> Response[bytes]:
 
     A lock, or a statement that took too long, is about some of what is asked for: the rest can be served.
     """
-    codes = {outage.kind: outage.trouble.code for outage in OUTAGES.current()}
-    lasting = [code for kind, code in codes.items() if kind not in PASSING]
+    met = sorted(OUTAGES.current(), key=lambda outage: outage.seen)  # the last one says most
+    lasting = [outage.trouble.code for outage in met if outage.kind not in PASSING]
     if services.ready and lasting:
-        return Response(msgspec.json.encode({"status": lasting[0]}), status_code=503, media_type="application/json")
-    if services.ready and codes:
-        body = {"status": "ready", "database": next(iter(codes.values()))}
+        return Response(msgspec.json.encode({"status": lasting[-1]}), status_code=503, media_type="application/json")
+    if services.ready and met:
+        body = {"status": "ready", "database": met[-1].trouble.code}
         return Response(msgspec.json.encode(body), media_type="application/json")
     if services.ready:
         return Response(b'{"status":"ready"}', media_type="application/json")

@@ -14,6 +14,7 @@ import pytest
 
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS
 from tests.postgres import PostgresServer
+from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.postgres.test_restarts import Ledger
 from tests.service.profiles.test_audience import audience
@@ -24,6 +25,8 @@ LOCK_SECONDS = BUSY_TIMEOUT_SECONDS + 2.0
 TROUBLE_SECONDS = 3.0
 STATEMENT_MS_MAX = 50
 """Less than anybody waits for a lock."""
+LINES_MAX = 20
+"""Of one name that a role logs in all of it: one for each kind and schema."""
 ROLES = ("collect", "deliver", "control", "profiles")
 TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'hookline%' ORDER BY 1"
 MEMBERS = audience("buyers", {"event": "Order", "count": {"gte": 2}})
@@ -81,12 +84,13 @@ def setting(server: PostgresServer, name: str, value: str) -> Iterator[None]:
         server.admin("SELECT pg_reload_conf()")
 
 
-TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float]] = {
-    "locked": (locked, LOCK_SECONDS),
-    "slow": (too_slow, TROUBLE_SECONDS),
-    "read_only": (read_only, TROUBLE_SECONDS),
-    "forbidden": (forbidden, TROUBLE_SECONDS),
+TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float, int]] = {
+    "locked": (locked, LOCK_SECONDS, 200),
+    "slow": (too_slow, TROUBLE_SECONDS, 200),
+    "read_only": (read_only, TROUBLE_SECONDS, 503),
+    "forbidden": (forbidden, TROUBLE_SECONDS, 503),
 }
+"""What is done, for how long, and the status of ``/readyz`` of control meanwhile."""
 
 
 @pytest.fixture
@@ -101,13 +105,14 @@ def plain_url(server: PostgresServer, database_url: str) -> Iterator[str]:
     server.admin("DROP ROLE plain")
 
 
+def every_line(hookline: Hookline) -> list[dict[str, Any]]:
+    """What the roles have logged."""
+    return [json.loads(text) for text in hookline.log.splitlines() if text.startswith("{")]
+
+
 def lines(hookline: Hookline, event: str) -> list[dict[str, Any]]:
     """The log's lines of one name."""
-    return [
-        line
-        for text in hookline.log.splitlines()
-        if text.startswith("{") and (line := json.loads(text))["event"] == event
-    ]
+    return [line for line in every_line(hookline) if line["event"] == event]
 
 
 def test_no_call_is_refused_and_no_role_ends(
@@ -122,12 +127,17 @@ def test_no_call_is_refused_and_no_role_ends(
         roles = {name: hookline.role(name) for name in ROLES}
         ledger = Ledger(hookline, EVENTS_PER_SECOND)
         try:
-            for trouble, (begin, seconds) in TROUBLES.items():
+            for trouble, (begin, seconds, code) in TROUBLES.items():
                 flow(ledger)
                 with begin(server, plain_url):
                     ends = time.monotonic() + seconds
                     wait_until(lambda ends=ends: time.monotonic() >= ends, seconds + 5, what="it lasts")  # type: ignore[misc]
                     wait_until(lambda event=trouble: lines(hookline, f"database_{event}"), what="it is said")  # type: ignore[misc]
+                    refused = hookline.api("POST", "tokens", {"name": trouble, "scope": "read"})
+                    assert (refused.status, refused.json["code"]) == (503, f"database_{trouble}")
+                    assert send(hookline.collect_port, "GET", "/readyz").status == 200
+                    ready = send(hookline.control_port, "GET", "/readyz")
+                    assert (ready.status, f"database_{trouble}" in ready.body.decode()) == (code, True)
             flow(ledger)
         finally:
             ledger.end()
@@ -143,6 +153,8 @@ def test_no_call_is_refused_and_no_role_ends(
         ]
         wait_until(lambda: len(lines(hookline, "database_back")) == len(begun), 30, what="it is said that it is over")
         assert len(begun) == len(set(begun))
+        said = Counter((line["role"], line["event"]) for line in every_line(hookline))
+        assert [each for each, times in said.items() if times > LINES_MAX] == []
 
 
 def flow(ledger: Ledger) -> None:

@@ -49,7 +49,7 @@ def test_files_that_another_program_holds(new_hookline: Any, receiver: Receiver)
     hookline = new_hookline(webhook("crm", receiver.url()), settings={"log.format": "json"})
     hookline.definitions = {"audiences": [MEMBERS]}
     with hookline:
-        wait_until(lambda: hookline.role("profiles", required=False), what="profiles runs")
+        wait_until((hookline.data / "run" / "metrics-profiles.json").exists, what="profiles reports")
         roles = {name: hookline.role(name) for name in ROLES}
         sent = [hookline.track("Order", userId="u") for _ in range(20)]
         with locked(hookline):

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-import pytest
 
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS
-from tests.postgres import PostgresServer
+from tests.faults.trouble import setting
+from tests.postgres import PLAIN_USER, PostgresServer
 from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.postgres.test_restarts import Ledger
@@ -35,8 +35,7 @@ MEMBERS = audience("buyers", {"event": "Order", "count": {"gte": 2}})
 @contextmanager
 def locked(server: PostgresServer, url: str) -> Iterator[None]:
     """Hold every table of ours as ``ALTER TABLE`` and ``VACUUM FULL`` do."""
-    name = url.partition("@/")[2].partition("?")[0]
-    with psycopg.connect(server.url(name), options="-c statement_timeout=0 -c deadlock_timeout=60s") as holder:
+    with psycopg.connect(server.url(_name(url)), options="-c statement_timeout=0 -c deadlock_timeout=60s") as holder:
         tables = [table for (table,) in holder.execute(TABLES).fetchall()]
         for table in tables:  # one after the other: who waits for one holds others
             holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
@@ -60,28 +59,15 @@ def read_only(server: PostgresServer, _: str) -> Iterator[None]:
 @contextmanager
 def forbidden(server: PostgresServer, url: str) -> Iterator[None]:
     """Take the rights on all tables away from the service's user, and give them back."""
-    name = url.partition("@/")[2].partition("?")[0]
     schemas = [
         schema for (schema,) in server.run(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%'")
     ]
     all_tables = f"ALL TABLES IN SCHEMA {', '.join(schemas)}"
-    server.run(server.url(name), f"REVOKE ALL ON {all_tables} FROM plain")
+    server.run(server.url(_name(url)), f"REVOKE ALL ON {all_tables} FROM {PLAIN_USER}")
     try:
         yield
     finally:
-        server.run(server.url(name), f"GRANT ALL ON {all_tables} TO plain")
-
-
-@contextmanager
-def setting(server: PostgresServer, name: str, value: str) -> Iterator[None]:
-    """Have a setting of the server be another one for a while, in sessions that are open too."""
-    server.admin(f"ALTER SYSTEM SET {name} = '{value}'")
-    server.admin("SELECT pg_reload_conf()")
-    try:
-        yield
-    finally:
-        server.admin(f"ALTER SYSTEM RESET {name}")
-        server.admin("SELECT pg_reload_conf()")
+        server.run(server.url(_name(url)), f"GRANT ALL ON {all_tables} TO {PLAIN_USER}")
 
 
 TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float, int]] = {
@@ -91,18 +77,6 @@ TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float, int]] = {
     "forbidden": (forbidden, TROUBLE_SECONDS, 503),
 }
 """What is done, for how long, and the status of ``/readyz`` of control meanwhile."""
-
-
-@pytest.fixture
-def plain_url(server: PostgresServer, database_url: str) -> Iterator[str]:
-    """The test's database, as a user who is not the server's administrator sees it."""
-    name = database_url.partition("@/")[2].partition("?")[0]
-    server.admin("CREATE ROLE plain LOGIN")
-    server.admin(f"ALTER DATABASE {name} OWNER TO plain")
-    yield database_url.replace("//hookline@", "//plain@")
-    server.admin(f"DROP DATABASE {name} WITH (FORCE)")
-    server.admin(f"CREATE DATABASE {name}")  # the fixture that made it drops it
-    server.admin("DROP ROLE plain")
 
 
 def every_line(hookline: Hookline) -> list[dict[str, Any]]:
@@ -116,14 +90,15 @@ def lines(hookline: Hookline, event: str) -> list[dict[str, Any]]:
 
 
 def test_no_call_is_refused_and_no_role_ends(
-    plain_url: str, server: PostgresServer, new_hookline: Callable[..., Hookline], receiver: Receiver
+    database_url: str, server: PostgresServer, new_hookline: Callable[..., Hookline], receiver: Receiver
 ) -> None:
     """Every call is answered 200, every event arrives once, each role lives on, and says of each schema once that it
     cannot be used and once that it can: locked, too slow, read-only and without rights, one after the other."""
+    plain_url = server.plain_url(_name(database_url))
     hookline = new_hookline(webhook("crm", receiver.url()), settings={"database.url": plain_url, "log.format": "json"})
     hookline.definitions = {"audiences": [MEMBERS]}
     with hookline:
-        wait_until(lambda: hookline.role("profiles", required=False), what="profiles runs")
+        wait_until((hookline.data / "run" / "metrics-profiles.json").exists, what="profiles reports")
         roles = {name: hookline.role(name) for name in ROLES}
         ledger = Ledger(hookline, EVENTS_PER_SECOND)
         try:
@@ -155,6 +130,10 @@ def test_no_call_is_refused_and_no_role_ends(
         assert len(begun) == len(set(begun))
         said = Counter((line["role"], line["event"]) for line in every_line(hookline))
         assert [each for each, times in said.items() if times > LINES_MAX] == []
+
+
+def _name(url: str) -> str:
+    return url.partition("@/")[2].partition("?")[0]
 
 
 def flow(ledger: Ledger) -> None:

@@ -25,6 +25,8 @@ USER = "postgres"
 """Who runs the server when root runs the tests: the server refuses to be root's."""
 OWNER = "hookline"
 """Of all databases; a superuser."""
+PLAIN_USER = "plain"
+"""Of the service, where rights are taken away: an administrator has all of them always."""
 TEMPLATE = "hookline_template"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 1 << 30
@@ -95,6 +97,13 @@ class PostgresServer:
         """Where a database is, by the socket."""
         return f"postgresql://{OWNER}@/{database}?host={quote(str(self.folder), safe='')}&port={self.port}"
 
+    def plain_url(self, database: str) -> str:
+        """The URL of a database for a user who is not the server's administrator, and may make schemas in it."""
+        if not self.admin(f"SELECT FROM pg_roles WHERE rolname = '{PLAIN_USER}'"):
+            self.admin(f"CREATE ROLE {PLAIN_USER} LOGIN")
+        self.admin(f"GRANT CREATE ON DATABASE {database} TO {PLAIN_USER}")
+        return self.url(database).replace("//hookline@", f"//{PLAIN_USER}@")
+
     @contextmanager
     def database(self, template: str = "template0") -> Iterator[str]:
         """The URL of a new database, which goes afterwards."""
@@ -119,7 +128,7 @@ class PostgresServer:
 
     def run(self, url: str, statement: str) -> list[Any]:
         """Run a statement in a database."""
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(url, autocommit=True, options="-c statement_timeout=0") as connection:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
 

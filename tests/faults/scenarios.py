@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
 from tests.faults.stage import PARTITIONS, Stage
+from tests.faults.trouble import TROUBLES
 from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
@@ -174,6 +175,7 @@ SCENARIOS = (
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
+    *(Scenario(*each) for each in TROUBLES),
 )
 
 

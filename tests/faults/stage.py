@@ -66,7 +66,7 @@ class Stage:
         settings = {
             "journal.url": cluster.url(topic),
             "journal.partitions": PARTITIONS,
-            "database.url": server.url("postgres"),
+            "database.url": server.plain_url("postgres"),
             "deliver.session_timeout": session,
             "log.format": "json",
         }

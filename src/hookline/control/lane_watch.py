@@ -15,7 +15,7 @@ from hookline.connections.store import ChangeRefused, Store
 from hookline.control.journal_ends import journal_ends
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
-from hookline.database.sqlite import DatabaseAway, engine
+from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
 from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -45,10 +45,11 @@ class LaneWatch:
         """Look once a second until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            began = self._monotonic()
             try:
                 self.look()
-            except DatabaseAway:
-                pass  # the pool has said so
+            except DatabaseAway:  # it was said; whoever else uses the event loop comes first now
+                await asyncio.sleep(LOCKED_REST * (self._monotonic() - began))
             except (engine.Error, OSError, JournalError) as error:
                 logger().warning("lane_watch_failed", error=str(error), next_step="it looks again in a second")
 

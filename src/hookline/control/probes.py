@@ -27,15 +27,15 @@ def get_readyz(services: FromServices, scope: Scope) -> Response[bytes]:
 
     A lock, or a statement that took too long, is about some of what is asked for: the rest can be served.
     """
-    codes = {outage.kind: outage.trouble.code for outage in OUTAGES.current()}
-    lasting = [code for kind, code in codes.items() if kind not in PASSING]
-    status = "not_ready" if not services.ready else lasting[0] if lasting else "ready"
+    met = sorted(OUTAGES.current(), key=lambda outage: outage.seen)  # the last one says most
+    lasting = [outage.trouble.code for outage in met if outage.kind not in PASSING]
+    status = "not_ready" if not services.ready else lasting[-1] if lasting else "ready"
     if asks_for_all(scope["query_string"]):
         whole = services.whole.look(WORKING if status == "ready" else status)
         return Response(msgspec.json.encode(whole), status_code=200 if whole.is_ready else 503, media_type=JSON)
     body = {"status": status}
-    if status == "ready" and codes:
-        body["database"] = next(iter(codes.values()))
+    if status == "ready" and met:
+        body["database"] = met[-1].trouble.code
     return Response(msgspec.json.encode(body), status_code=200 if status == "ready" else 503, media_type=JSON)
 
 

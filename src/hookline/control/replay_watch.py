@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hookline.connections.store import Store
 from hookline.control.replay_planner import Planner
 from hookline.control.replay_progress import ReplayProgress
-from hookline.database.sqlite import DatabaseAway, engine
+from hookline.database.sqlite import LOCKED_REST, DatabaseAway, engine
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -40,10 +40,11 @@ class ReplayWatch:
     async def watch_forever(self) -> None:
         """Look once a second until cancelled."""
         while True:
+            began = time.monotonic()
             try:
                 self.look()
-            except DatabaseAway:
-                pass  # the pool has said so
+            except DatabaseAway:  # it was said; whoever else uses the event loop comes first now
+                await asyncio.sleep(LOCKED_REST * (time.monotonic() - began))
             except (engine.Error, OSError) as error:
                 logger().warning("replay_watch_failed", error=str(error), next_step="it looks again in a second")
             await asyncio.sleep(LOOK_SECONDS)

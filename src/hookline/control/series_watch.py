@@ -52,7 +52,7 @@ class SeriesWatch:
                 failing = False
             except (sqlite.Error, OSError) as error:  # the disk is full: what is missing then is a gap
                 if not failing:
-                    logger().warning("series_not_written", error=str(error), next_step="free disk space")
+                    logger().warning("series_not_written", error=str(error), next_step="it is tried again")
                 failing = True
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all series
                 logger().error("series_watch_failed", exc_info=True)

@@ -23,6 +23,7 @@ else:
 
 __all__ = [
     "BUSY_TIMEOUT_SECONDS",
+    "LOCKED_REST",
     "Connection",
     "DatabaseAway",
     "DatabaseBroken",
@@ -44,6 +45,8 @@ BUSY_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 0.2
 """For how long who reads from PostgreSQL waits for a lock: event loops read, and stand still meanwhile."""
 WAL_BYTES_KEPT = 64 * 1024 * 1024
+LOCKED_REST = 4
+"""Who waited for a lock on an event loop, and in vain, leaves the database alone for so many times as long."""
 
 
 class DatabaseAway(OperationalError):

@@ -15,7 +15,7 @@ from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.open import DatabaseError, ensure
 from hookline.database.place import Schema, place_of
-from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import LOCKED_REST, DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
@@ -59,8 +59,6 @@ RETENTION_SECONDS = 30.0
 DRAIN_SECONDS = 6.0
 """A request in flight ends within the 5 s of its exchange."""
 WAKE_BYTES_MAX = 64
-LOCKED_REST = 4
-"""The event loop stands still while it waits for a lock: so many times as long it leaves the database alone then."""
 IDLE_BEATS = 100
 """After this many beats with nothing in flight, memory that only makes look-ups quicker is given back."""
 

@@ -13,6 +13,7 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.service.client import bearer, send
 from tests.service.harness import Hookline, Receiver, Reply, wait_until, webhook
+from tests.service.profiles.test_audience import audience
 
 
 def ready(hookline: Hookline) -> tuple[int, bytes]:
@@ -31,9 +32,13 @@ def away(hookline: Hookline) -> bool:
 def test_events_go_on_while_the_server_is_away(
     how: signal.Signals, on_postgres: Callable[..., Hookline], server: PostgresServer, receiver: Receiver
 ) -> None:
-    """Collect takes events and deliver sends them, control says that it cannot serve; then all are accounted for."""
-    with on_postgres(webhook("crm", receiver.url())) as hookline:
-        roles = {name: hookline.role(name) for name in ("collect", "deliver", "control")}
+    """Collect takes events and deliver sends them, control says that it cannot serve; then all are accounted for. No
+    role ends for it, nor does profiles."""
+    service = on_postgres(webhook("crm", receiver.url()))
+    service.definitions = {"audiences": [audience("buyers", {"event": "Order", "count": {"gte": 2}})]}
+    with service as hookline:
+        wait_until((hookline.data / "run" / "metrics-profiles.json").exists, what="profiles reports")
+        roles = {name: hookline.role(name) for name in ("collect", "deliver", "control", "profiles")}
         sent = [hookline.track() for _ in range(20)]
         token = hookline.api("POST", "tokens", {"name": "other", "scope": "read"}).json["text"]
         server.stop(how)

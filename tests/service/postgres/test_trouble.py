@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-import pytest
 
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS
-from tests.postgres import PostgresServer
+from tests.faults.trouble import setting
+from tests.postgres import PLAIN_USER, PostgresServer
+from tests.service.client import send
 from tests.service.harness import Hookline, Receiver, wait_until, webhook
 from tests.service.postgres.test_restarts import Ledger
 from tests.service.profiles.test_audience import audience
@@ -24,6 +25,8 @@ LOCK_SECONDS = BUSY_TIMEOUT_SECONDS + 2.0
 TROUBLE_SECONDS = 3.0
 STATEMENT_MS_MAX = 50
 """Less than anybody waits for a lock."""
+LINES_MAX = 20
+"""Of one name that a role logs in all of it: one for each kind and schema."""
 ROLES = ("collect", "deliver", "control", "profiles")
 TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'hookline%' ORDER BY 1"
 MEMBERS = audience("buyers", {"event": "Order", "count": {"gte": 2}})
@@ -32,8 +35,7 @@ MEMBERS = audience("buyers", {"event": "Order", "count": {"gte": 2}})
 @contextmanager
 def locked(server: PostgresServer, url: str) -> Iterator[None]:
     """Hold every table of ours as ``ALTER TABLE`` and ``VACUUM FULL`` do."""
-    name = url.partition("@/")[2].partition("?")[0]
-    with psycopg.connect(server.url(name), options="-c statement_timeout=0 -c deadlock_timeout=60s") as holder:
+    with psycopg.connect(server.url(_name(url)), options="-c statement_timeout=0 -c deadlock_timeout=60s") as holder:
         tables = [table for (table,) in holder.execute(TABLES).fetchall()]
         for table in tables:  # one after the other: who waits for one holds others
             holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
@@ -57,77 +59,60 @@ def read_only(server: PostgresServer, _: str) -> Iterator[None]:
 @contextmanager
 def forbidden(server: PostgresServer, url: str) -> Iterator[None]:
     """Take the rights on all tables away from the service's user, and give them back."""
-    name = url.partition("@/")[2].partition("?")[0]
     schemas = [
         schema for (schema,) in server.run(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%'")
     ]
     all_tables = f"ALL TABLES IN SCHEMA {', '.join(schemas)}"
-    server.run(server.url(name), f"REVOKE ALL ON {all_tables} FROM plain")
+    server.run(server.url(_name(url)), f"REVOKE ALL ON {all_tables} FROM {PLAIN_USER}")
     try:
         yield
     finally:
-        server.run(server.url(name), f"GRANT ALL ON {all_tables} TO plain")
+        server.run(server.url(_name(url)), f"GRANT ALL ON {all_tables} TO {PLAIN_USER}")
 
 
-@contextmanager
-def setting(server: PostgresServer, name: str, value: str) -> Iterator[None]:
-    """Have a setting of the server be another one for a while, in sessions that are open too."""
-    server.admin(f"ALTER SYSTEM SET {name} = '{value}'")
-    server.admin("SELECT pg_reload_conf()")
-    try:
-        yield
-    finally:
-        server.admin(f"ALTER SYSTEM RESET {name}")
-        server.admin("SELECT pg_reload_conf()")
-
-
-TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float]] = {
-    "locked": (locked, LOCK_SECONDS),
-    "slow": (too_slow, TROUBLE_SECONDS),
-    "read_only": (read_only, TROUBLE_SECONDS),
-    "forbidden": (forbidden, TROUBLE_SECONDS),
+TROUBLES: dict[str, tuple[Callable[[PostgresServer, str], Any], float, int]] = {
+    "locked": (locked, LOCK_SECONDS, 200),
+    "slow": (too_slow, TROUBLE_SECONDS, 200),
+    "read_only": (read_only, TROUBLE_SECONDS, 503),
+    "forbidden": (forbidden, TROUBLE_SECONDS, 503),
 }
+"""What is done, for how long, and the status of ``/readyz`` of control meanwhile."""
 
 
-@pytest.fixture
-def plain_url(server: PostgresServer, database_url: str) -> Iterator[str]:
-    """The test's database, as a user who is not the server's administrator sees it."""
-    name = database_url.partition("@/")[2].partition("?")[0]
-    server.admin("CREATE ROLE plain LOGIN")
-    server.admin(f"ALTER DATABASE {name} OWNER TO plain")
-    yield database_url.replace("//hookline@", "//plain@")
-    server.admin(f"DROP DATABASE {name} WITH (FORCE)")
-    server.admin(f"CREATE DATABASE {name}")  # the fixture that made it drops it
-    server.admin("DROP ROLE plain")
+def every_line(hookline: Hookline) -> list[dict[str, Any]]:
+    """What the roles have logged."""
+    return [json.loads(text) for text in hookline.log.splitlines() if text.startswith("{")]
 
 
 def lines(hookline: Hookline, event: str) -> list[dict[str, Any]]:
     """The log's lines of one name."""
-    return [
-        line
-        for text in hookline.log.splitlines()
-        if text.startswith("{") and (line := json.loads(text))["event"] == event
-    ]
+    return [line for line in every_line(hookline) if line["event"] == event]
 
 
 def test_no_call_is_refused_and_no_role_ends(
-    plain_url: str, server: PostgresServer, new_hookline: Callable[..., Hookline], receiver: Receiver
+    database_url: str, server: PostgresServer, new_hookline: Callable[..., Hookline], receiver: Receiver
 ) -> None:
     """Every call is answered 200, every event arrives once, each role lives on, and says of each schema once that it
     cannot be used and once that it can: locked, too slow, read-only and without rights, one after the other."""
+    plain_url = server.plain_url(_name(database_url))
     hookline = new_hookline(webhook("crm", receiver.url()), settings={"database.url": plain_url, "log.format": "json"})
     hookline.definitions = {"audiences": [MEMBERS]}
     with hookline:
-        wait_until(lambda: hookline.role("profiles", required=False), what="profiles runs")
+        wait_until((hookline.data / "run" / "metrics-profiles.json").exists, what="profiles reports")
         roles = {name: hookline.role(name) for name in ROLES}
         ledger = Ledger(hookline, EVENTS_PER_SECOND)
         try:
-            for trouble, (begin, seconds) in TROUBLES.items():
+            for trouble, (begin, seconds, code) in TROUBLES.items():
                 flow(ledger)
                 with begin(server, plain_url):
                     ends = time.monotonic() + seconds
                     wait_until(lambda ends=ends: time.monotonic() >= ends, seconds + 5, what="it lasts")  # type: ignore[misc]
                     wait_until(lambda event=trouble: lines(hookline, f"database_{event}"), what="it is said")  # type: ignore[misc]
+                    refused = hookline.api("POST", "tokens", {"name": trouble, "scope": "read"})
+                    assert (refused.status, refused.json["code"]) == (503, f"database_{trouble}")
+                    assert send(hookline.collect_port, "GET", "/readyz").status == 200
+                    ready = send(hookline.control_port, "GET", "/readyz")
+                    assert (ready.status, f"database_{trouble}" in ready.body.decode()) == (code, True)
             flow(ledger)
         finally:
             ledger.end()
@@ -143,6 +128,12 @@ def test_no_call_is_refused_and_no_role_ends(
         ]
         wait_until(lambda: len(lines(hookline, "database_back")) == len(begun), 30, what="it is said that it is over")
         assert len(begun) == len(set(begun))
+        said = Counter((line["role"], line["event"]) for line in every_line(hookline))
+        assert [each for each, times in said.items() if times > LINES_MAX] == []
+
+
+def _name(url: str) -> str:
+    return url.partition("@/")[2].partition("?")[0]
 
 
 def flow(ledger: Ledger) -> None:

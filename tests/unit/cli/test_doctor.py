@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from hookline.connections.store import Store
 from hookline.control.conditions.finding import Finding as Found
 from hookline.control.notice_log import NoticeLog
 from hookline.control.role_metrics import RoleReport
+from hookline.database.connect import connect
 from hookline.database.open import ensure, open_deliver
+from hookline.database.place import Schema
 from hookline.setting_text import shown, written
 from hookline.settings import (
     Bytes,
@@ -35,7 +38,7 @@ from hookline.settings import (
     Settings,
     Urls,
 )
-from tests.postgres import PostgresServer
+from tests.postgres import TEMPLATE, PostgresServer
 from tests.unit.connections.examples import change, destination, give_line_ends, source
 
 
@@ -170,6 +173,38 @@ def test_postgresql_is_described_or_said_to_be_away(folder: Path, postgres: Post
     for check in (running.check_notices, configured.check_destinations):
         (unknown,) = examine(check, at)
         assert (unknown.status, unknown.next_step) == ("fail", "Start PostgreSQL, or see what it says.")
+
+
+def test_a_database_that_cannot_be_used_is_named(folder: Path, postgres: PostgresServer) -> None:
+    """Who holds a lock, the right to give, a server that takes no writes; what a role meets; a file that is held."""
+    with postgres.database(TEMPLATE) as url:
+        at = here(folder, database=Database(url=url))
+        poor = here(folder, database=Database(url=postgres.plain_url(url.partition("@/")[2].partition("?")[0])))
+        messages = [message for status, message in found(database.check_database, poor) if status == "fail"]
+        assert any("more of this kind in hookline_control" in message for message in messages)
+        steps = [each.next_step for each in examine(database.check_database, poor)]
+        assert 'As its owner: GRANT USAGE ON SCHEMA hookline_control TO "plain";' in steps
+        with closing(connect(Schema(url, "control"))) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            holder.execute("LOCK TABLE versions IN ACCESS EXCLUSIVE MODE")
+            ((status, message),) = found(database.check_database, at)
+            assert (status, "hookline_control.versions is locked by process" in message) == ("fail", True)
+        postgres.admin(
+            f"ALTER DATABASE {url.partition('@/')[2].partition('?')[0]} SET default_transaction_read_only = on"
+        )
+        assert {message.partition(" (")[0] for _, message in found(database.check_database, at)} == {
+            "The database takes no writes"
+        }
+    met = report("deliver", hookline_deliver_database_trouble={"kind": {"full": 1}})
+    assert found(database.check_database, here(folder, met)) == [
+        ("fail", "deliver says that the database has no room left")
+    ]
+    ensure(folder / "deliver.db", "deliver")
+    with closing(connect(folder / "deliver.db")) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        assert found(database.check_database, here(folder, report("deliver"))) == [
+            ("fail", "The database is locked: deliver.db: database is locked")
+        ]
 
 
 def test_open_notices_are_repeated_with_what_to_do(folder: Path) -> None:

@@ -6,27 +6,23 @@ import signal
 
 from tests.faults.stage import Stage
 from tests.pgbouncer import PgBouncer
+from tests.postgres import PostgresServer
 
-POOL_SIZE = 50
-"""Sessions, of the 60 that the tests' servers give."""
+BREATHING_SECONDS = 1.0
+
+
+def new_pooler(server: PostgresServer) -> PgBouncer:
+    """One that has room for everything on a stage: fifty of the server's sixty sessions."""
+    return PgBouncer(server, default_pool_size="50", max_client_conn="500")
 
 
 def pooler_restarted(stage: Stage, times: int) -> None:
-    """PgBouncer is killed, ended and told to pause by turns, and starts or goes on at once."""
+    """PgBouncer is killed, or ends its sessions and goes, by turns, and is started again at once."""
     pooler = stage.pooler
     assert pooler is not None
-    for how in stage.in_turn([signal.SIGKILL, signal.SIGQUIT, None], times):
-        stage.inject(f"PgBouncer, {how.name}" if how is not None else "PgBouncer, RECONNECT and RELOAD")
-        if how is None:
-            pooler.tell("RECONNECT")
-            pooler.tell("RELOAD")
-        else:
-            pooler.stop(how)
-            pooler.start()
+    for how in stage.in_turn([signal.SIGKILL, signal.SIGQUIT], times):
+        stage.inject(f"PgBouncer, {how.name}")
+        pooler.stop(how)
+        pooler.start()
         stage.wait_until_level()
-        stage.go_on_for(1.0)
-
-
-def pooler_before(stage_server: object) -> PgBouncer:
-    """One that has room for everything on a stage."""
-    return PgBouncer(stage_server, default_pool_size=str(POOL_SIZE), max_client_conn="500")  # type: ignore[arg-type]
+        stage.go_on_for(BREATHING_SECONDS)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
+from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import Stage
 from tests.service.harness import is_ready
 
@@ -39,6 +40,8 @@ class Scenario(NamedTuple):
     play: Play
     is_cut: bool = False
     """Needs a broker in a network of its own."""
+    is_pooled: bool = False
+    """Needs a pooler before PostgreSQL."""
 
 
 def brokers_killed(stage: Stage, times: int) -> None:
@@ -152,6 +155,7 @@ SCENARIOS = (
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
+    Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),
 )
 
 

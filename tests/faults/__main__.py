@@ -10,11 +10,13 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 
 from hookline.bench.waiting import leave_on_sigterm
 from tests.faults.network import FAR_ADDRESS, NEAR_ADDRESS, Network, why_not
+from tests.faults.pooler import new_pooler
 from tests.faults.report import Outcome, page, write_charts
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.stage import PARTITIONS, Stage
@@ -69,9 +71,9 @@ def play(scenario: Scenario, times: int, rate: float, session: str, seconds_max:
         cluster = stack.enter_context(Cluster(folder / "kafka", places))
         server = PostgresServer()
         stack.callback(server.remove)
-        stage = stack.enter_context(
-            Stage(folder, cluster, server, rate=rate, workers=WORKERS, session=session, seconds_max=seconds_max)
-        )
+        pooler = stack.enter_context(new_pooler(server)) if scenario.is_pooled else None
+        given: dict[str, Any] = {"rate": rate, "session": session, "seconds_max": seconds_max, "pooler": pooler}
+        stage = stack.enter_context(Stage(folder, cluster, server, workers=WORKERS, **given))
         stage.start_load()
         failures = []
         try:

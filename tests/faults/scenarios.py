@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
+from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
 from tests.faults.trouble import TROUBLES
 from tests.service.harness import is_ready
@@ -41,6 +42,8 @@ class Scenario(NamedTuple):
     play: Play
     is_cut: bool = False
     """Needs a broker in a network of its own."""
+    is_pooled: bool = False
+    """Needs a pooler before PostgreSQL."""
 
 
 def brokers_killed(stage: Stage, times: int) -> None:
@@ -176,6 +179,7 @@ SCENARIOS = (
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
     *(Scenario(*each) for each in TROUBLES),
+    Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),
 )
 
 

@@ -25,6 +25,7 @@ from tests.faults.balance import Balance, Injection, backlog, balance
 from tests.faults.sender import ACKNOWLEDGED
 from tests.kafka.cluster import Cluster
 from tests.kafka.worker import Worker
+from tests.pgbouncer import PgBouncer
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, is_ready
 
@@ -56,9 +57,11 @@ class Stage:
         session: str,
         topic: str = "faults",
         seconds_max: float = math.inf,
+        pooler: PgBouncer | None = None,
     ) -> None:
-        """``seconds_max``: from the start of the load on, until nothing more is injected."""
-        self.cluster, self.server, self.rate = cluster, server, rate
+        """``seconds_max``: from the start of the load on, until nothing more is injected. ``pooler``: by which
+        everything comes to the server."""
+        self.cluster, self.server, self.rate, self.pooler = cluster, server, rate, pooler
         self._folder = folder
         self._seconds_max = seconds_max
         self._numbers = itertools.count()
@@ -66,7 +69,11 @@ class Stage:
         settings = {
             "journal.url": cluster.url(topic),
             "journal.partitions": PARTITIONS,
+<<<<<<< HEAD
             "database.url": server.plain_url("postgres"),
+=======
+            "database.url": server.url("postgres") if pooler is None else pooler.url(server.url("postgres")),
+>>>>>>> pooler
             "deliver.session_timeout": session,
             "log.format": "json",
         }

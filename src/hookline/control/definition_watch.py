@@ -30,12 +30,17 @@ class DefinitionWatch:
 
     async def run(self) -> None:
         """Return once the database is there."""
+        failed = False
         while not self._mark.exists():
             try:
                 self.look()
             except (engine.Error, OSError, DatabaseError) as error:
-                logger().warning("profiles_not_made", error=str(error), next_step="it is tried again")
+                if not failed:
+                    logger().warning("profiles_not_made", error=str(error), next_step="it is tried again until it works")
+                failed = True
             await asyncio.sleep(LOOK_SECONDS)
+        if failed:
+            logger().info("profiles_made")
 
     def look(self) -> None:
         """Make it if it is asked for."""

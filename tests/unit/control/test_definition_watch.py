@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from hookline.control import definition_watch
 from hookline.control.definition_watch import MARK, DefinitionWatch
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
@@ -21,3 +26,27 @@ def test_it_is_made_with_the_first_definition(control_on_both: Running) -> None:
     assert [mark.exists() for mark in marks].count(True) == 1
     assert database.open() is not None
     database.close()
+
+
+def test_what_keeps_it_from_being_made_is_told_once(
+    control: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However often it is tried, and that it worked in the end."""
+    monkeypatch.setattr(definition_watch, "LOOK_SECONDS", 0.01)
+    leftover = control.data_path / "profiles.db-wal"
+    leftover.touch()
+    body = {"id": "buyers", "name": "Buyers", "destinations": [], "condition": {"event": "Order"}}
+    assert control.api("POST", "/audiences", body).status == 201
+    watch, looks = DefinitionWatch(control.settings, control.services.store), 0
+    look = watch.look
+
+    def counted() -> None:
+        nonlocal looks
+        if (looks := looks + 1) == 5:
+            leftover.unlink()
+        look()
+
+    monkeypatch.setattr(watch, "look", counted)
+    asyncio.run(watch.run())
+    told = capsys.readouterr().out
+    assert (looks, told.count("profiles_not_made"), told.count("profiles_made")) == (5, 1, 1)

@@ -55,11 +55,11 @@ def test_new_rows_are_there_as_they_were_given(connection: Connection, count: in
 @pytest.mark.parametrize("count", COUNTS)
 def test_rows_that_are_there_are_changed_as_the_clause_says(connection: Connection, count: int) -> None:
     """Twice in one transaction too: bytes grow by what comes."""
-    rows = [(1, 1, bucket, b"%d" % bucket, None) for bucket in range(count)]
+    rows = [(1, 1, bucket, bytearray(b"%d" % bucket), None) for bucket in range(count)]
     write(connection, "history", HISTORY, rows[: count // 2], BEHIND)
     write(connection, "history", HISTORY, rows, BEHIND)
     found = dict(connection.execute("SELECT bucket, entries FROM history"))
-    assert found == {bucket: entries * (2 if bucket < count // 2 else 1) for _, _, bucket, entries, _ in rows}
+    assert found == {bucket: bytes(entries) * (2 if bucket < count // 2 else 1) for _, _, bucket, entries, _ in rows}
 
 
 @pytest.mark.parametrize("count", COUNTS[1:])

@@ -43,7 +43,7 @@ def as_document(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Docume
 def _in_document(value: Any) -> Any:
     if isinstance(value, str):
         return escaped(value)
-    return f"\\x{value.hex()}" if isinstance(value, bytes) else value
+    return f"\\x{value.hex()}" if isinstance(value, bytes | bytearray | memoryview) else value
 
 
 class _Text(StrDumperUnknown):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
+from tests.faults.folder import folders_copied
 from tests.faults.network import Network
 from tests.faults.stage import Stage
 from tests.service.harness import is_ready
@@ -151,6 +152,7 @@ SCENARIOS = (
     Scenario("workers-stopped", "worker stands still (SIGSTOP) beyond its session", 5, workers_stopped),
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
+    Scenario("folders-copied", "copied data folder started beside its original", 6, folders_copied),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
 )
 

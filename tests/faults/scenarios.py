@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
+from tests.faults.folder import folders_copied
 from tests.faults.network import Network
 from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
@@ -177,6 +178,7 @@ SCENARIOS = (
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
+    Scenario("folders-copied", "copied data folder started beside its original", 6, folders_copied),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
     *(Scenario(*each) for each in TROUBLES),
     Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),

@@ -131,12 +131,15 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
         return None
     from hookline.database.postgres.home import take_home
 
+    told = False
     while not stop.is_set():
         try:
             await asyncio.to_thread(take_home, settings)
             break
         except DatabaseAway as away:
-            logger().warning("waiting_for_database", reason=str(away))
+            if not told:
+                logger().warning("waiting_for_database", reason=str(away))
+                told = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
     return await wait_for_turn(settings, "deliver", stop)

@@ -8,8 +8,10 @@ from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.lane import Lane
 from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.outcomes.places import Ranges
 from hookline.telemetry.log import logger
 
+NOT_THERE = "the journal has lost the event, which waited to be sent"
 RETENTION_PASSED = "the journal's retention passed the lane"
 
 
@@ -35,3 +37,12 @@ def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Lo
     logger().error("events_passed_over", destination=destination, events=until - first, fate=fate, reason=reason)
     row = RangeRow(lane.number, destination, partition, first, until - 1, fate, engine.clock.now_ms(), reason)
     engine.batch.ranges.append(row)
+
+
+def note_missing(engine: Engine, lane: Lane, partition: int, missing: Ranges) -> None:
+    """Put on a lane's record what it was to send and the journal has no more, for that lost its end once; it is told
+    as a whole where that is found (``journal_behind``)."""
+    now_ms, destination = engine.clock.now_ms(), lane.destination.id
+    for first, count in zip(missing[::2], missing[1::2], strict=True):
+        row = RangeRow(lane.number, destination, partition, first, first + count - 1, "discarded", now_ms, NOT_THERE)
+        engine.batch.ranges.append(row)

@@ -13,6 +13,7 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.losses import note_missing
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
@@ -106,8 +107,9 @@ class Recovery:
         # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
         saved = self._store.results(partition, ahead) if lane.is_replay and ahead else frozenset()
         self._recovered.setdefault(partition, []).extend(done[place] for place in ahead if done[place] not in saved)
-        for offset in places.to_offsets(undone):
-            self._restore_undone(lane, partition, offset, done)
+        missing = [each for each in places.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)]
+        if missing:
+            note_missing(self._engine, lane, partition, places.to_ranges(missing))
         lane.full = lane.size >= QUEUE_LOW
         if lane.full and intake.attached:
             shared.full.add(lane)
@@ -115,20 +117,24 @@ class Recovery:
     def _is_at_work(self, lane: Lane, partition: int) -> bool:
         return self.records is not None and lane.intakes.keys() != {partition}
 
-    def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> None:
+    def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> bool:
+        """Return whether the event is there, or was erased, or is no longer kept, or was sent."""
         place = partition << PLACE_SHIFT | offset
         if place in done:
             self._recovered.setdefault(partition, []).append(done[place])
-            return
+            return True
         record = self._journal.get(partition, offset) if self.records is None else self.records.get(place)
-        if record is None or record.erased:
-            return
+        if record is None:
+            return self.records is not None or offset < self._journal.start(partition)
+        if record.erased:
+            return True
         event = Event(place, record)
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
         else:
             lane.loose.add(place)
             lane.queue.append(event)
+        return True
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:
         if backlog is None:

@@ -1,12 +1,23 @@
-"""The journal: whether it takes records where the settings say that it is."""
+"""The journal: whether it takes records where the settings say that it is, and has all that others know of it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
+from hookline.control.conditions.journal_lost import TOLD_MS, detail
+from hookline.database.home import read_home, refuse_copy
+from hookline.database.open import DatabaseUnusable
+from hookline.database.sqlite import DatabaseAway
+from hookline.journal.local.reader import LocalReader
+from hookline.journal.lost import read_lost
+from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalUnusable
+from hookline.outcomes.furthest import furthest
+from hookline.telemetry.notices import KINDS
 
 ASK_SECONDS = 5.0
 
@@ -15,7 +26,8 @@ def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if url == "local":
-        yield Finding("journal", "ok", "in the data folder")
+        yield from list(_missing(here)) or [Finding("journal", "ok", "in the data folder")]
+        yield from _home(here)
         return
     try:
         reason = _standing(here)
@@ -28,6 +40,45 @@ def check_journal(here: Here) -> Iterator[Finding]:
         yield Finding("journal", "fail", reason, next_step)
     else:
         yield Finding("journal", "ok", f"{url} takes records")
+
+
+def _missing(here: Here) -> Iterator[Finding]:
+    """What a local journal has lost, and what it is about to, for others know more of it."""
+    folder, now_ms = here.settings.data_path / FOLDER, time.time() * 1000
+    for lost in read_lost(folder):
+        if now_ms - lost.at_ms < TOLD_MS:
+            message = f"partition {lost.partition} ended before events that were taken: {detail(lost)}"
+            yield Finding("journal", "fail", message, KINDS["journal_behind"].next_step)
+    try:
+        known = furthest(here.settings)
+    except DatabaseAway:
+        known = furthest(here.settings, has_server=False)
+    with closing(LocalReader(folder)) as reader:  # after the places: they do not go on beyond it meanwhile
+        ends = {partition: reader.end(partition) for partition in {*known, *reader.partitions()}}
+        torn = [partition for partition, end in ends.items() if end and reader.get(partition, end - 1) is None]
+    for partition, end in ends.items():
+        parts = {"its own end file": end} if partition in torn else {}
+        parts |= {part: offset for part, offset in known.get(partition, {}).items() if offset > end}
+        if parts:
+            knowing = ", ".join(f"{part} knows {offset:,}" for part, offset in parts.items())
+            message = f"partition {partition} has fewer events than were taken: it ends at {end:,}, and {knowing}"
+            next_step = "Put back the newer journal, if there is one; else what is missing is lost. It goes on behind."
+            # After a power cut the end is found by those who open it.
+            yield Finding("journal", "fail" if here.runs else "warn", message, next_step)
+
+
+def _home(here: Here) -> Iterator[Finding]:
+    """Whether the folder is another one's copy, as far as can be told."""
+    folder = here.settings.data_path
+    home, is_there = read_home(folder)
+    try:
+        refuse_copy(folder)
+    except DatabaseUnusable as error:
+        yield Finding("data_folder", "fail", str(error))
+        return
+    if home is not None and not is_there:
+        message = f"the folder was {home} before: it was moved, put back or copied"
+        yield Finding("data_folder", "warn", message, "See that nobody works with the one that it is a copy of.")
 
 
 def _standing(here: Here) -> str:

@@ -1,0 +1,193 @@
+"""Every file of a data folder put back from an older copy, deleted, halved, zeroed or flipped: whatever comes then is
+sent, what waited is sent or named, or the start is refused with a sentence that names the part.
+
+The table is made from the files that are there, so that a new one cannot be forgotten. ``HOOKLINE_FOLDER_TABLE=all``
+plays it as a whole, ``=pairs`` every two parts put back together, ``=FAULT`` or ``=PART`` those; without it a few that
+tell most are played.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.service.harness import Hookline, Receiver, free_port, is_ready, webhook
+from tests.service.waiting import wait_until
+
+EVENTS = 10
+REFUSED = 2
+DECIDED_SECONDS = 60.0
+NOT_PARTS = ("lock", "run", "*-shm", "admin-token")
+"""Made anew at each start, or no part of what is known of events."""
+SAMPLE = (
+    (("journal", "older"), ("deliver.db", "older")),
+    (("index", "older"), ("progress.ring", "flipped"), ("journal/0/00000000000000000000.seg", "older")),
+)
+
+Case = tuple[tuple[str, str], ...]
+"""Parts, each with what is done to it."""
+
+
+class Base(NamedTuple):
+    """Two copies of a stopped folder, and what was taken by the end of the second one."""
+
+    older: Path
+    newer: Path
+    taken: list[str]
+    destinations: list[dict[str, object]]
+    away_port: int
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
+    """A service whose one receiver is away: twice, some events are taken, and it is stopped and copied."""
+    folder, away = tmp_path_factory.mktemp("base"), free_port()
+    with Receiver() as receiver:
+        destinations = [webhook("well", receiver.url()), webhook("away", f"http://127.0.0.1:{away}/")]
+        hookline = Hookline(folder, destinations, settings={"deliver.retry_max": "1s"})
+        taken: list[str] = []
+        for name in ("older", "newer"):
+            with hookline:
+                taken += [hookline.track() for _ in range(EVENTS)]
+                for message_id in taken:
+                    hookline.wait_fate(message_id, "well", "delivered")
+            shutil.copytree(hookline.data, folder / name, ignore=shutil.ignore_patterns(*NOT_PARTS))
+        yield Base(folder / "older", folder / "newer", taken, destinations, away)
+
+
+def put_older(path: Path, older: Path) -> None:
+    """Put it back; a database with the log that belongs to it."""
+    for name in (path.name, f"{path.name}-wal"):
+        there = path.with_name(name)
+        shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
+        was = older.with_name(name)
+        if was.exists():
+            shutil.copytree(was, there) if was.is_dir() else shutil.copy2(was, there)
+
+
+def delete(path: Path, _: Path) -> None:
+    """Take it away, a database with its log."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.with_name(f"{path.name}-wal").unlink(missing_ok=True)
+
+
+def halve(path: Path, _: Path) -> None:
+    """Cut it in the middle."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zero(path: Path, _: Path) -> None:
+    """Leave its size alone."""
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip(path: Path, _: Path) -> None:
+    """Flip a bit in the middle of what is not zero."""
+    content = bytearray(path.read_bytes())
+    at = len(content.rstrip(b"\0")) // 2
+    content[at : at + 1] = bytes(each ^ 4 for each in content[at : at + 1])
+    path.write_bytes(content)
+
+
+FAULTS: dict[str, Callable[[Path, Path], None]] = {
+    "older": put_older,
+    "deleted": delete,
+    "halved": halve,
+    "zeroed": zero,
+    "flipped": flip,
+}
+
+
+def cases(newer: Path) -> list[Case]:
+    """The table as far as it is asked for."""
+    asked = os.environ.get("HOOKLINE_FOLDER_TABLE", "")
+    found = sorted(path.relative_to(newer).as_posix() for path in newer.rglob("*"))
+    if asked == "pairs":
+        tops = sorted(path.name for path in newer.iterdir() if not path.name.endswith("-wal"))
+        return [((one, "older"), (other, "older")) for one, other in combinations(tops, 2)]
+    every: list[Case] = [
+        ((part, fault),)
+        for part in found
+        for fault in FAULTS
+        if (newer / part).is_file() or fault in ("older", "deleted")
+    ]
+    return [case for case in every if asked in ("all", *case[0])] if asked else list(SAMPLE)
+
+
+def play(base: Base, case: Case, folder: Path) -> str:
+    """Start a copy that was damaged so; return what is wrong, nothing when all is as it should be."""
+    hookline = Hookline(folder, base.destinations, settings={"deliver.retry_max": "1s"})
+    shutil.copytree(base.newer, hookline.data)
+    for part, fault in case:
+        FAULTS[fault](hookline.data / part, base.older / part)
+    stopped = doctor(hookline)
+    with Receiver(port=base.away_port) as back:
+        process = hookline.launch()
+        try:
+            ends = time.monotonic() + DECIDED_SECONDS
+            while process.poll() is None and not is_ready(hookline.collect_port) and time.monotonic() < ends:
+                time.sleep(0.05)
+            if process.poll() is not None:
+                named = any(Path(part).name in hookline.log for part, _ in case)
+                return "" if process.returncode == REFUSED and named else f"ended with {process.returncode}"
+            return judge(hookline, base, back, stopped)
+        except (AssertionError, OSError) as error:
+            return f"{type(error).__name__} {error}"[:200]
+        finally:
+            hookline.kill9()
+
+
+def judge(hookline: Hookline, base: Base, back: Receiver, stopped: str) -> str:
+    """Say what is wrong with a service that came up."""
+    hookline.wait_ready(DECIDED_SECONDS)
+    sent = [hookline.track() for _ in range(2 * EVENTS)]
+    arrived: set[str] = set()
+
+    def have_arrived() -> bool:
+        arrived.update(request.message_id for request in back.requests)
+        return arrived.issuperset(sent)
+
+    wait_until(have_arrived, DECIDED_SECONDS, "what came afterwards is sent")
+    for message_id in sent:
+        if hookline.fate_at(message_id, "away").get("fate") != "delivered":
+            hookline.wait_fate(message_id, "away", "delivered")
+    lost = (hookline.data / "journal" / "lost.json").exists()
+    if lost and not ("knows" in stopped and "are missing since" in doctor(hookline)):
+        return "doctor does not name what is lost"
+    silent = [message_id for message_id in set(base.taken) - arrived if is_silent(hookline, message_id, lost)]
+    return f"{len(silent)} that waited are not sent, and not named" if silent else ""
+
+
+def is_silent(hookline: Hookline, message_id: str, lost: bool) -> bool:
+    """Return whether an event that did not arrive is said to have, or is gone although nothing was lost."""
+    fate = hookline.fate(message_id)
+    if fate is None:
+        return not lost
+    return hookline.fate_at(message_id, "away").get("fate") in (None, "delivered")
+
+
+def doctor(hookline: Hookline) -> str:
+    """What it says of the folder."""
+    config, _ = hookline.write_files()
+    command = [sys.executable, "-m", "hookline.cli.main", "doctor", "--config", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=hookline.folder).stdout
+
+
+def test_the_table(base: Base, tmp_path: Path) -> None:
+    """Of none of them is anything silently lost, or taken for sent."""
+    wrong: dict[Case, str] = {}
+    for number, case in enumerate(cases(base.newer)):
+        found = play(base, case, tmp_path / str(number))
+        print(case, found or "as it should be", file=sys.stderr, flush=True)
+        if found:
+            wrong[case] = found
+    assert not wrong

@@ -69,11 +69,9 @@ class Stage:
         settings = {
             "journal.url": cluster.url(topic),
             "journal.partitions": PARTITIONS,
-<<<<<<< HEAD
-            "database.url": server.plain_url("postgres"),
-=======
-            "database.url": server.url("postgres") if pooler is None else pooler.url(server.url("postgres")),
->>>>>>> pooler
+            "database.url": server.plain_url("postgres")
+            if pooler is None
+            else pooler.url(server.plain_url("postgres")),
             "deliver.session_timeout": session,
             "log.format": "json",
         }

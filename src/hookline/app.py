@@ -90,7 +90,7 @@ def run_control(
     from hookline.control.opening import CannotStart, open_connections
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError
-    from hookline.database.sqlite import DatabaseAway
+    from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -126,6 +126,17 @@ def run_control(
     except DatabaseAway as away:
         log.logger().warning("waiting_for_database", reason=str(away))
         return 1
+    except engine.DatabaseError as error:
+        return _ended_by_damage(settings, error)
+
+
+def _ended_by_damage(settings: Settings, error: Exception) -> int:
+    """Say which database is damaged, in one line; what is no damage is a fault of ours, and goes on up."""
+    from hookline.database.file_damage import explain
+
+    if not explain(settings.data_path, error):
+        raise error
+    return 1
 
 
 def _pages() -> Sequence[ControllerRouterHandler]:
@@ -154,7 +165,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
 
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError, DatabaseUnusable
-    from hookline.database.sqlite import DatabaseAway
+    from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
 
@@ -170,6 +181,8 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     except (JournalError, DatabaseError, DatabaseAway, OSError) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return 1
+    except engine.DatabaseError as error:
+        return _ended_by_damage(settings, error)
 
 
 def _until_told_to_stop(ending: Ending) -> asyncio.Event:

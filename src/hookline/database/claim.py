@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from hookline.database import parts
 from hookline.database.open import DatabaseUnusable
 from hookline.database.sqlite import DatabaseAway, OperationalError
 from hookline.setting_text import without_secrets
@@ -36,6 +37,10 @@ def claim(settings: Settings) -> None:
     if url == LOCAL:
         if is_noted:
             raise DatabaseUnusable(f"the database of {folder} is in PostgreSQL: set database.url to its address")
+        try:
+            parts.require(folder)
+        except parts.PartMissing as gone:
+            raise DatabaseUnusable(str(gone)) from None
         return
     if find_spec("psycopg") is None:
         raise DatabaseUnusable(

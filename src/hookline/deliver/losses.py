@@ -7,10 +7,12 @@ from typing import NamedTuple
 from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.lane import Lane
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
 from hookline.telemetry.log import logger
 
 RETENTION_PASSED = "the journal's retention passed the lane"
+UNREADABLE = "journal segment damaged or missing: the event cannot be read any more"
+"""Begins as ``JournalCorrupt`` does: the notice of damage finds its destinations by that."""
 
 
 class Loss(NamedTuple):
@@ -26,6 +28,12 @@ def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
     if isinstance(error, OffsetExpired):
         return Loss(error.start, "expired_by_retention", RETENTION_PASSED)
     return Loss(error.next_offset, "discarded", str(error))
+
+
+def record_unreadable(engine: Engine, lane: Lane, journal: Lookups, partition: int, offset: int) -> None:
+    """Say so of one event that a lane had taken and whose record is not to be had, unless retention took it."""
+    if offset >= journal.start(partition):
+        record_loss(engine, lane, partition, offset, Loss(offset + 1, "discarded", UNREADABLE))
 
 
 def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Loss) -> None:

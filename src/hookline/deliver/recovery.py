@@ -12,6 +12,7 @@ from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.losses import record_unreadable
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
@@ -120,7 +121,10 @@ class Recovery:
             self._recovered.setdefault(partition, []).append(done[place])
             return
         record = self._journal.get(partition, offset) if self.records is None else self.records.get(place)
-        if record is None or record.erased:
+        if record is None:
+            record_unreadable(self._engine, lane, self._journal, partition, offset)
+            return
+        if record.erased:
             return
         event = Event(place, record)
         if lane.halted:

@@ -16,6 +16,7 @@ from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
+from hookline.deliver.losses import record_unreadable
 from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.retry_rows import Rows, RowsComing
@@ -170,6 +171,8 @@ class Retries:
         if lane.order is not None and not lane.order.may_start(place):
             return False
         record = self._journal.get(row.partition, row.offset)
+        if record is None:
+            record_unreadable(self._engine, lane, self._journal, row.partition, row.offset)
         if record is None or record.erased:
             self._close(lane, row, place)
             return False

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
+from hookline.control.conditions.journal_damage import still_damaged
+from hookline.journal.damaged import described, noted_damage
+from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalUnusable
 
 ASK_SECONDS = 5.0
@@ -15,7 +18,13 @@ def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if url == "local":
-        yield Finding("journal", "ok", "in the data folder")
+        folder = here.settings.data_path / FOLDER
+        lost = still_damaged(folder, noted_damage(folder))
+        if lost:
+            next_step = "Check the disk, and put the segments back from a snapshot if there is one."
+            yield Finding("journal", "warn", f"events of it cannot be read any more: {described(lost)}", next_step)
+        else:
+            yield Finding("journal", "ok", "in the data folder")
         return
     try:
         reason = _standing(here)

@@ -34,8 +34,6 @@ COSTS = {
 class PartMissing(Exception):
     """Something is gone that the data folder had; the message says what to do."""
 
-    code = "part_missing"
-
 
 def missing(folder: Path) -> list[str]:
     """The parts that were there and are not, but for those that can be made anew without harm."""

@@ -101,7 +101,7 @@ def run_control(
     from hookline.control.opening import CannotStart, open_connections
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError
-    from hookline.database.sqlite import DatabaseAway, DatabaseBroken
+    from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -127,9 +127,6 @@ def run_control(
             stop_descriptor=int(descriptor) if descriptor else None,
             origins=origins,
         )
-    except DatabaseBroken as error:
-        sys.stderr.write(f"hookline control: {error}\n")
-        return 1
     except (CannotStart, AdminTokenError, DatabaseError, JournalUnusable) as error:
         log.logger().error("control_cannot_start", reason=str(error))
         sys.stderr.write(f"hookline control: {error}\n")
@@ -140,6 +137,17 @@ def run_control(
     except DatabaseAway as away:
         log.logger().warning("waiting_for_database", reason=str(away))
         return 1
+    except engine.DatabaseError as error:
+        return _ended_by_damage(settings, error)
+
+
+def _ended_by_damage(settings: Settings, error: Exception) -> int:
+    """Say which database is damaged, in one line; what is no damage is a fault of ours, and goes on up."""
+    from hookline.database.file_damage import explain
+
+    if not explain(settings.data_path, error):
+        raise error
+    return 1
 
 
 def _pages() -> Sequence[ControllerRouterHandler]:
@@ -168,7 +176,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
 
     from hookline.database import claim as database
     from hookline.database.open import DatabaseError, DatabaseUnusable
-    from hookline.database.sqlite import DatabaseAway, DatabaseBroken
+    from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
 
@@ -181,9 +189,11 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
     except (JournalUnusable, DatabaseUnusable) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return EXIT_UNUSABLE
-    except (JournalError, DatabaseError, DatabaseAway, DatabaseBroken, OSError) as error:
+    except (JournalError, DatabaseError, DatabaseAway, OSError) as error:
         sys.stderr.write(f"hookline: {error}\n")
         return 1
+    except engine.DatabaseError as error:
+        return _ended_by_damage(settings, error)
 
 
 def _until_told_to_stop(ending: Ending) -> asyncio.Event:

@@ -422,6 +422,9 @@ def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: 
         next(groups)
     assert (damage.value.offset, damage.value.next_offset) == (1, 2)
     assert records_of(list(reader.read(0, 2))) == [a_record(2)]
+    assert [reader.get(0, offset) for offset in range(3)] == [a_record(0), None, a_record(2)]
+    assert [group.first_offset for group in reader.read_backwards(0, 3)] == [2, 0]
+    assert list(reader.find(0, a_record(2).fingerprint, 0, 3)) == [2]
     reader.close()
 
 

@@ -21,6 +21,7 @@ from hookline.settings import Origin, SettingsError
 CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     configured.check_settings,
     data_folder.check_folder,
+    data_folder.check_parts,
     data_folder.check_disk,
     data_folder.check_permissions,
     database.check_database,

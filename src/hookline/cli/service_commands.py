@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from hookline.cli.app import HERE, SERVICE, Json, app
+from hookline.cli.app import HERE, SERVICE, Flag, Json, app
 from hookline.cli.target import Target
 
 
@@ -86,6 +86,22 @@ def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
     from hookline.cli.doctor import doctor as examine
 
     return examine(server, as_json)
+
+
+@app.command(group=SERVICE)
+def renew(part: str, /, *, yes: Flag = False, server: Target = HERE) -> int:
+    """Let a part of the data folder that is missing be made anew, empty; without it Hookline does not start.
+
+    Parameters
+    ----------
+    part
+        control.db, deliver.db, privacy.db, privacy-key or profiles.db, also where the databases are in PostgreSQL.
+    yes
+        Do it; without it, only what it costs is printed.
+    """
+    from hookline.cli.renew import renew as let_go
+
+    return let_go(server, part, yes)
 
 
 @app.command(group=SERVICE)

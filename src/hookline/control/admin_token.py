@@ -5,12 +5,12 @@ Only a digest of it is held; what is presented is compared in constant time.
 
 from __future__ import annotations
 
-import os
 import secrets
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
+from hookline.database.parts import held, write_whole
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -69,17 +69,8 @@ def load(settings: Settings) -> AdminToken:
 
 def _make(path: Path) -> str:
     token = PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
-    # Written beside and linked in place: a crash leaves no half a token, and two starts agree on one.
-    beside = path.with_name(f".{FILE_NAME}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(descriptor)
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        token = path.read_text().strip()
-    finally:
-        beside.unlink()
+    with held(path.parent):  # two starts agree on one
+        if path.exists():
+            return path.read_text().strip()
+        write_whole(path, token + "\n")
     return token

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 from hookline.database.claim import LOCAL
+from hookline.database.parts import held, write_whole
 from hookline.settings import Settings
 
 FILE = "machine"
@@ -23,14 +23,9 @@ def machine_of(settings: Settings) -> int:
     try:
         return _read(path)
     except FileNotFoundError:
-        beside = path.with_name(f".{FILE}.{os.getpid()}")
-        beside.write_text(f"{secrets.choice(_NUMBERS)}\n")
-        try:
-            os.link(beside, path)
-        except FileExistsError:
-            pass  # made by another process of this folder meanwhile
-        finally:
-            beside.unlink()
+        with held(path.parent):
+            if not path.exists():  # else made by another process of this folder meanwhile
+                write_whole(path, f"{secrets.choice(_NUMBERS)}\n")
         return _read(path)
 
 

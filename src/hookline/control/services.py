@@ -12,12 +12,13 @@ from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.call import may_refer, note_version
 from hookline.control.conditions.breakers import Breakers
-from hookline.control.conditions.database import DatabaseOutages
+from hookline.control.conditions.database import DatabaseDamage, DatabaseOutages
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
 from hookline.control.conditions.finding import Condition
 from hookline.control.conditions.journal_budget import JournalBudget
+from hookline.control.conditions.journal_damage import JournalDamage
 from hookline.control.conditions.journal_lost import JournalLost
 from hookline.control.conditions.partitions import Partitions
 from hookline.control.conditions.pauses import Pauses
@@ -233,6 +234,8 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),
         JournalLost(data),
+        DatabaseDamage(settings.data_path),
+        JournalDamage(settings.data_path / "journal", place_of(settings, "deliver")),
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted, whole.roles),
         DatabaseOutages(),

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, sup
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hookline.database import sqlite
+from hookline.database import parts, sqlite
 from hookline.database.home import refuse_copy
 from hookline.database.open import DatabaseUnusable, ensure
 from hookline.database.place import Place, Schema, Which, place_of
@@ -41,6 +41,10 @@ def claim(settings: Settings) -> None:
     if url == LOCAL:
         if is_noted:
             raise DatabaseUnusable(f"the database of {folder} is in PostgreSQL: set database.url to its address")
+        try:
+            parts.require(folder)
+        except parts.PartMissing as gone:
+            raise DatabaseUnusable(str(gone)) from None
         return
     if find_spec("psycopg") is None:
         raise DatabaseUnusable(

@@ -7,7 +7,6 @@ for a schema of PostgreSQL (``postgres.schema``).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from hookline.database import parts
 from hookline.database.connect import connect, is_file
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema, Which
@@ -107,20 +107,21 @@ def _ensure_file(path: Path, which: Which) -> None:
         raise DatabaseError(
             f"SQLite {engine.sqlite_version} can corrupt its files under two writers; install pysqlite3 0.6.1 or newer"
         )
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if path.exists():
-            _bring_up_to_date(path, which)
-        else:
-            _create(path, which)
-            os.fsync(folder)
-    except OperationalError as error:
-        if isinstance(error, DatabaseAway) or not passes(error):
-            raise
-        raise DatabaseAway(f"{path}: {error}") from None
-    finally:
-        os.close(folder)
+    with parts.held(path.parent) as folder:
+        try:
+            if path.exists():
+                _bring_up_to_date(path, which)
+            else:
+                parts.check_new(path)
+                _create(path, which)
+                os.fsync(folder)
+        except parts.PartMissing as gone:
+            raise DatabaseUnusable(str(gone)) from None
+        except OperationalError as error:
+            if isinstance(error, DatabaseAway) or not passes(error):
+                raise
+            raise DatabaseAway(f"{path}: {error}") from None
+        parts.made(path)
 
 
 def is_current(connection: Connection, which: Which) -> bool:

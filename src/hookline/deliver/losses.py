@@ -7,12 +7,13 @@ from typing import NamedTuple
 from hookline.deliver.batch import RangeRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.lane import Lane
-from hookline.journal.port import JournalCorrupt, OffsetExpired
+from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
 from hookline.outcomes.places import Ranges
 from hookline.telemetry.log import logger
 
-NOT_THERE = "the journal has lost the event, which waited to be sent"
 RETENTION_PASSED = "the journal's retention passed the lane"
+UNREADABLE = "journal segment damaged or missing: the event cannot be read any more"
+"""Begins as ``JournalCorrupt`` does: the notice of damage finds its destinations by that."""
 
 
 class Loss(NamedTuple):
@@ -30,6 +31,12 @@ def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
     return Loss(error.next_offset, "discarded", str(error))
 
 
+def record_unreadable(engine: Engine, lane: Lane, journal: Lookups, partition: int, offset: int) -> None:
+    """Say so of one event that a lane had taken and whose record is not to be had, unless retention took it."""
+    if offset >= journal.start(partition):
+        record_loss(engine, lane, partition, offset, Loss(offset + 1, "discarded", UNREADABLE))
+
+
 def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Loss) -> None:
     """Say so on the record of a lane that stood at the offset ``first``."""
     until, fate, reason = loss
@@ -44,5 +51,5 @@ def note_missing(engine: Engine, lane: Lane, partition: int, missing: Ranges) ->
     as a whole where that is found (``journal_behind``)."""
     now_ms, destination = engine.clock.now_ms(), lane.destination.id
     for first, count in zip(missing[::2], missing[1::2], strict=True):
-        row = RangeRow(lane.number, destination, partition, first, first + count - 1, "discarded", now_ms, NOT_THERE)
+        row = RangeRow(lane.number, destination, partition, first, first + count - 1, "discarded", now_ms, UNREADABLE)
         engine.batch.ranges.append(row)

@@ -16,7 +16,7 @@ from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
-from hookline.deliver.losses import note_missing
+from hookline.deliver.losses import record_unreadable
 from hookline.deliver.order import NEVER_MS, UserOrder
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.retry_rows import Rows, RowsComing
@@ -173,9 +173,9 @@ class Retries:
         if lane.order is not None and not lane.order.may_start(place):
             return False
         record = self._journal.get(row.partition, row.offset)
+        if record is None:
+            record_unreadable(self._engine, lane, self._journal, row.partition, row.offset)
         if record is None or record.erased:
-            if record is None and row.offset >= self._journal.start(row.partition):
-                note_missing(self._engine, lane, row.partition, (row.offset, 1))
             self._close(lane, row, place)
             return False
         event = Event(place, record)

@@ -7,10 +7,11 @@ Without it nobody can try ids against the hashes; whoever has it can, so the has
 
 from __future__ import annotations
 
-import os
 import secrets
 from hashlib import blake2b
 from pathlib import Path
+
+from hookline.database import parts
 
 FILE_NAME = "privacy-key"
 KEY_BYTES = 32
@@ -53,7 +54,16 @@ def read(data_path: Path) -> IdDigests:
 
 def key_of(data_path: Path) -> bytes:
     """The key of the data folder, made up at the first start; raise PrivacyKeyError."""
-    return _read(data_path) if (data_path / FILE_NAME).exists() else _make(data_path)
+    path = data_path / FILE_NAME
+    with parts.held(data_path):  # two starts agree on one
+        if not path.exists():
+            try:
+                parts.check_new(path)
+            except parts.PartMissing as gone:
+                raise PrivacyKeyError(str(gone)) from None
+            parts.write_whole(path, secrets.token_hex(KEY_BYTES) + "\n")
+        parts.made(path)
+    return _read(data_path)
 
 
 def _read(data_path: Path) -> bytes:
@@ -66,26 +76,3 @@ def _read(data_path: Path) -> bytes:
         raise PrivacyKeyError(f"{path} holds no usable key; put it back from a backup: suppression depends on it")
     path.chmod(0o600)
     return key
-
-
-def _make(data_path: Path) -> bytes:
-    # Written beside and linked in place: a crash leaves no half a key, and two starts agree on one.
-    path = data_path / FILE_NAME
-    beside = path.with_name(f".{FILE_NAME}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_hex(KEY_BYTES) + "\n")
-        file.flush()
-        os.fsync(descriptor)
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        pass
-    finally:
-        beside.unlink()
-    folder = os.open(data_path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return _read(data_path)

@@ -83,6 +83,12 @@ KINDS: dict[str, Kind] = {
         "{who} has lost events to retention: {detail}.",
         "Raise retention.events or retention.bytes before the next long outage; these events are gone.",
     ),
+    "journal_damaged": Kind(
+        "critical",
+        "part of the journal's",
+        "{who} cannot be read any more; everything else goes on. {detail}.",
+        "Check the disk, stop, and put the segments named back from a snapshot if there is one.",
+    ),
     "journal_filling": Kind(
         "warning",
         "setting",
@@ -118,6 +124,12 @@ KINDS: dict[str, Kind] = {
         "folder",
         "The disk of the data folder is nearly full: {detail}.",
         "Make room, or lower retention.bytes; when it is full, events are answered 503 until there is room.",
+    ),
+    "database_damaged": Kind(
+        "critical",
+        "database",
+        "{who} is damaged, and a role that needs it cannot work: {detail}.",
+        "Put the file back from a snapshot (hookline doctor says which, and what else can be done).",
     ),
     "database_was_away": Kind(
         "warning",

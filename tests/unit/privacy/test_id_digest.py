@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,34 @@ def test_the_key_is_made_once_and_is_private(tmp_path: Path) -> None:
     first = load(tmp_path).of("u1")
     assert load(tmp_path).of("u1") == read(tmp_path).of("u1") == first
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", FILE_NAME]
+
+
+def test_what_a_folder_begins_with_is_made_without_hard_links(tmp_path: Path) -> None:
+    """As FAT, and many that containers and networks mount, are."""
+    refuses = ["strace", "-f", "-o", "/dev/null", "-e", "inject=link,linkat:error=EPERM"]
+    program = """if True:
+        import msgspec, pathlib, sys
+        from hookline.control import admin_token, machine
+        from hookline.privacy import id_digest
+        from hookline.settings import load
+        settings, _ = load(None, flags={"data_dir": sys.argv[1], "database.url": "postgresql://nowhere/"})
+        id_digest.load(settings.data_path), admin_token.load(settings), machine.machine_of(settings)
+    """
+    subprocess.run([*refuses, sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60, cwd=tmp_path)
+    assert {FILE_NAME, "admin-token", "machine"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_key_that_is_gone_is_missed(tmp_path: Path) -> None:
+    """A new one would recognise nobody on the list; it is the same in a folder that an older version has left."""
+    load(tmp_path)
+    (tmp_path / FILE_NAME).unlink()
+    with pytest.raises(PrivacyKeyError, match="hookline renew privacy-key"):
+        load(tmp_path)
+    (tmp_path / "parts").unlink()
+    (tmp_path / "privacy.db").touch()
+    with pytest.raises(PrivacyKeyError, match="is missing"):
+        load(tmp_path)
 
 
 def test_the_hash_is_blake2b_with_that_key(tmp_path: Path) -> None:

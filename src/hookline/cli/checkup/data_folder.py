@@ -9,10 +9,15 @@ from pathlib import Path
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
+from hookline.database import parts
+from hookline.database.claim import LOCAL
+from hookline.database.file_damage import damage_of, how_to_mend
 from hookline.setting_text import is_secret
 
 PRIVATE_FILES = (
     "admin-token",
+    "parts",
+    "journal/damaged",
     "collect-connections",
     "journal",
     "index",
@@ -28,6 +33,8 @@ PRIVATE_FILES = (
     "run/launch.json",
 )
 SECRETS_LOOKED_AT_MAX = 100
+CHECK_SECONDS = 10.0
+"""For the look at the pages of one database; a large one is looked at as far as that goes."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -46,6 +53,19 @@ def check_folder(here: Here) -> Iterator[Finding]:
         yield Finding("data_folder", "fail", message, "Run this as the user that runs Hookline, or change its owner.")
     else:
         yield Finding("data_folder", "ok", str(path))
+
+
+def check_parts(here: Here) -> Iterator[Finding]:
+    """Databases and keys in files: whether all that were there still are, and can be read."""
+    path, is_here = here.settings.data_path, here.settings.database.url == LOCAL
+    for name in parts.missing(path) if is_here else ():
+        message = f"{path / name} is missing, and was there"
+        next_step = f"Put it back from a snapshot; Hookline does not start without it. hookline renew {name} goes on."
+        yield Finding("parts", "fail", message, next_step)
+    for file in sorted(path.glob("*.db")) if is_here else ():
+        reason = damage_of(file, CHECK_SECONDS)
+        if reason is not None:
+            yield Finding("parts", "fail", f"{file} is damaged: {reason}", how_to_mend(file))
 
 
 def check_disk(here: Here) -> Iterator[Finding]:

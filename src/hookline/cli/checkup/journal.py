@@ -8,14 +8,16 @@ from contextlib import closing
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
+from hookline.control.conditions.journal_damage import still_damaged
 from hookline.control.conditions.journal_lost import TOLD_MS, detail
 from hookline.database.home import read_home, refuse_copy
 from hookline.database.open import DatabaseUnusable
 from hookline.database.sqlite import DatabaseAway
+from hookline.journal.damaged import described, noted_damage
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.lost import read_lost
 from hookline.journal.opening import FOLDER
-from hookline.journal.port import JournalUnusable
+from hookline.journal.port import JournalCorrupt, JournalUnusable
 from hookline.outcomes.furthest import furthest
 from hookline.telemetry.notices import KINDS
 
@@ -26,7 +28,8 @@ def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if url == "local":
-        yield from list(_missing(here)) or [Finding("journal", "ok", "in the data folder")]
+        found = [*_missing(here), *_damaged(here)]
+        yield from found or [Finding("journal", "ok", "in the data folder")]
         yield from _home(here)
         return
     try:
@@ -55,7 +58,7 @@ def _missing(here: Here) -> Iterator[Finding]:
         known = furthest(here.settings, has_server=False)
     with closing(LocalReader(folder)) as reader:  # after the places: they do not go on beyond it meanwhile
         ends = {partition: reader.end(partition) for partition in {*known, *reader.partitions()}}
-        torn = [partition for partition, end in ends.items() if end and reader.get(partition, end - 1) is None]
+        torn = [partition for partition, end in ends.items() if _is_torn(reader, partition, end)]
     for partition, end in ends.items():
         parts = {"its own end file": end} if partition in torn else {}
         parts |= {part: offset for part, offset in known.get(partition, {}).items() if offset > end}
@@ -65,6 +68,22 @@ def _missing(here: Here) -> Iterator[Finding]:
             next_step = "Put back the newer journal, if there is one; else what is missing is lost. It goes on behind."
             # After a power cut the end is found by those who open it.
             yield Finding("journal", "fail" if here.runs else "warn", message, next_step)
+
+
+def _is_torn(reader: LocalReader, partition: int, end: int) -> bool:
+    """Whether the folder says that it ends where it holds nothing; what is damaged is another matter."""
+    try:
+        return end > 0 and reader.get(partition, end - 1) is None
+    except JournalCorrupt:
+        return False
+
+
+def _damaged(here: Here) -> Iterator[Finding]:
+    folder = here.settings.data_path / FOLDER
+    lost = still_damaged(folder, noted_damage(folder))
+    if lost:
+        next_step = "Check the disk, and put the segments back from a snapshot if there is one."
+        yield Finding("journal", "warn", f"events of it cannot be read any more: {described(lost)}", next_step)
 
 
 def _home(here: Here) -> Iterator[Finding]:

@@ -1,12 +1,34 @@
-"""The databases: outages of PostgreSQL that are over, as nothing can be written down while one lasts, and roles that
-reach a database and cannot use it."""
+"""The databases: outages of PostgreSQL that are over, as nothing can be written down while one lasts, roles that reach
+a database and cannot use it, and files that are damaged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.file_damage import how_to_mend, marked
 from hookline.database.outages import OUTAGES, Outages
+
+MARKED_SECONDS = 300.0
+"""A role that cannot work with a file starts again and meets it again, sooner than this."""
+
+
+class DatabaseDamage:
+    """Tells of files that a role has ended for."""
+
+    kinds = ("database_damaged",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """Each file that a role has met lately."""
+        found = marked(self._folder, MARKED_SECONDS)
+        return [Finding(self.kinds[0], name, f"{reason}. Next: {how_to_mend(Path(name))}") for name, reason in found]
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class DatabaseOutages:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psycopg
 
+from hookline.database import parts
 from hookline.database.connect import connect
-from hookline.database.open import migrate, needs_migration, schema_number, schema_path
+from hookline.database.open import DatabaseUnusable, migrate, needs_migration, schema_number, schema_path
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
@@ -35,10 +36,48 @@ def ensure(schema: Schema) -> None:
         # Held until the connection is closed.
         turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, lock_number(schema.which)))
         if is_empty(turn, schema):
+            refuse_lost(turn, schema)
             create(turn, schema)
         elif needs_migration(_number(schema), schema.which, str(schema)):
             refuse_others_tables(turn, schema)
             migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
+        note_part(turn, schema)
+
+
+def refuse_lost(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+    """Raise DatabaseUnusable when the schema was there once: an empty one would lose what it held without a word."""
+    if _part_is_noted(turn, schema) and f"{schema.which}.db" in parts.COSTS:
+        raise DatabaseUnusable(
+            f"{schema} is missing, and was there: restore it from a dump. To go on without it:"
+            f" hookline renew {schema.which}.db, which says what that costs"
+        )
+
+
+def note_part(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+    """Note in the installation's own schema, where there is one, that this schema has been made."""
+    if turn.execute("SELECT to_regnamespace('hookline')").fetchone() == (None,) or _part_is_noted(turn, schema):
+        return
+    turn.execute("CREATE TABLE IF NOT EXISTS hookline.parts (name TEXT PRIMARY KEY)")
+    turn.execute("INSERT INTO hookline.parts (name) VALUES (%s) ON CONFLICT DO NOTHING", (schema.which,))
+
+
+def is_lost(schema: Schema) -> bool:
+    """Return whether a schema that was there is missing."""
+    with translating(), psycopg.connect(conninfo(schema.url, "hookline renew"), autocommit=True) as turn:
+        found = turn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema.name,)).fetchone()
+        return found is None and _part_is_noted(turn, schema)
+
+
+def forget_part(schema: Schema) -> None:
+    """Let a missing schema be made anew at the next start."""
+    with translating(), psycopg.connect(conninfo(schema.url, "hookline renew"), autocommit=True) as turn:
+        turn.execute("DELETE FROM hookline.parts WHERE name = %s", (schema.which,))
+
+
+def _part_is_noted(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:
+    if turn.execute("SELECT to_regclass('hookline.parts')").fetchone() == (None,):
+        return False
+    return turn.execute("SELECT 1 FROM hookline.parts WHERE name = %s", (schema.which,)).fetchone() is not None
 
 
 def is_empty(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -95,17 +94,16 @@ class KafkaReader:
         before = min(before_offset, end)
         while before > start:
             first = max(start, before - FETCH_RECORDS)
-            try:
-                groups = list(self._groups(partition, first, before))
-            except OffsetExpired as expired:
-                start = expired.start
-                continue
+            groups = list(self._groups_left(partition, first, before))
             yield from reversed(groups)
             before = first
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept."""
-        group = self.around(partition, offset)
+        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
+        try:
+            group = self.around(partition, offset)
+        except JournalCorrupt:
+            return None
         if group is None:
             return None
         record = group.records[offset - group.first_offset]
@@ -130,10 +128,9 @@ class KafkaReader:
         """Yield the records at these offsets, ascending, each with its offset; leave out what is not kept and what
         cannot be read any more."""
         for offset in sorted(offsets):
-            with suppress(JournalCorrupt):
-                record = self.get(partition, offset)
-                if record is not None:
-                    yield offset, record
+            record = self.get(partition, offset)
+            if record is not None:
+                yield offset, record
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
@@ -151,12 +148,14 @@ class KafkaReader:
         while offset < end:
             try:
                 run = self._run(partition, offset, end)
-            except OffsetExpired as expired:
-                offset = expired.start
-                continue
-            if any(text in value for value in run.values for text in texts):
-                yield self._group(partition, run)
-            offset = run.first_offset + len(run.values)
+                following = run.first_offset + len(run.values)
+                if any(text in value for value in run.values for text in texts):
+                    group = self._group(partition, run)
+                    following = group.next_offset  # less, where a message in it is no record
+                    yield group
+                offset = following
+            except (OffsetExpired, JournalCorrupt) as lost:
+                offset = max(lost.next_offset, offset + 1)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -190,6 +189,16 @@ class KafkaReader:
             group = self._group(partition, self._run(partition, offset, end))
             offset = group.next_offset
             yield group
+
+    def _groups_left(self, partition: int, offset: int, end: int) -> Iterator[Group]:
+        """As ``_groups``, without what is lost."""
+        while offset < end:
+            try:
+                for group in self._groups(partition, offset, end):
+                    offset = group.next_offset
+                    yield group
+            except (OffsetExpired, JournalCorrupt) as lost:
+                offset = max(lost.next_offset, offset + 1)
 
     def _run(self, partition: int, offset: int, end: int) -> Run:
         try:

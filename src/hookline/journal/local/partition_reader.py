@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hookline.journal.damaged import note_damage
 from hookline.journal.local.damage import Gap
 from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
@@ -39,6 +40,8 @@ class PartitionReader:
         self._end_file: EndFile | None = None
         self._segments: list[int] = []
         self._start = 0
+        self._told: set[tuple[int, int]] = set()
+        """Damage that was noted by this reader."""
         self._views: dict[int, SegmentView] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._windows: list[Window] = []
@@ -199,9 +202,15 @@ class PartitionReader:
         return min(self._segment_after(view.first_offset, end), end)
 
     def _lost(self, view: SegmentView, gap: Gap) -> JournalCorrupt:
-        if view.ends_before(gap):
-            return JournalCorrupt(segment_name(gap.offset), gap.offset, gap.next_offset, is_missing=True)
-        return JournalCorrupt(view.name, gap.offset, gap.next_offset)
+        is_missing = view.ends_before(gap)
+        name = segment_name(gap.offset) if is_missing else view.name
+        return self._noted(JournalCorrupt(name, gap.offset, gap.next_offset, is_missing))
+
+    def _noted(self, error: JournalCorrupt) -> JournalCorrupt:
+        if (error.offset, error.next_offset) not in self._told:
+            self._told.add((error.offset, error.next_offset))
+            note_damage(self._folder.parent, int(self._folder.name), error)
+        return error
 
     def _last_place(self, view: SegmentView, end: int) -> Place | None:
         """The last group of a segment that has one below ``end``."""
@@ -300,7 +309,7 @@ class PartitionReader:
                 if offset < self._start:
                     raise OffsetExpired(self.start())
                 after = self._segments[0] if self._segments else self.end()
-                raise JournalCorrupt(segment_name(self._start), self._start, after, is_missing=True)
+                raise self._noted(JournalCorrupt(segment_name(self._start), self._start, after, is_missing=True))
             view = self._views.pop(first, None)
             try:
                 self._views[first] = view or SegmentView(self._folder, first)

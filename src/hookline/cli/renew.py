@@ -1,0 +1,59 @@
+"""``hookline renew``: after a part of the data folder was lost for good, the decision to go on without what it held."""
+
+from __future__ import annotations
+
+import sys
+
+from hookline.cli.checkup.here import look
+from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Target
+from hookline.database import parts
+from hookline.database.claim import LOCAL
+from hookline.database.place import Schema, Which
+from hookline.settings import Settings, SettingsError
+
+SCHEMAS: dict[str, Which] = {
+    "control.db": "control",
+    "deliver.db": "deliver",
+    "privacy.db": "privacy",
+    "profiles.db": "profiles",
+}
+USAGE = 2
+
+
+def renew(server: Target, part: str, yes: bool) -> int:
+    """Say what it costs to begin a missing part anew; with ``yes``, let the next start do it."""
+    if part not in parts.COSTS:
+        print(f"hookline: there is no part {part}: one of {', '.join(sorted(parts.COSTS))}", file=sys.stderr)
+        return USAGE
+    try:
+        settings = look(server).settings
+    except SettingsError as error:
+        raise CommandFailed(str(error)) from None
+    if not _is_missing(settings, part):
+        print(f"hookline: {part} is not missing; nothing was changed", file=sys.stderr)
+        return 1
+    print(f"Without {part}: {parts.COSTS[part]}.")
+    if not yes:
+        print(f"Nothing was changed. Put it back from a snapshot, or: hookline renew {part} --yes")
+        return 1
+    _forget(settings, part)
+    print(f"The next start makes {part} anew.")
+    return 0
+
+
+def _is_missing(settings: Settings, part: str) -> bool:
+    if settings.database.url == LOCAL or part not in SCHEMAS:
+        return part in parts.missing(settings.data_path)
+    from hookline.database.postgres.schema import is_lost
+
+    return is_lost(Schema(settings.database.url, SCHEMAS[part]))
+
+
+def _forget(settings: Settings, part: str) -> None:
+    if settings.database.url == LOCAL or part not in SCHEMAS:
+        parts.forget(settings.data_path, part)
+    else:
+        from hookline.database.postgres.schema import forget_part
+
+        forget_part(Schema(settings.database.url, SCHEMAS[part]))

@@ -1,0 +1,84 @@
+"""Events of the journal that the disk has lost: what readers noted, as long as it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.place import Place as DatabasePlace
+from hookline.database.read_only import ReadOnly
+from hookline.events.timestamps import iso
+from hookline.journal.damaged import Damage, described, noted_damage
+from hookline.journal.opening import open_reader
+from hookline.journal.port import OffsetExpired, Reader
+from hookline.journal.reading import Lost, read_on
+
+LOOK_MS = 60_000
+"""What was noted is read again so often: a segment that was put back ends the notice, and so does retention."""
+SUBJECT = "events"
+DESTINATIONS_SHOWN_MAX = 5
+
+
+class JournalDamage:
+    """Costs the size of a file while there is none noted."""
+
+    kinds = ("journal_damaged",)
+
+    def __init__(self, folder: Path, deliver: DatabasePlace) -> None:
+        self._folder = folder
+        self._database = ReadOnly(deliver)
+        self._noted: list[Damage] = []
+        self._left: list[Damage] = []
+        self._looked_ms = 0
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """One finding for all that cannot be read."""
+        noted = noted_damage(self._folder)
+        if noted != self._noted or (noted and moment.now_ms - self._looked_ms >= LOOK_MS):
+            self._left = still_damaged(self._folder, noted)
+            self._noted, self._looked_ms = noted, moment.now_ms
+        if not self._left:
+            return ()
+        since = iso(min(each.at for each in self._left))
+        count = sum(each.events for each in self._left)
+        detail = f"{described(self._left)}; found at {since}{self._who_missed()}"
+        return [Finding(self.kinds[0], SUBJECT, detail, count)]
+
+    def close(self) -> None:
+        """Close the database; idempotent."""
+        self._database.close()
+
+    def _who_missed(self) -> str:
+        connection = self._database.open()
+        if connection is None:
+            return ""
+        found: set[str] = set()
+        for each in self._left:
+            rows = connection.execute(
+                "SELECT DISTINCT destination FROM ranges WHERE fate = 'discarded' AND reason LIKE 'journal segment %'"
+                " AND partition = ? AND first_offset < ? AND last_offset >= ?",
+                (each.partition, each.next, each.first),
+            )
+            found.update(row[0] for row in rows.fetchall())
+        if not found:
+            return "; no destination was waiting for them"
+        shown = ", ".join(sorted(found)[:DESTINATIONS_SHOWN_MAX])
+        return f"; not delivered to {shown}" + (" and others" if len(found) > DESTINATIONS_SHOWN_MAX else "")
+
+
+def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
+    """Those that are still kept and cannot be read."""
+    if not noted:
+        return []
+    with closing(open_reader(folder)) as reader:
+        return [each for each in noted if _is_lost(reader, each)]
+
+
+def _is_lost(reader: Reader, each: Damage) -> bool:
+    if each.next <= reader.start(each.partition):
+        return False
+    lost: list[Lost] = []
+    next(read_on(reader, each.partition, each.first, min(each.next, reader.end(each.partition)), lost.append), None)
+    return any(not isinstance(error, OffsetExpired) for error in lost)

@@ -1,0 +1,120 @@
+"""Which parts a data folder has had, so that one that is gone is missed, and never made anew in silence.
+
+An empty database beside a journal is worse than none: all write keys would be unknown, everything would be sent again,
+or people who asked not to be would be. The names stand in a small file; a folder of an older version gets it at its
+first start, with what is there. ``hookline renew`` takes a name out of it, after saying what that costs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hookline.telemetry.log import logger
+
+NAME = "parts"
+
+COSTS = {
+    "control.db": "all sources, destinations, audiences and write keys are gone but for those of the connections file,"
+    " and so are accounts, tokens, replays, notices and the audit log; calls with a lost key are answered 401",
+    "deliver.db": "every event that the journal keeps is sent again to every destination; retries that wait, dead"
+    " letters and the status of past deliveries are gone",
+    "privacy.db": "nobody is suppressed any more, so events of people who objected are stored and delivered again;"
+    " deletion requests that are under way are forgotten",
+    "privacy-key": "nobody who is on the suppression list is recognised any more: each has to be suppressed again",
+    "profiles.db": "people, audiences and computed traits are made again from the events that the journal still keeps;"
+    " what was known from older ones is gone, and all memberships are synced anew",
+}
+"""What it means to begin with an empty one. What is not named here is made anew by itself."""
+
+
+class PartMissing(Exception):
+    """Something is gone that the data folder had; the message says what to do."""
+
+
+def missing(folder: Path) -> list[str]:
+    """The parts that were there and are not, but for those that can be made anew without harm."""
+    return [name for name in sorted(noted(folder)) if name in COSTS and not (folder / name).exists()]
+
+
+def require(folder: Path) -> None:
+    """Raise PartMissing when one is missing."""
+    gone = missing(folder)
+    if gone:
+        raise PartMissing(sentence(folder, gone[0]))
+
+
+def sentence(folder: Path, name: str) -> str:
+    """What to do about one that is missing."""
+    return (
+        f"{folder / name} is missing, and was there: put it back from a snapshot. To go on without it:"
+        f" hookline renew {name}, which says what that costs"
+    )
+
+
+def noted(folder: Path) -> frozenset[str]:
+    """The parts that the folder has had."""
+    try:
+        return frozenset((folder / NAME).read_text(errors="replace").split())
+    except FileNotFoundError:
+        # A folder of an older version: there the key was made with the list that it is for.
+        return frozenset(["privacy-key"] if (folder / "privacy.db").exists() else [])
+
+
+def made(path: Path) -> None:
+    """Note that a part is there, durably; hold its folder (``held``) meanwhile."""
+    names = noted(path.parent)
+    if path.name not in names:
+        _write(path.parent, names | {path.name})
+
+
+def check_new(path: Path) -> None:
+    """Before a part is made: raise PartMissing when it was there once and cannot be done without."""
+    if path.name in noted(path.parent):
+        if path.name in COSTS:
+            raise PartMissing(sentence(path.parent, path.name))
+        logger().warning("part_made_anew", part=path.name, reason="it is missing; what it held is gone")
+
+
+def forget(folder: Path, name: str) -> None:
+    """Let a missing part be made anew at the next start."""
+    with held(folder):
+        _write(folder, noted(folder) - {name})
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[int]:
+    """Keep others from making parts of the folder; give its descriptor."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(folder: Path, names: frozenset[str]) -> None:
+    write_whole(folder / NAME, "".join(f"{name}\n" for name in sorted(names)))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file durably: after a crash it is the old one or the new one. No hard links are needed."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

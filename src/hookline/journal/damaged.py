@@ -1,0 +1,83 @@
+"""Which records of a data folder's journal were found damaged or missing: a line each in a file, by whoever met them.
+
+Readers are many (delivery, people, searches) and end; the notice, ``hookline doctor`` and people look here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from hookline.journal.port import JournalCorrupt
+
+NAME = "damaged"
+RANGES_MAX = 1_000
+"""Noted in one file; a disk that fails more than that has been told of."""
+_BYTES_MAX = 512 * 1024
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Records ``[first, next)`` of a partition that could not be read when somebody wanted to."""
+
+    partition: int
+    first: int
+    next: int
+    segment: str
+    is_missing: bool
+    at: int
+    """When that was found, in milliseconds."""
+
+    @property
+    def events(self) -> int:
+        """How many events it may be at most."""
+        return self.next - self.first
+
+
+def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
+    """Add what a reader of the journal in ``folder`` has met, once; a folder that cannot be written stays as it is."""
+    found = Damage(partition, error.offset, error.next_offset, error.segment, error.is_missing, int(time.time() * 1000))
+    with suppress(OSError):
+        known = noted_damage(folder)
+        if len(known) >= RANGES_MAX or any(_covers(each, found) for each in known):
+            return
+        fd = os.open(folder / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(fd, msgspec.json.encode(found) + b"\n")
+        finally:
+            os.close(fd)
+
+
+def noted_damage(folder: Path) -> list[Damage]:
+    """What was noted, in the order in which it was found; what does not look like it is passed over."""
+    try:
+        with (folder / NAME).open("rb") as file:
+            lines = file.read(_BYTES_MAX).splitlines()
+    except FileNotFoundError:
+        return []
+    found: list[Damage] = []
+    for line in lines[:RANGES_MAX]:
+        with suppress(msgspec.MsgspecError):
+            found.append(msgspec.json.decode(line, type=Damage))
+    return found
+
+
+def described(damages: Iterable[Damage]) -> str:
+    """Ranges in words: how many events at most, and where."""
+    found = sorted(damages, key=lambda each: (each.partition, each.first))
+    events = sum(each.events for each in found)
+    shown = [
+        f"offset{'' if each.events == 1 else 's'} {each.first}{'' if each.events == 1 else f' to {each.next - 1}'} of"
+        f" partition {each.partition} ({'missing' if each.is_missing else 'damaged'}, {each.segment})"
+        for each in found[:3]
+    ]
+    more = f" and {len(found) - 3} more ranges" if len(found) > 3 else ""
+    return f"{events} event{'' if events == 1 else 's'} at most: {'; '.join(shown)}{more}"
+
+
+def _covers(known: Damage, found: Damage) -> bool:
+    return known.partition == found.partition and known.first <= found.first and found.next <= known.next

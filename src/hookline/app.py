@@ -43,15 +43,17 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database
+        from hookline.database.claim import wait_for_database, wait_for_version
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
         await wait_for_database(settings, stop)
+        await wait_for_version(settings, "deliver", stop)
         await wait_for_partitions(settings, stop)
         if stop.is_set():
             return 0
         role = DeliverRole(settings)
+        await role.wait_for_connections(stop)
         await wait_for_recovery(settings, role.saved_places(), stop)
         if not stop.is_set():
             role.recover()
@@ -100,7 +102,8 @@ def run_control(
     try:
         claim(settings)
         database.claim(settings)
-        if settings.database.url != database.LOCAL and not asyncio.run(_database_is_ours(settings)):
+        must_wait = settings.database.url != database.LOCAL or database.is_newer(settings, "control")
+        if must_wait and not asyncio.run(_database_is_ours(settings)):
             return 0
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
@@ -190,7 +193,8 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
 
 
 async def _database_is_ours(settings: Settings) -> bool:
-    """Wait for the server, and until no other control works with the database; False when told to stop before.
+    """Wait for the server, until no other control works with the database, and while that is of a newer version; False
+    when told to stop before.
 
     The turn is kept until the process ends.
     """

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
 from tests.faults.stage import Stage
+from tests.faults.upgrades import UPGRADES
 from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
@@ -152,6 +153,7 @@ SCENARIOS = (
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
+    *(Scenario(*each) for each in UPGRADES),
 )
 
 

@@ -17,6 +17,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from hookline.control.call import current_call
+from hookline.database.open import DatabaseUnreadable
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
@@ -115,14 +116,19 @@ def not_found(what: str, object_id: str) -> Problem:
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
 
 
-def database_away() -> Problem:
-    """The problem of a request while PostgreSQL cannot be reached."""
+def database_away(error: DatabaseAway | None = None) -> Problem:
+    """The problem of a request while PostgreSQL cannot be reached, or what another role wrote cannot be read."""
+    retry = {"Retry-After": str(AWAY_RETRY_SECONDS)}
+    if isinstance(error, DatabaseUnreadable):
+        return Problem(
+            503, "database_unreadable", f"{error}; events are still accepted. Try again in a moment.", headers=retry
+        )
     return Problem(
         503,
         "database_away",
         "PostgreSQL cannot be reached; events are still accepted. Start it, or see the log, and try again: whether a"
         " change was made that was under way is open, so look before you repeat it.",
-        headers={"Retry-After": str(AWAY_RETRY_SECONDS)},
+        headers=retry,
     )
 
 
@@ -156,7 +162,7 @@ def _problem_of(error: Exception) -> Problem:
         names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
         return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)
     if isinstance(error, DatabaseAway):
-        return database_away()
+        return database_away(error)
     if isinstance(error, JournalAway):
         return Problem(503, "unavailable", f"{error}.", headers={"Retry-After": str(error.retry_after_seconds)})
     status = error.status_code if isinstance(error, HTTPException) else 500

@@ -18,8 +18,8 @@ from typing import Literal
 from hookline.database.connect import connect, is_file
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema, Which
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.database.sqlite import connect as connect_file
-from hookline.database.sqlite import engine
 
 HEADS: dict[Which, int] = {"control": 5, "deliver": 9, "insights": 2, "privacy": 2, "profiles": 9}
 """The newest schema of each database: the number of its last migration."""
@@ -44,9 +44,21 @@ class DatabaseUnusable(DatabaseError):
 
 
 class DatabaseTooNew(DatabaseError):
-    """The file was written by a newer version of Hookline."""
+    """The database was written by a newer version of Hookline. A role that is to write to it stands by."""
 
     code = "database_too_new"
+
+
+class DatabaseUnreadable(DatabaseAway):
+    """What is in a database cannot be told: it is not made yet, too old, or of a version whose tables this one does not
+    know. Never to be taken for empty; it ends by itself, when the role that writes it has made it, or this one is
+    upgraded. Unlike when it is away, somebody may be writing to it meanwhile."""
+
+    code = "database_unreadable"
+
+
+class DatabaseNotMade(DatabaseUnreadable):
+    """The role that writes it has not made it yet, or not brought it to a schema that can be read."""
 
 
 def open_control(place: Place) -> Connection:
@@ -103,6 +115,19 @@ def _ensure_file(path: Path, which: Which) -> None:
             os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def refuse_newer(place: Place, which: Which) -> None:
+    """Raise DatabaseTooNew for a database of a newer version; one that is missing, older or not ours is let pass."""
+    if isinstance(place, Path) and not place.exists():
+        return
+    connection = connect(place, read_only=True)
+    try:
+        number = schema_number(connection, which)
+    finally:
+        connection.close()
+    if number is not None:
+        needs_migration(number, which, str(place))
 
 
 def is_current(connection: Connection, which: Which) -> bool:

@@ -9,15 +9,21 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.storage import DATABASES
 from hookline.database.claim import LOCAL, NOTE_FILE, claim
-from hookline.database.open import DatabaseUnusable
+from hookline.database.open import DatabaseTooNew, DatabaseUnusable, refuse_newer
 from hookline.database.place import place_of
 from hookline.database.size import bytes_taken
 from hookline.database.sqlite import DatabaseAway
 
 
 def check_database(here: Here) -> Iterator[Finding]:
-    """Nothing to say of files: other checks read them."""
+    """Of files only that one is of a newer version: other checks read them."""
     settings = here.settings
+    for which in DATABASES:
+        try:
+            if settings.database.url == LOCAL:
+                refuse_newer(place_of(settings, which), which)
+        except DatabaseTooNew as newer:
+            yield Finding("database", "fail", str(newer), "The role that writes to it does not start like this.")
     if settings.database.url == LOCAL and not (settings.data_path / NOTE_FILE).exists():
         return
     try:

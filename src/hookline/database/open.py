@@ -131,7 +131,7 @@ def refuse_newer(place: Place, which: Which) -> None:
 
 
 def is_current(connection: Connection, which: Which) -> bool:
-    """Whether the file has exactly the schema this version knows: what a reading role asks before it reads."""
+    """Whether the file has exactly the schema this version knows: what a move asks before it copies."""
     return schema_number(connection, which) == HEADS[which]
 
 

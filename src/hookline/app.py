@@ -49,17 +49,19 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database, wait_for_home, wait_for_schema
+        from hookline.database.claim import wait_for_database, wait_for_home, wait_for_schema, wait_for_version
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
         await wait_for_database(settings, stop, writes="deliver")
+        await wait_for_version(settings, "deliver", stop)
         await wait_for_partitions(settings, stop)
         await wait_for_schema(settings, "deliver", stop)
         turn = await wait_for_home(settings, stop)
         if stop.is_set():
             return 0
         role = DeliverRole(settings)
+        await role.wait_for_connections(stop)
         await wait_for_recovery(settings, role.saved_places(), stop)
         if not stop.is_set():
             role.recover()
@@ -214,8 +216,8 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
 
 
 async def _databases_are_ready(settings: Settings) -> bool:
-    """Wait for a server, until no other control works with the database, and until nobody's lock keeps control's own
-    from their newest schema; False when told to stop before.
+    """Wait for a server, until no other control works with the database, while that is of a newer version, and until
+    nobody's lock keeps control's own from their newest schema; False when told to stop before.
 
     The turn is kept until the process ends.
     """

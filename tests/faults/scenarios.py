@@ -18,6 +18,7 @@ from tests.faults.network import Network
 from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
 from tests.faults.trouble import TROUBLES
+from tests.faults.upgrades import UPGRADES
 from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
@@ -182,6 +183,7 @@ SCENARIOS = (
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
     *(Scenario(*each) for each in TROUBLES),
     Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),
+    *(Scenario(*each) for each in UPGRADES),
 )
 
 

@@ -12,6 +12,7 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
+from hookline.database.open import DatabaseUnreadable
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
@@ -61,6 +62,9 @@ def examine(check: Callable[[Here], Iterator[Finding]], here: Here) -> list[Find
     name = check.__name__.removeprefix("check_")
     try:
         return list(check(here))
+    except DatabaseUnreadable as error:
+        next_step = "Run the hookline of the version that wrote it, or of a later one."
+        return [Finding(name, "fail", f"cannot be looked at: {error}", next_step)]
     except DatabaseAway as away:
         return [Finding(name, "fail", f"cannot be looked at: {away}", away.next_step)]
     except (OSError, sqlite.Error, JournalError, CommandFailed) as error:

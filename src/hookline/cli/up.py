@@ -12,12 +12,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import msgspec
 
 from hookline.cli import lock
 from hookline.cli.options import USAGE, Launch, parse
+from hookline.database.open import DatabaseTooNew, refuse_newer
+from hookline.database.place import Which
+from hookline.database.sqlite import engine
 from hookline.setting_text import URL_KEYS, is_secret, without_secrets
 from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, value_of
 
@@ -32,9 +35,13 @@ def up(arguments: Sequence[str]) -> int:
         folder = launch.settings.data_path
         lock.prepare(str(folder))
         held = lock.hold_for_supervisor(str(folder))
+        refuse_newer_files(folder)
         welcome = launch.quickstart or (sys.stdout.isatty() and sys.stderr.isatty())
         write(msgspec.structs.replace(launch, one_time_link=True) if welcome else launch)
     except SettingsError as error:
+        print(f"hookline: {error}", file=sys.stderr)
+        return USAGE
+    except DatabaseTooNew as error:
         print(f"hookline: {error}", file=sys.stderr)
         return USAGE
     except (lock.FolderInUse, OSError) as error:
@@ -42,6 +49,13 @@ def up(arguments: Sequence[str]) -> int:
         return 1
     os.environ.update(secrets_of(launch.settings))
     return _become_supervisor(str(folder), held, welcome)
+
+
+def refuse_newer_files(folder: Path) -> None:
+    """Raise DatabaseTooNew when a newer Hookline wrote a database of the folder: then its roles could only stand by."""
+    for which in get_args(Which):
+        with suppress(engine.Error):  # the role that writes it finds out, and says so
+            refuse_newer(folder / f"{which}.db", which)
 
 
 def _become_supervisor(folder: str, held: int, welcome: bool) -> NoReturn:

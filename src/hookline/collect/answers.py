@@ -56,6 +56,10 @@ ERRORS: dict[str, tuple[int, str]] = {
     "headers_too_large": (431, "The request's head is too large: 8 KB of target, 100 headers, 64 KB in all."),
     "internal_error": (500, "Hookline failed on this request; it is logged. Send it again."),
     "not_ready": (503, "Hookline is starting; send it again in a moment."),
+    "connections_unread": (
+        503,
+        "The connections cannot be read just now, so whether this write key is in force cannot be told; send it again.",
+    ),
     "overloaded": (503, "Too much is arriving at once; send it again in a moment."),
     "too_many_connections": (503, "Too many connections are open; send it again in a moment."),
     "journal_full": (503, "There is no room to store events right now; send it again in a moment."),

@@ -28,9 +28,11 @@ class WriteKeyRefused(Exception):
 class WriteKeys:
     """The write keys of one snapshot; replaced as a whole when connections change."""
 
-    __slots__ = ("_by_header", "_by_key", "batch_bytes_max")
+    __slots__ = ("_by_header", "_by_key", "batch_bytes_max", "may_be_old")
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, may_be_old: bool = False) -> None:
+        self.may_be_old = may_be_old
+        """Whether connections cannot be read just now: then a key that is not here may be in force all the same."""
         self._by_key: dict[str, Source] = {key: source for source in snapshot.sources for key in source.write_keys}
         self.batch_bytes_max = max((s.batch_bytes for s in self._by_key.values() if s.enabled), default=BATCH_BYTES_MAX)
         """The largest batch that any source takes."""
@@ -55,7 +57,7 @@ class WriteKeys:
         """The source of an Authorization header; None when the header names no user."""
         source = self._by_header.get(authorization)
         if source is not None:
-            return _enabled(source)
+            return self._enabled(source)
         user = _basic_user(authorization)
         return self.of_key(user) if user else None
 
@@ -67,8 +69,13 @@ class WriteKeys:
         if source is None:
             source = self._by_key.get(key[: WRITE_KEY_CHARACTERS_MAX + 1].partition(":")[0])
         if source is None:
-            raise WriteKeyRefused("unknown_write_key")
-        return _enabled(source)
+            raise WriteKeyRefused("connections_unread" if self.may_be_old else "unknown_write_key")
+        return self._enabled(source)
+
+    def _enabled(self, source: Source) -> Source:
+        if not source.enabled:
+            raise WriteKeyRefused("connections_unread" if self.may_be_old else "source_disabled")
+        return source
 
 
 def query_key(query: bytes) -> str | None:
@@ -79,12 +86,6 @@ def query_key(query: bytes) -> str | None:
         return dict(parse_qsl(query.decode("latin-1"), max_num_fields=QUERY_FIELDS_MAX)).get("writeKey")
     except ValueError:
         return None
-
-
-def _enabled(source: Source) -> Source:
-    if not source.enabled:
-        raise WriteKeyRefused("source_disabled")
-    return source
 
 
 def _basic_user(authorization: bytes) -> str | None:

@@ -106,6 +106,7 @@ class Intake:
         self._limits: RateLimits | None = None
         self._keys: WriteKeys | None = None
         self._failed = False
+        self._stands_by = False
         self._full_until = 0.0
         self.known_heads = KnownHeads()
         self.takes = False
@@ -132,12 +133,26 @@ class Intake:
             return answers.NOT_READY_AWAY if self.takes and self.away else answers.NOT_READY
         return answers.READY_WITH_KEPT if self.kept else answers.READY
 
-    def set_snapshot(self, snapshot: Snapshot) -> None:
-        """Use these sources from now on."""
-        self._keys = WriteKeys(snapshot)
+    def set_snapshot(self, snapshot: Snapshot, may_be_old: bool = False) -> None:
+        """Use these sources from now on; ``may_be_old`` as for ``doubt``."""
+        self._keys = WriteKeys(snapshot, may_be_old)
         if self._all_limits is not None:
             self._limits = self._all_limits if self._all_limits.set_snapshot(snapshot) else None
-        self.takes = not self._failed
+        self._decide()
+
+    def doubt(self, may_be_old: bool) -> None:
+        """Refuse other write keys than those known for good or, while these may be old, for now."""
+        if self._keys is not None:
+            self._keys.may_be_old = may_be_old
+
+    def stand_by(self, stands_by: bool) -> None:
+        """Take no events, for whose are to be stored cannot be told; or take them again."""
+        if stands_by is not self._stands_by:
+            self._stands_by = stands_by
+            self._decide()
+
+    def _decide(self) -> None:
+        self.takes = self._keys is not None and not (self._failed or self._stands_by)
         self.known_heads.forget()
 
     def screen(self, exchange: Exchange) -> None:

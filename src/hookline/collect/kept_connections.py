@@ -1,5 +1,5 @@
-"""The sources, and whose events are not stored, as collect last knew them: kept in the data folder where the databases
-are in PostgreSQL, so that a collect that starts while it is away takes events all the same.
+"""The sources, and whose events are not stored, as collect last knew them: kept in the data folder, so that a collect
+that starts while they cannot be read takes events all the same.
 
 The file has no more than collect needs: no destination, no secret of one. To recognise who is suppressed it needs the
 key of those hashes, so it is readable by its owner alone.

@@ -9,18 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookline.collect.before_opening import Asked, ask_server
+from hookline.collect.kept_connections import KeptConnections
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.claim import LOCAL, wait_for_database
+from hookline.database.open import DatabaseNotMade, DatabaseUnreadable
 from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
+from hookline.database.read_only import Unread
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
 from hookline.journal.remote import serve_append
+from hookline.privacy.suppressed import Suppressed
 from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.settings import Settings
 from hookline.telemetry import metrics
@@ -30,7 +34,6 @@ from hookline.telemetry.traces import traces_of
 if TYPE_CHECKING:
     from hookline.collect.budget import Budget
     from hookline.collect.erased_elsewhere import ErasedElsewhere
-    from hookline.collect.kept_connections import KeptConnections
     from hookline.journal.local.retention import Needed
 
 AnswerT = TypeVar("AnswerT")
@@ -44,7 +47,9 @@ NEEDED_SECONDS = 1.0
 DAMAGED_MAX = 16
 """Ranges of damaged records that one line of the log names."""
 CONTROL_WAIT_SECONDS = 10.0
-"""How long to wait for control to load the connections file before going on with the last known connections."""
+"""How long to wait for control to load the connections file before going on with those of before."""
+READY_LOOK_SECONDS = 0.02
+"""From one look whether it has to the next."""
 
 
 class CollectRole:
@@ -73,9 +78,18 @@ class CollectRole:
         self._suppressing = asyncio.Lock()
         self._must_wait = settings.database.url != LOCAL
         """Whether a database may keep who asks it waiting: a file does once it was found locked."""
+        self._suppressed: Suppressed | None = None
+        self._knows_suppressed = False
+        """Whether that was read, or taken from what was kept."""
+        self._list_is_unreadable = False
+        self._asked_for_kept = False
         self._erased = self._erased_elsewhere(settings)
-        self._kept = self._kept_connections(settings)
+        self._kept = KeptConnections(data)
         self._snapshot: Snapshot | None = None
+        """The connections as last read; None before that, also where kept ones are in force."""
+        self._is_of_this_boot = False
+        """Whether control has finished its start-up, and so they are what the connections file says."""
+        self._unread = {what: Unread(what) for what in ("connections", "suppressions", "erasures")}
         self.budget: Budget | None = None
         """Of a local journal, once it is looked after."""
 
@@ -119,15 +133,11 @@ class CollectRole:
         if not self._is_all_known:
             await self._ask_late()
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
-        while not await self._is_ready() and time.monotonic() < patience_ends:  # noqa: ASYNC110 - in a database
-            await asyncio.sleep(0.02)
-        look: Callable[[], Snapshot | None] = (
-            self.feed.load
-        )  # poll() has nothing to tell while there is no object at all
         while True:
-            if await self._looked(look):
-                look = self.feed.poll
-            await asyncio.sleep(CONNECTIONS_SECONDS)
+            is_patient = time.monotonic() < patience_ends
+            await self._look(is_patient)
+            is_early = is_patient and not self._is_of_this_boot
+            await asyncio.sleep(READY_LOOK_SECONDS if is_early else CONNECTIONS_SECONDS)
 
     async def _ask_late(self) -> None:
         """The journal was opened while PostgreSQL was away: have it opened anew if it should have gone on behind."""
@@ -143,50 +153,90 @@ class CollectRole:
             self._log.error("journal_behind", known=behind, ends=ends, next_step="it is opened anew, behind all of it")
             self.failed.set()
 
-    async def _is_ready(self) -> bool:
+    async def _look(self, is_patient: bool = False) -> None:
+        """Follow what control wrote, with patience until it says that all is there; what cannot be read stays as it was
+        known last."""
         try:
-            return await self._ask(partial(self.feed.ready, self._boot_id))
+            await self._follow_suppressions()  # before the first event is taken
         except DatabaseAway:
-            return False
+            pass  # what that means for events is decided there
+        try:
+            if not (self._is_of_this_boot or await self._is_due(is_patient)):
+                return
+            await self._read_connections()
+        except DatabaseAway as away:
+            self.edge.doubt(may_be_old=True)
+            if isinstance(away, DatabaseUnreadable):
+                self._unread["connections"].begin(away)
+            self._begin_with_kept()
+        await self._follow_erased()
 
-    async def _looked(self, connections: Callable[[], Snapshot | None]) -> bool:
-        """Follow what control wrote; False while the database is away, and what was in force stays so."""
-        try:
-            changed = await self._follow_suppressions()  # before the first event is taken
-            await self._follow_erased()
-            snapshot = await self._ask(connections)
-        except DatabaseAway:
-            return False
+    async def _is_due(self, is_patient: bool) -> bool:
+        """Whether connections may be read: of an earlier boot only when control takes long, never half made ones."""
+        self._is_of_this_boot = await self._ask(partial(self.feed.ready, self._boot_id))
+        if not (self._is_of_this_boot or is_patient or await self._ask(self.feed.ready)):
+            raise DatabaseNotMade("control has not finished its first start-up yet")
+        return self._is_of_this_boot or not is_patient
+
+    async def _read_connections(self) -> None:
+        # poll() has nothing to tell while there is no object at all
+        snapshot = await self._ask(self.feed.load if self._snapshot is None else self.feed.poll)
+        self._unread["connections"].end()
         if snapshot is not None:
             self._snapshot = snapshot
             self.edge.set_snapshot(snapshot)
-        if self._kept is not None and self._snapshot is not None and (changed or snapshot is not None):
-            await asyncio.to_thread(self._kept.write, self._snapshot, self.suppressions.current)
-        return True
+            await self._keep()
+        self.edge.doubt(may_be_old=not self._is_of_this_boot)
 
     def _begin_with_kept(self) -> None:
-        """The database is away at the start: go by the connections as they last were until it answers."""
-        found = self._kept.read() if self._kept is not None else None
-        if found is not None:
-            snapshot, suppressed = found
-            self.edge.suppress(suppressed)
+        """Go by what was known last until it can be read: at the start, for what was not read yet."""
+        if self._asked_for_kept:
+            return
+        self._asked_for_kept = True
+        found = self._kept.read()
+        if found is None:
+            return
+        snapshot, suppressed = found
+        if not self._knows_suppressed:
+            self._suppress(suppressed)
+        if self._snapshot is None:
             self.edge.set_snapshot(snapshot, kept=True)
-            next_step = "events are taken by these sources and keys until PostgreSQL answers"
+            next_step = "events are taken by these sources and keys until the database can be read"
             self._log.warning("connections_kept_in_force", version=snapshot.version, next_step=next_step)
 
-    async def _follow_suppressions(self) -> bool:
+    async def _follow_suppressions(self) -> None:
+        """Look whose events are not to be stored.
+
+        Raise DatabaseUnreadable: then none are stored, for somebody may be on the list by now whom we do not know. Or
+        DatabaseAway: then nobody can write to it, and whom we know, or else kept, are all.
+        """
         async with self._suppressing:
-            changed = await self._ask(self.suppressions.poll)
+            try:
+                changed = await self._ask(self.suppressions.poll)
+            except DatabaseUnreadable as error:
+                self._list_is_unreadable = True
+                self.edge.stand_by(True)
+                self._unread["suppressions"].begin(error)
+                raise
+            except DatabaseAway:
+                self._begin_with_kept()
+                self.edge.stand_by(self._list_is_unreadable or not self._knows_suppressed)
+                raise
+            self._list_is_unreadable = False
+            self._unread["suppressions"].end()
             if changed:
-                self.edge.suppress(self.suppressions.current)
-            return changed
+                self._suppress(self.suppressions.current)
+                await self._keep()
+            self.edge.stand_by(False)
 
-    def _kept_connections(self, settings: Settings) -> KeptConnections | None:
-        if settings.database.url == LOCAL:
-            return None
-        from hookline.collect.kept_connections import KeptConnections
+    def _suppress(self, suppressed: Suppressed | None) -> None:
+        self._suppressed, self._knows_suppressed = suppressed, True
+        self.edge.suppress(suppressed)
 
-        return KeptConnections(settings.data_path)
+    async def _keep(self) -> None:
+        """Keep what is in force, for a start at which it cannot be read."""
+        if self._snapshot is not None and self._knows_suppressed:
+            await asyncio.to_thread(self._kept.write, self._snapshot, self._suppressed)
 
     def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
         if not is_shared(settings):
@@ -197,7 +247,13 @@ class CollectRole:
 
     async def _follow_erased(self) -> None:
         if self._erased is not None:
-            await asyncio.to_thread(self._erased.follow)
+            try:
+                await asyncio.to_thread(self._erased.follow)
+                self._unread["erasures"].end()
+            except DatabaseUnreadable as error:
+                self._unread["erasures"].begin(error)
+            except DatabaseAway:
+                pass  # said once, by the pool
 
     async def _refresh(self) -> None:
         try:
@@ -209,6 +265,8 @@ class CollectRole:
         """Look into a database: a file at once, PostgreSQL in a thread, for the edge must not wait for a server."""
         try:
             return await asyncio.to_thread(question) if self._must_wait else question()
+        except DatabaseUnreadable:
+            raise
         except DatabaseAway:
             self._must_wait = True
             raise

@@ -64,9 +64,17 @@ class Edge:
         return self._intake.ready
 
     def set_snapshot(self, snapshot: Snapshot, kept: bool = False) -> None:
-        """Use these sources and write keys from the next request on; ``kept`` says that they may be old."""
-        self._intake.set_snapshot(snapshot)
+        """Use these sources and write keys from the next request on; ``kept`` ones, of the disk, may be old."""
+        self._intake.set_snapshot(snapshot, may_be_old=kept)
         self._intake.kept = kept
+
+    def doubt(self, may_be_old: bool) -> None:
+        """Say whether the sources in use may be old: then other write keys are answered 503, for they may be new."""
+        self._intake.doubt(may_be_old)
+
+    def stand_by(self, stands_by: bool) -> None:
+        """Take no events as long as nobody can tell whose must not be stored."""
+        self._intake.stand_by(stands_by)
 
     @property
     def kept(self) -> bool:

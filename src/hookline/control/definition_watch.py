@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 from hookline.connections.store import Store
-from hookline.database.open import DatabaseError, ensure
+from hookline.database.open import DatabaseError, DatabaseTooNew, ensure
 from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import engine
 from hookline.profiles.preview_wishes import PreviewWishes
@@ -47,7 +48,8 @@ class DefinitionWatch:
     def look(self) -> None:
         """Make it if it is asked for."""
         if self._store.in_force("audience") or self._store.in_force("computedTrait") or self._is_preview_asked():
-            ensure(self._place, "profiles")
+            with suppress(DatabaseTooNew):  # then it is made, and profiles stand by
+                ensure(self._place, "profiles")
             self._mark.touch()
 
     def _is_preview_asked(self) -> bool:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from hookline.connections.store import Store
 from hookline.control.journal_ends import journal_ends
+from hookline.database.open import ensure
 from hookline.database.place import place_of
 from hookline.database.steady_clock import steady_clock_of
 from hookline.settings import Settings
@@ -25,7 +26,8 @@ class CannotStart(Exception):
 
 
 def open_connections(settings: Settings, connections_file: Path | None, boot_id: str | None) -> Store:
-    """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force.
+    """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force, and
+    that whoever is suppressed can be told.
 
     Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database.
     """
@@ -35,6 +37,7 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     store = Store(place_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
     if connections_file is not None:
         _apply(store, settings, connections_file)
+    ensure(place_of(settings, "privacy"), "privacy")
     store.mark_ready(boot_id or uuid4().hex)
     return store
 

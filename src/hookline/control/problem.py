@@ -17,6 +17,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from hookline.control.call import current_call
+from hookline.database.open import DatabaseUnreadable
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
@@ -116,16 +117,15 @@ def not_found(what: str, object_id: str) -> Problem:
 
 
 def database_away(away: DatabaseAway) -> Problem:
-    """The problem of a request while a database cannot be used."""
+    """The problem of a request while a database cannot be used, or what another role wrote there cannot be read."""
+    retry = {"Retry-After": str(AWAY_RETRY_SECONDS)}
+    if isinstance(away, DatabaseUnreadable):
+        return Problem(503, away.code, f"{away}; events are still accepted. Try again in a moment.", headers=retry)
     meaning = away.meaning[0].upper() + away.meaning[1:]
     doubt = "whether a change was made that was under way is open, so look before you repeat it"
     again = doubt if away.kind == "away" else "nothing was changed"
-    return Problem(
-        503,
-        away.code,
-        f"{meaning}; events are still accepted. {away.next_step} Then try again: {again}.",
-        headers={"Retry-After": str(AWAY_RETRY_SECONDS)},
-    )
+    detail = f"{meaning}; events are still accepted. {away.next_step} Then try again: {again}."
+    return Problem(503, away.code, detail, headers=retry)
 
 
 def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:

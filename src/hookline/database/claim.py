@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from hookline.database import parts, sqlite
 from hookline.database.home import refuse_copy
-from hookline.database.open import DatabaseUnusable, ensure
-from hookline.database.place import Place, Schema, Which, place_of
-from hookline.database.sqlite import DatabaseAway, OperationalError
+from hookline.database.open import DatabaseTooNew, DatabaseUnusable, ensure, refuse_newer
+from hookline.database.place import WRITTEN_BY, Place, Schema, Which, place_of
+from hookline.database.sqlite import DatabaseAway, OperationalError, engine
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -149,14 +149,75 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
     return await wait_for_turn(settings, "deliver", stop)
 
 
+async def wait_for_version(
+    settings: Settings, role: str, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
+) -> None:
+    """Return once nothing that a role writes to is of a newer version than this one knows, or at ``stop``.
+
+    In a rolling upgrade a role of the old version may be started beside tables that the new one has brought further.
+    What it wrote there might be wrong, so it stands by, and says so; ``meanwhile`` is entered then.
+    """
+    async with AsyncExitStack() as entered:
+        told = ""
+        while not stop.is_set():
+            try:
+                await asyncio.to_thread(_refuse_newer, settings, role)
+                return
+            except DatabaseTooNew as newer:
+                if meanwhile is not None and not told:
+                    await entered.enter_async_context(meanwhile)
+                reason, event = str(newer), "standing_by"
+            except DatabaseAway as away:
+                reason, event = str(away), "waiting_for_database"
+            except engine.Error:
+                return  # whoever opens it to write meets that again
+            if reason != told:
+                logger().warning(event, role=role, reason=reason)
+                told = reason
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+
+
+def is_newer(settings: Settings, role: str) -> bool:
+    """Whether something that a role writes to is of a newer version, as far as that can be told."""
+    try:
+        _refuse_newer(settings, role)
+    except DatabaseTooNew:
+        return True
+    except engine.Error:
+        pass
+    return False
+
+
+def _refuse_newer(settings: Settings, role: str) -> None:
+    for which in WRITTEN_BY[role]:
+        refuse_newer(place_of(settings, which), which)
+
+
 async def wait_for_turn(
     settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
 ) -> Turn | None:
-    """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so.
+    """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so, and nothing that
+    it writes to is of a newer version.
 
-    None at ``stop``, and at once for files, which are one machine's. ``wait_for_database`` comes before. ``meanwhile``
-    is entered when another process has it.
+    None at ``stop``, and for files, which are one machine's. ``wait_for_database`` comes before. ``meanwhile`` is
+    entered while it waits.
     """
+    while True:
+        await wait_for_version(settings, role, stop, meanwhile)
+        turn = await _take_turn(settings, role, stop, meanwhile)
+        if turn is None:
+            return None
+        try:
+            await asyncio.to_thread(_refuse_newer, settings, role)
+            return turn
+        except (DatabaseTooNew, engine.Error):
+            turn.close()  # for one of the newer version, which may have come in between
+
+
+async def _take_turn(
+    settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None
+) -> Turn | None:
     if settings.database.url == LOCAL:
         return None
     from hookline.database.postgres.turn import Turn

@@ -60,4 +60,4 @@ def commit_mark(connection: Connection) -> CommitMark | None:
 
 def is_file(connection: Connection) -> bool:
     """Whether it is a connection to an SQLite file."""
-    return isinstance(connection, sqlite.engine.Connection)
+    return isinstance(connection, sqlite.engine.Connection) or getattr(connection, "is_file", False)

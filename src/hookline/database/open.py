@@ -57,9 +57,24 @@ class DatabaseUnusable(DatabaseError):
 
 
 class DatabaseTooNew(DatabaseError):
-    """The file was written by a newer version of Hookline."""
+    """The database was written by a newer version of Hookline. A role that is to write to it stands by."""
 
     code = "database_too_new"
+
+
+class DatabaseUnreadable(DatabaseAway):
+    """What is in a database cannot be told: it is not made yet, too old, or of a version whose tables this one does not
+    know. Never to be taken for empty; it ends by itself, when the role that writes it has made it, or this one is
+    upgraded. Unlike when it is away, somebody may be writing to it meanwhile."""
+
+    kind = "unreadable"
+    code = "database_unreadable"
+    meaning = "the database cannot be read"
+    next_step = "What another role keeps there is being made, or of another version: hookline doctor says which it is."
+
+
+class DatabaseNotMade(DatabaseUnreadable):
+    """The role that writes it has not made it yet, or not brought it to a schema that can be read."""
 
 
 def open_control(place: Place) -> Connection:
@@ -124,8 +139,21 @@ def _ensure_file(path: Path, which: Which) -> None:
         parts.made(path)
 
 
+def refuse_newer(place: Place, which: Which) -> None:
+    """Raise DatabaseTooNew for a database of a newer version; one that is missing, older or not ours is let pass."""
+    if isinstance(place, Path) and not place.exists():
+        return
+    connection = connect(place, read_only=True)
+    try:
+        number = schema_number(connection, which)
+    finally:
+        connection.close()
+    if number is not None:
+        needs_migration(number, which, str(place))
+
+
 def is_current(connection: Connection, which: Which) -> bool:
-    """Whether the file has exactly the schema this version knows: what a reading role asks before it reads."""
+    """Whether the file has exactly the schema this version knows: what a move asks before it copies."""
     return schema_number(connection, which) == HEADS[which]
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from hookline.settings import Settings
 
 Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
+
+
+WRITTEN_BY: dict[str, tuple[Which, ...]] = {
+    "collect": (),
+    "control": ("control", "insights", "privacy"),
+    "deliver": ("deliver",),
+    "profiles": ("profiles",),
+}
+"""What each role writes to, and brings to its newest schema, alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +44,10 @@ def place_of(settings: Settings, which: Which) -> Place:
     if settings.database.url == "local":
         return settings.data_path / f"{which}.db"
     return Schema(settings.database.url, which)
+
+
+def which_of(place: Place) -> Which | None:
+    """Which of the databases is at a place; None for a file that is named otherwise."""
+    if isinstance(place, Schema):
+        return place.which
+    return next((which for which in get_args(Which) if which == place.stem), None)

@@ -1,14 +1,28 @@
-"""Another role's database, opened when it is there and only for reading."""
+"""Another role's database, opened when it is there and only for reading.
+
+Who reads what another role writes may be of another version than that role. Tables that are newer than this version
+knows are read as far as that goes, and older ones from the number on that the reader gives.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from hookline.database.connect import connect
-from hookline.database.connection import Connection
-from hookline.database.open import schema_number
-from hookline.database.place import Place
-from hookline.database.sqlite import DatabaseAway, OperationalError
+import msgspec
+
+from hookline.database.connect import change_mark, connect, is_file
+from hookline.database.connection import Connection, Cursor
+from hookline.database.open import HEADS, DatabaseNotMade, DatabaseUnreadable, schema_number
+from hookline.database.place import Place, Which, which_of
+from hookline.database.sqlite import DatabaseAway, OperationalError, engine
+from hookline.telemetry.log import logger
+
+MAKING_SECONDS = 10.0
+"""For so long nobody says that a database is not made yet."""
 
 
 class ReadOnly:
@@ -19,14 +33,20 @@ class ReadOnly:
         self._connection: Connection | None = None
 
     def open(self) -> Connection | None:
-        """The connection, None while there is no such database; raise DatabaseAway while that cannot be told."""
+        """The connection, None while there is no such database; raise DatabaseAway while that cannot be told.
+
+        A statement for which a database of another version has not the tables raises DatabaseUnreadable.
+        """
         if self._connection is None:
+            if isinstance(self._place, Path) and not self._place.exists():
+                return None
             try:
                 connection = connect(self._place, read_only=True)
             except DatabaseAway:
                 raise
-            except OperationalError:
-                return None
+            except OperationalError as error:
+                raise DatabaseUnreadable(f"{self._place} cannot be read: {error}") from error
+            which = which_of(self._place)
             try:
                 is_there = isinstance(self._place, Path) or schema_number(connection, self._place.which) is not None
             except BaseException:
@@ -35,7 +55,7 @@ class ReadOnly:
             if not is_there:
                 connection.close()
                 return None
-            self._connection = connection
+            self._connection = connection if which is None else _OfAnyVersion(connection, self._place, which)
         return self._connection
 
     def close(self) -> None:
@@ -43,3 +63,143 @@ class ReadOnly:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+class _OfAnyVersion:
+    """A connection to a database that another role writes, which may be of another version than this process.
+
+    Satisfies ``database.connection.Connection``.
+    """
+
+    def __init__(self, connection: Connection, place: Place, which: Which) -> None:
+        self._connection = connection
+        self._place = place
+        self._which = which
+        self.is_file = is_file(connection)
+
+    @property
+    def in_transaction(self) -> bool:
+        """As the connection's."""
+        return self._connection.in_transaction
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor:
+        """Run a statement."""
+        try:
+            return self._connection.execute(sql, parameters)
+        except DatabaseAway:
+            raise
+        except OperationalError as error:
+            unlike = _version_unlike_ours(self._connection, self._place, self._which)
+            if unlike is None:
+                raise
+            raise DatabaseUnreadable(f"{unlike} and cannot be read: {error}") from error
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor:
+        """As the connection's."""
+        return self._connection.executemany(sql, parameters)
+
+    def cursor(self) -> Cursor:
+        """As the connection's."""
+        return self._connection.cursor()
+
+    def close(self) -> None:
+        """As the connection's."""
+        self._connection.close()
+
+
+def _version_unlike_ours(connection: Connection, place: Place, which: Which) -> str | None:
+    """Of which other version a database is; None when it is of this one, or that cannot be told."""
+    try:
+        number = schema_number(connection, which)
+    except engine.Error:
+        return None
+    if number is None or number == HEADS[which]:
+        return None
+    by = "a newer" if number > HEADS[which] else "an older"
+    return f"{place} was written by {by} Hookline (schema {number}, this one knows {HEADS[which]})"
+
+
+class Followed:
+    """A database that somebody follows for what must never be taken for empty, only for unreadable.
+
+    ``oldest`` is the number of the first schema that has all that is read. For one thread.
+    """
+
+    def __init__(self, place: Place, which: Which, oldest: int = 1) -> None:
+        self._place = place
+        self._which = which
+        self._oldest = oldest
+        self._connection: Connection | None = None
+        self._opened = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """The connection, for reads that belong together.
+
+        Raise DatabaseUnreadable for whatever is in the way of them, and DatabaseAway where nobody can write either.
+        """
+        try:
+            yield self._open()
+        except DatabaseAway:
+            raise
+        except (engine.Error, msgspec.MsgspecError) as error:
+            reason = self._reason(error)
+            self.close()  # there may be another file at the next look
+            raise reason from error
+
+    def mark(self, connection: Connection) -> Any:
+        """What differs from an earlier answer when something was committed in between, or it was opened anew."""
+        return self._opened, change_mark(connection)
+
+    def close(self) -> None:
+        """Let go of it; idempotent, and a later use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection:
+        if self._connection is not None:
+            return self._connection
+        if isinstance(self._place, Path) and not self._place.exists():
+            raise DatabaseNotMade(f"{self._place} is not there yet")
+        connection = connect(self._place, read_only=True)
+        try:
+            number = schema_number(connection, self._which)
+            if number is None or number < self._oldest:
+                raise DatabaseNotMade(f"{self._place} is not made yet, or not brought to a schema that can be read")
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._opened += 1
+        return connection
+
+    def _reason(self, error: Exception) -> DatabaseAway:
+        unlike = None
+        if self._connection is not None:
+            unlike = _version_unlike_ours(self._connection, self._place, self._which)
+        return DatabaseUnreadable(f"{self._place if unlike is None else f'{unlike} and'} cannot be read: {error}")
+
+
+class Unread:
+    """Says in the log, once, that something cannot be read, and once that it can be again."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._since = time.monotonic()
+        self._reason: str | None = None
+
+    def begin(self, error: DatabaseUnreadable) -> None:
+        """It cannot be read; said once, and again only for another reason. What is not made yet may be in a moment."""
+        is_early = isinstance(error, DatabaseNotMade) and time.monotonic() - self._since < MAKING_SECONDS
+        if not is_early and self._reason != str(error):
+            self._reason = str(error)
+            next_step = "what is known stays in force; it goes on by itself when the database can be read"
+            logger().error(f"{self._what}_unread", reason=self._reason, next_step=next_step)
+
+    def end(self) -> None:
+        """It was read."""
+        self._since = time.monotonic()
+        if self._reason is not None:
+            self._reason = None
+            logger().info(f"{self._what}_read_again")

@@ -89,7 +89,9 @@ class Replays:
         checkpoint says so, and what it delivered must be taken from the ring now, not whenever it is opened.
         """
         self._snapshot = snapshot
-        self._look()
+        if not snapshot.version:
+            return  # nothing has begun, and control may not have made its database yet
+        self.look()
         for replay in self._known.values():
             destination = self._destination(replay)
             is_new = replay.lane in delivered and replay.lane not in self._ended and replay.ended_ms is None
@@ -116,7 +118,7 @@ class Replays:
 
     def follow(self, snapshot: Snapshot | None) -> None:
         """Do what changed: ``snapshot`` is the connections when those did. After DatabaseAway the next call does it."""
-        self._changed |= self._look() or snapshot is not None
+        self._changed |= self.look() or snapshot is not None
         if snapshot is not None:
             self._snapshot = snapshot
         if not self._changed:
@@ -334,8 +336,8 @@ class Replays:
             engine.batch.replayed.append((place >> PLACE_SHIFT, place & OFFSET_MASK, replay.request.destination))
         engine.batch.replays[replay.lane] = row._replace(delivered=len(done))
 
-    def _look(self) -> bool:
-        """Read what control wants, and carry its discards out; return whether anything changed."""
+    def look(self) -> bool:
+        """Read what control wants, and carry its discards out; return whether anything changed. Raise DatabaseAway."""
         replays = self._feed.poll()
         if replays is not None:
             self._known = {replay.lane: replay for replay in replays}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
-from hookline.database.open import DatabaseError, ensure
+from hookline.database.open import DatabaseUnreadable, ensure
 from hookline.database.place import Schema, place_of
+from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
@@ -117,6 +118,9 @@ class DeliverRole:
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
         self.reports = Reports(self.engine, self.feeder, self.replays, self.pools, self.tracing, data / "run")
+        self._unread = Unread("connections")
+        self._then: Snapshot | None = None
+        """The connections of the last checkpoint, until they are taken up."""
         self._unfollowed: Snapshot | None = None
         """The connections while not everything has followed them yet."""
         self._rests_until = 0.0
@@ -130,6 +134,22 @@ class DeliverRole:
             return {}
         saved = {partition: self.store.checkpoint(partition) for partition in range(self.settings.journal.partitions)}
         return {partition: each.next_offset for partition, each in saved.items() if each is not None}
+
+    async def wait_for_connections(self, stop: asyncio.Event) -> None:
+        """Return once the connections of the last checkpoint, and replays, can be read, or at ``stop``: without them
+        nobody knows where to go on. As one of many workers this is waited for with each partition."""
+        saved = [self.store.checkpoint(partition) for partition in range(self.settings.journal.partitions)]
+        version = next((each.version for each in reversed(saved) if each is not None), 0)
+        while self.worker is None and version and not stop.is_set():
+            try:
+                self._then = self.feed.at(version)
+                self.replays.look()
+                break
+            except DatabaseAway as away:
+                if isinstance(away, DatabaseUnreadable):
+                    self._unread.begin(away)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), CONNECTIONS_SECONDS)
 
     def recover(self) -> None:
         """Take every partition and lane up where the last checkpoint, and the progress ring, left them. As one of many
@@ -205,12 +225,7 @@ class DeliverRole:
         )
 
     def _restore(self, version: int) -> None:
-        snapshot = self.feed.at(version)
-        if snapshot.version != version:
-            raise DatabaseError(
-                f"control.db cannot be read yet, and connections version {version} is needed to go on; start the"
-                " control role, which brings the file up to date"
-            )
+        snapshot, self._then = self._then or self.feed.at(version), None
         Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
@@ -336,7 +351,10 @@ class DeliverRole:
             return
         try:
             self._follow()
-        except DatabaseAway:  # said once, by ``outages``; what was in force stays so
+            self._unread.end()
+        except DatabaseUnreadable as error:  # what was in force stays so
+            self._unread.begin(error)
+        except DatabaseAway:  # said once, by ``outages``
             ended = time.monotonic()
             self._rests_until = ended + LOCKED_REST * (ended - began)
 

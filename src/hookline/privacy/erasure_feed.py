@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.database.connect import change_mark
-from hookline.database.connection import Connection
-from hookline.database.open import is_current
 from hookline.database.place import Place
-from hookline.database.read_only import ReadOnly
+from hookline.database.read_only import Followed
 from hookline.replays.places import Places, decode_places
 
 CHANGES = "erasures"
@@ -37,47 +34,39 @@ class Erasure(NamedTuple):
 
 
 class ErasureFeed:
-    """A view of the erasures that wait for the roles; for one thread."""
+    """A view of the erasures that wait for the roles; for one thread.
+
+    All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
+    """
 
     def __init__(self, place: Place) -> None:
-        self._database = ReadOnly(place)
+        self._database = Followed(place, "privacy")
         self._seen: Any = None
         self._changes = -1
 
     def poll(self) -> list[Erasure] | None:
         """All that wait if something about them changed since the last answer, else None."""
-        connection = self._open()
-        if connection is None:
-            return None
-        seen = change_mark(connection)
-        if seen == self._seen:
-            return None
-        row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()
-        changes = int(row[0]) if row else 0
-        if changes == self._changes:
-            self._seen = seen
-            return None
-        rows = connection.execute(
-            "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
-        ).fetchall()
+        with self._database.reading() as connection:
+            seen = self._database.mark(connection)
+            if seen == self._seen:
+                return None
+            row = connection.execute("SELECT next FROM privacy_changes WHERE name = ?", (CHANGES,)).fetchone()
+            changes = int(row[0]) if row else 0
+            if changes == self._changes:
+                self._seen = seen
+                return None
+            rows = connection.execute(
+                "SELECT id, at, round, places FROM deletion_requests WHERE state = 'clearing' ORDER BY id"
+            ).fetchall()
         self._seen, self._changes = seen, changes
         return [Erasure(id, at, round, decode_places(places) if places else {}) for id, at, round, places in rows]
 
     def ids(self, request: int) -> list[str]:
-        """Everybody's ids in a request; none once they are forgotten, or where there is no such database."""
-        connection = self._open()
-        if connection is None:
-            return []
+        """Everybody's ids in a request; none once they are forgotten."""
         query = "SELECT identities FROM deletion_people WHERE request = ? AND identities IS NOT NULL"
-        return [id for (text,) in connection.execute(query, (request,)) for id in _decode(text)]
+        with self._database.reading() as connection:
+            return [id for (text,) in connection.execute(query, (request,)) for id in _decode(text)]
 
     def close(self) -> None:
         """Let go of the file; idempotent."""
         self._database.close()
-
-    def _open(self) -> Connection | None:
-        connection = self._database.open()
-        if connection is not None and self._seen is None and not is_current(connection, "privacy"):
-            self._database.close()
-            return None
-        return connection

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hookline.database.place import place_of
-from hookline.database.read_only import ReadOnly
+from hookline.database.read_only import Followed
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.replays.places import Places, decode_places
 from hookline.settings import Settings
+
+SCHEMA_MIN = 7
+"""The first schema of the deliver database that notes what was erased."""
 
 
 class SharedErased:
@@ -20,14 +23,15 @@ class SharedErased:
 
     def __init__(self, settings: Settings) -> None:
         self._feed = ErasureFeed(place_of(settings, "privacy"))
-        self._deliver = ReadOnly(place_of(settings, "deliver"))
+        self._deliver = Followed(place_of(settings, "deliver"), "deliver", SCHEMA_MIN)
         self._under_way: list[Erasure] = []
         self._is_read = False
         """Whether all of it was told since something changed."""
 
     def poll(self) -> list[tuple[int, Places]]:
         """What is erased, by partition, if something about that changed since the last answer; costs next to nothing if
-        it did not. Places that were told before may be told again. Raise DatabaseAway."""
+        it did not. Places that were told before may be told again. Raise DatabaseUnreadable, or
+        DatabaseAway."""
         under_way = self._feed.poll()
         if under_way is not None:
             self._under_way = under_way
@@ -44,8 +48,6 @@ class SharedErased:
         self._deliver.close()
 
     def _done(self) -> Iterator[tuple[int, Places]]:
-        connection = self._deliver.open()
-        if connection is None:
-            return
-        for (blob,) in connection.execute("SELECT places FROM erased_parts"):
-            yield from decode_places(blob).items()
+        with self._deliver.reading() as connection:
+            for (blob,) in connection.execute("SELECT places FROM erased_parts"):
+                yield from decode_places(blob).items()

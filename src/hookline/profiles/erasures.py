@@ -5,6 +5,7 @@ Control has overwritten their events in the journal before, so nothing that is r
 
 from __future__ import annotations
 
+from hookline.database.open import DatabaseNotMade
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.profiles.courtesy import OrdinaryThread
 from hookline.profiles.erasing import Erasing
@@ -29,7 +30,10 @@ class Erasures:
 
     def look(self) -> bool:
         """Look what is wanted; return whether there is something that was not at the last look."""
-        wanted = self._feed.poll()
+        try:
+            wanted = self._feed.poll()
+        except DatabaseNotMade:  # nobody could ask for one yet
+            return False
         if wanted is None:
             return False
         self._waiting = [erasure for erasure in wanted if not self._store.has_erased(erasure.key)]

@@ -15,6 +15,7 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
+from hookline.database.open import DatabaseNotMade
 from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
@@ -158,7 +159,10 @@ class ProfilesRole:
 
     def follow_definitions(self) -> None:
         """Keep what the audiences and computed traits ask for, and previews of some, if those changed."""
-        changed = self.feed.poll()
+        try:
+            changed = self.feed.poll()
+        except DatabaseNotMade:  # there are no definitions yet, or control is about to bring them to a newer schema
+            changed = None
         self._latest = changed or self._latest
         # After a failure what is in memory may not be what was written: the answer to a commit may get lost.
         if changed is not None or self._failing:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hookline.connections.model import Offsets
-from hookline.database.connect import change_mark, connect
 from hookline.database.connection import Connection
-from hookline.database.open import is_current
 from hookline.database.place import Place
-from hookline.database.sqlite import DatabaseAway, OperationalError
+from hookline.database.read_only import Followed
 from hookline.replays.letters import LetterAction, StoredAction
 from hookline.replays.model import Replay, ReplayRequest
 from hookline.replays.places import Places, decode_places
 
+SCHEMA_MIN = 3
+"""The first schema of the control database that has replays."""
 COLUMNS = "lane, at, version, request, starts, ends, state, rate, total, paused_at, ended_at"
 ACTIONS_PER_LOOK_MAX = 100
 
@@ -26,71 +25,45 @@ _action = msgspec.json.Decoder(StoredAction).decode
 
 
 class ReplayFeed:
-    """A view of all kept replays, oldest first; for one thread."""
+    """A view of all kept replays, oldest first; for one thread.
+
+    All methods raise DatabaseUnreadable, or DatabaseAway, when they cannot look.
+    """
 
     def __init__(self, place: Place) -> None:
-        self._place = place
-        self._connection: Connection | None = None
+        self._database = Followed(place, "control", SCHEMA_MIN)
         self._seen: Any = None
         self._changes = -1
 
     def poll(self) -> list[Replay] | None:
         """All kept replays if something about them, or a discard, changed since the last answer, else None."""
-        connection = self._open()
-        if connection is None:
-            return None
-        seen = change_mark(connection)
-        if seen == self._seen:
-            return None
-        row = connection.execute("SELECT next FROM replay_changes").fetchone()
-        changes = int(row[0]) if row else 0
-        found = read_replays(connection, "ORDER BY lane") if changes != self._changes else None
-        self._seen, self._changes = seen, changes
-        return found
+        with self._database.reading() as connection:
+            seen = self._database.mark(connection)
+            if seen == self._seen:
+                return None
+            row = connection.execute("SELECT next FROM replay_changes").fetchone()
+            changes = int(row[0]) if row else 0
+            found = read_replays(connection, "ORDER BY lane") if changes != self._changes else None
+            self._seen, self._changes = seen, changes
+            return found
 
     def places(self, lane: int) -> dict[int, Places] | None:
         """The single events of a replay; None when it is of a whole stretch."""
-        connection = self._open()
-        query = "SELECT places FROM replays WHERE lane = ?"
-        row = connection.execute(query, (lane,)).fetchone() if connection is not None else None
+        with self._database.reading() as connection:
+            row = connection.execute("SELECT places FROM replays WHERE lane = ?", (lane,)).fetchone()
         return decode_places(row[0]) if row and row[0] is not None else None
 
     def actions(self, after_id: int) -> list[LetterAction]:
         """What people asked for after the action with this id, oldest first."""
-        connection = self._open()
-        if connection is None:
-            return []
-        rows = connection.execute(
-            "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?", (after_id, ACTIONS_PER_LOOK_MAX)
-        ).fetchall()
-        stored = [(id, _action(letters)) for id, letters in rows]
+        query = "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?"
+        with self._database.reading() as connection:
+            rows = connection.execute(query, (after_id, ACTIONS_PER_LOOK_MAX)).fetchall()
+            stored = [(id, _action(letters)) for id, letters in rows]
         return [LetterAction(id, letters, letters.retry_now, letters.try_lane) for id, letters in stored]
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-            self._seen = None
-
-    def _open(self) -> Connection | None:
-        if self._connection is None and (not isinstance(self._place, Path) or self._place.exists()):
-            try:
-                connection = connect(self._place, read_only=True)
-            except DatabaseAway:
-                raise
-            except OperationalError:
-                return None
-            try:
-                current = is_current(connection, "control")
-            except BaseException:
-                connection.close()
-                raise
-            if not current:
-                connection.close()
-                return None
-            self._connection = connection
-        return self._connection
+        """Let go of the file; idempotent, and a later call opens it again."""
+        self._database.close()
 
 
 def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()) -> list[Replay]:

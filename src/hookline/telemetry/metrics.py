@@ -77,7 +77,7 @@ METRICS: dict[str, Metric] = {
     ),
     "hookline_journal_end_offset": Metric("gauge", "events", "Offset after the last durable event.", "collect"),
     "hookline_collect_connections_kept": Metric(
-        "gauge", "", "1 while collect goes by the connections it kept on the disk, for PostgreSQL is away.", "collect"
+        "gauge", "", "1 while collect goes by the connections it kept on the disk, for they cannot be read.", "collect"
     ),
     "hookline_collect_database_trouble": Metric("gauge", "", _TROUBLE, "collect", "kind"),
     "hookline_journal_away": Metric("gauge", "", "1 while the brokers of the journal take no events.", "collect"),

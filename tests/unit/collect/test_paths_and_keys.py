@@ -219,6 +219,33 @@ def test_a_bad_key_in_the_body_is_401(edge: Running, key: object) -> None:
     assert edge.post("/v1/b", _batch(writeKey=key), key=None).status == 401
 
 
+@pytest.mark.parametrize("headers", [{"Authorization": basic("nobody:")}, {"Authorization": basic(DISABLED_KEY + ":")}])
+def test_other_keys_are_503_while_the_known_ones_may_be_old(edge: Running, headers: dict[str, str]) -> None:
+    """A key that is not among those last read may be in force by now; one that is goes on, and no key is none."""
+    edge.call(edge.edge.doubt, True)
+    answer = edge.post("/v1/t", TRACK, key=None, **headers)
+    assert (answer.status, edge.reason(answer)) == (503, "connections_unread")
+    assert "retry-after" in answer.headers
+    assert edge.post("/v1/t", TRACK).status == 200
+    assert edge.post("/v1/t", TRACK, key=None).status == 401
+    edge.call(edge.edge.doubt, False)
+    assert edge.post("/v1/t", TRACK, key=None, **headers).status == 401
+
+
+def test_nothing_is_taken_while_nobody_knows_who_is_suppressed(start: Callable[..., Running]) -> None:
+    """503 to valid keys, also in a head that was met before, until that can be told again; a new snapshot changes
+    nothing about it."""
+    edge = start()
+    wire = edge.wire()
+    assert wire.send(request("/v1/t", TRACK)).answer().status == 200
+    edge.call(edge.edge.stand_by, True)
+    edge.call(edge.edge.set_snapshot, SNAPSHOT)
+    assert wire.send(request("/v1/t", TRACK)).answer().code == "not_ready"
+    assert not edge.edge.ready
+    edge.call(edge.edge.stand_by, False)
+    assert wire.send(request("/v1/t", TRACK)).answer().status == 200
+
+
 def test_a_new_snapshot_counts_at_once(start: Callable[..., Running]) -> None:
     """Keys come and go with the snapshot, also on a connection that is open."""
     edge = start()

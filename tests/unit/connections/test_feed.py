@@ -11,19 +11,20 @@ from hookline.connections.edits import Delete
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
 from hookline.database.connect import connect
-from hookline.database.open import HEADS
+from hookline.database.open import HEADS, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.place import Place
 from tests.unit.conftest import PlaceOf
 from tests.unit.connections.examples import change, destination, source
 
 
-def test_before_control_has_started_there_is_nothing(bare_place_of: PlaceOf) -> None:
-    """A role that starts first sees an empty configuration, is not ready, and makes no file."""
+def test_before_control_has_started_nothing_can_be_told(bare_place_of: PlaceOf) -> None:
+    """A role that starts first is told that it cannot be told, never that there is nothing, and makes no file."""
     place = bare_place_of("control")
     feed = Feed(place)
-    assert feed.load().version == 0
-    assert feed.poll() is None
-    assert not feed.ready()
+    for question in (feed.load, feed.poll, feed.ready, lambda: feed.at(1)):
+        with pytest.raises(DatabaseNotMade):
+            question()
+    assert feed.at(0).version == 0
     assert not isinstance(place, Path) or not place.exists()
     feed.close()
 
@@ -31,7 +32,8 @@ def test_before_control_has_started_there_is_nothing(bare_place_of: PlaceOf) -> 
 def test_a_feed_that_started_first_follows(bare_place_of: PlaceOf) -> None:
     """Once control has made its database, the next look finds it."""
     feed = Feed(bare_place_of("control"))
-    feed.load()
+    with pytest.raises(DatabaseNotMade):
+        feed.load()
     store = Store(bare_place_of("control"))
     change(store, source(), destination(), at=3)
     assert feed.poll() == store.snapshot()
@@ -126,15 +128,54 @@ def test_ready_counts_for_one_boot(store: Store, feed: Feed) -> None:
 
 
 def test_a_file_of_another_version_is_not_read(store: Store, place: Place, feed: Feed) -> None:
-    """Until control has migrated the file, a reading role waits."""
+    """Until control has made the tables that are read, a reading role waits."""
     change(store, source())
     connection = connect(place)
     connection.execute("UPDATE alembic_version SET version_num = 'control_0000'")
-    assert feed.load().version == 0
-    assert not feed.ready()
+    with pytest.raises(DatabaseNotMade):
+        feed.load()
     connection.execute("UPDATE alembic_version SET version_num = ?", (f"control_{HEADS['control']:04}",))
     connection.close()
     assert feed.poll() == store.snapshot()
+
+
+@pytest.mark.parametrize("number", [1, 99])
+def test_tables_of_another_version_are_read_as_far_as_that_goes(
+    store: Store, place: Place, feed: Feed, number: int
+) -> None:
+    """An older or newer schema that has what is read is read; no reader waits for a migration it does not need."""
+    change(store, source())
+    connection = connect(place)
+    connection.execute("UPDATE alembic_version SET version_num = ?", (f"control_{number:04}",))
+    connection.execute("ALTER TABLE objects ADD COLUMN colour TEXT")
+    connection.close()
+    assert feed.load() == store.snapshot()
+
+
+def test_newer_tables_that_cannot_be_read_are_not_none(store: Store, place: Place, feed: Feed) -> None:
+    """The reason says which version wrote them; they are followed again once they can be read."""
+    change(store, source())
+    feed.load()
+    connection = connect(place)
+    connection.execute("UPDATE alembic_version SET version_num = 'control_0099'")
+    connection.execute("ALTER TABLE versions RENAME COLUMN version TO number")
+    for _ in range(2):
+        with pytest.raises(DatabaseUnreadable, match="written by a newer Hookline"):
+            feed.poll()
+    connection.execute("ALTER TABLE versions RENAME COLUMN number TO version")
+    connection.close()
+    change(store, source("app"))
+    assert feed.poll() == store.snapshot()
+
+
+def test_an_object_that_only_a_newer_version_knows_cannot_be_read(store: Store, place: Place, feed: Feed) -> None:
+    """A document with a field that is not known here is nothing to guess at, and no reason to end."""
+    change(store, source())
+    connection = connect(place)
+    connection.execute("""UPDATE objects SET document = replace(document, '"id":', '"shape":1,"id":')""")
+    connection.close()
+    with pytest.raises(DatabaseUnreadable, match="shape"):
+        feed.load()
 
 
 def test_a_closed_feed_opens_again(store: Store, feed: Feed) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.claim import NOTE_FILE, claim, wait_for_database
-from hookline.database.open import DatabaseUnusable, ensure
+from hookline.database.claim import NOTE_FILE, claim, is_newer, wait_for_database, wait_for_version
+from hookline.database.open import HEADS, DatabaseUnusable, ensure
+from hookline.database.place import Schema
 from hookline.settings import Database, Journal, Settings
 from tests.postgres import PostgresServer
 
@@ -40,6 +41,28 @@ def test_files_leave_no_note(tmp_path: Path) -> None:
     """By default nothing is noted or asked."""
     begin(settings_of(tmp_path, "local"))
     assert not (tmp_path / NOTE_FILE).exists()
+
+
+def test_who_would_write_to_newer_tables_stands_by(tmp_path: Path, postgres: PostgresServer) -> None:
+    """It goes on by itself once the tables are those it knows, and no other role is held up."""
+    with postgres.database() as url:
+        settings = settings_of(tmp_path, url)
+        begin(settings)
+        ensure(Schema(url, "deliver"), "deliver")
+        put = "UPDATE hookline_deliver.alembic_version SET version_num = 'deliver_00{}'"
+        postgres.run(url, put.format(99))
+
+        async def waits() -> None:
+            waiting = asyncio.create_task(wait_for_version(settings, "deliver", asyncio.Event()))
+            await wait_for_version(settings, "profiles", asyncio.Event())
+            await asyncio.to_thread(lambda: None)
+            assert not waiting.done()
+            postgres.run(url, put.format(f"{HEADS['deliver']:02}"))
+            await waiting
+
+        assert is_newer(settings, "deliver")
+        asyncio.run(waits())
+        assert not is_newer(settings, "deliver")
 
 
 def test_a_folder_comes_back_to_its_database(tmp_path: Path, urls: list[str]) -> None:

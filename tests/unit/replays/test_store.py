@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.store import Store
+from hookline.database.open import DatabaseNotMade
 from hookline.database.place import Place
 from hookline.replays import store as store_module
 from hookline.replays.feed import ReplayFeed
@@ -125,9 +126,11 @@ def test_discards_are_read_in_order(store: ReplayStore, feed: ReplayFeed) -> Non
 
 
 def test_before_control_has_made_its_file(tmp_path: Path) -> None:
-    """Without a file there is nothing to follow."""
+    """Without a file nobody can tell which replays there are."""
     feed = ReplayFeed(tmp_path / "control.db")
-    assert (feed.poll(), feed.places(1), feed.actions(0)) == (None, None, [])
+    for question in (feed.poll, lambda: feed.places(1), lambda: feed.actions(0)):
+        with pytest.raises(DatabaseNotMade):
+            question()
 
 
 @pytest.mark.parametrize("id", ["", "r", "7", "rx", "r-1", "r1.5", "r" + "9" * 16, "dry-1"])

@@ -18,6 +18,7 @@ from hookline.connections.secrets import SecretMissing, is_reference, resolve, r
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
+from hookline.database.open import DatabaseNotMade
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.guard import Guard
@@ -88,13 +89,20 @@ def check_connections(here: Here) -> Iterator[Finding]:
         yield Finding("connections", "ok", f"{file} is valid and applied")
 
 
-def check_destinations(here: Here) -> Iterator[Finding]:
-    """Enabled destinations that are paused, whose breaker is open or whose settings cannot be used."""
+def read_connections(here: Here) -> Snapshot:
+    """Return the connections in force, none before control has made its database; raise DatabaseAway."""
     feed = Feed(place_of(here.settings, "control"))
     try:
-        snapshot = feed.load()
+        return feed.load()
+    except DatabaseNotMade:
+        return Snapshot(version=0)
     finally:
         feed.close()
+
+
+def check_destinations(here: Here) -> Iterator[Finding]:
+    """Enabled destinations that are paused, whose breaker is open or whose settings cannot be used."""
+    snapshot = read_connections(here)
     yield from _odd_names(snapshot)
     enabled = [each for each in snapshot.destinations if each.id in snapshot.lanes]
     lanes = {snapshot.lanes[each.id].number: each.id for each in enabled}

@@ -11,7 +11,7 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.storage import DATABASES
 from hookline.database.claim import LOCAL, NOTE_FILE, check_usable, claim
-from hookline.database.open import DatabaseUnusable
+from hookline.database.open import DatabaseTooNew, DatabaseUnusable, refuse_newer
 from hookline.database.place import Schema, place_of
 from hookline.database.size import bytes_taken
 from hookline.database.sqlite import DatabaseAway, DatabaseBroken, DatabaseForbidden, DatabaseReadOnly
@@ -24,6 +24,12 @@ def check_database(here: Here) -> Iterator[Finding]:
     """Of files only what is wrong: other checks read them."""
     yield from _met_by_roles(here)
     settings = here.settings
+    for which in DATABASES:
+        try:
+            if settings.database.url == LOCAL:
+                refuse_newer(place_of(settings, which), which)
+        except DatabaseTooNew as newer:
+            yield Finding("database", "fail", str(newer), "The role that writes to it does not start like this.")
     if settings.database.url == LOCAL and not (settings.data_path / NOTE_FILE).exists():
         for which in DATABASES:
             yield from _of_file(settings.data_path / f"{which}.db", here.runs)

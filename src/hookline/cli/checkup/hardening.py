@@ -13,14 +13,13 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from hookline.cli.checkup.configured import read_connections
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.connections.feed import Feed
 from hookline.connections.model import Destination
 from hookline.connections.redaction import is_secret_header, stands_for_stored
 from hookline.connections.rotation import SECRET_SETTINGS, secret_of
 from hookline.connections.secrets import is_reference
-from hookline.database.place import place_of
 from hookline.settings import parse_listen
 
 WIDEST_PREFIX = {4: 8, 6: 32}
@@ -185,11 +184,7 @@ def _written_out(destination: Destination) -> bool:
 
 
 def _short_secrets(here: Here) -> list[str]:
-    feed = Feed(place_of(here.settings, "control"))
-    try:
-        destinations = feed.load().destinations
-    finally:
-        feed.close()
+    destinations = read_connections(here).destinations
     named = [f"{each.id}'s {setting}" for each in destinations for setting in _short(each)]
     notices = here.settings.notices.secret
     if notices and not is_reference(notices) and len(notices) < SECRET_CHARACTERS_GOOD:

@@ -8,22 +8,18 @@ a migration) are asked for none.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import psycopg
 
-from hookline.database.place import Schema, Which
+from hookline.database.place import WRITTEN_BY, Schema, Which
 
 Role = Literal["control", "profiles", "deliver", "collect"]
 
-SCHEMAS: dict[Role, tuple[Which, ...]] = {
-    "control": ("control", "insights", "privacy"),
-    "profiles": ("profiles",),
-    "deliver": ("deliver",),
-    "collect": (),
-}
+SCHEMAS: dict[Role, tuple[Which, ...]] = {role: WRITTEN_BY[role] for role in get_args(Role)}
 """What only the process with a role's turn writes to, but for the counts of a machine whose control stands by. Turns of
 ``deliver`` and ``collect`` are taken where the journal is local; what ``collect`` writes to is that."""
+
 SPACE = 0x686F6F6D
 """Of the locks that open transactions share."""
 LOCKS: dict[Role, int] = {"control": 101, "profiles": 102, "deliver": 103, "collect": 104}

@@ -23,7 +23,7 @@ from hookline.deliver.heartbeat import BEAT_SECONDS, Owned, Row
 from hookline.deliver.lane import Lane
 from hookline.deliver.replay_lane import ReplayLane
 from hookline.deliver.shared_breakers import SharedBreakers
-from hookline.deliver.shares import Wish, settle_part, settle_whole
+from hookline.deliver.shares import Demand, settle_part, settle_whole
 from hookline.deliver.worker_state import BREAKERS_MAX, Share, WorkerState, decode
 
 ResultT = TypeVar("ResultT")
@@ -84,7 +84,7 @@ class Agreement:
         self._turns: dict[int, tuple[bool, float]] = {}
         """By lane: whether it has requests at once, or waits for a first one, and since when."""
         # on the thread
-        self._said = WorkerState()
+        self._written = WorkerState()
         self._is_old = False
         self._terms: Terms | None = None
         self._next_seconds = BEAT_SECONDS
@@ -97,7 +97,7 @@ class Agreement:
         """Return how things are now."""
         mine = self._ask(self._gather)
         self._is_old = mine is None
-        return self._said if mine is None else mine
+        return self._written if mine is None else mine
 
     def agree(self, mine: WorkerState, others: Sequence[Row], owned: Sequence[Owned]) -> WorkerState:
         """Return what is to be written, in view of what others have written."""
@@ -106,8 +106,8 @@ class Agreement:
             there = self._there(others, {each.worker for each in owned})
             is_owner = all(mine.epochs.get(str(each.partition)) == each.epoch for each in owned)
             is_alone = is_owner and not any(state.alone or state.shares for state in there.values())
-            self._said = self._settle(mine, there, is_alone)
-        return self._said
+            self._written = self._settle(mine, there, is_alone)
+        return self._written
 
     def agreed(self) -> float:
         """Have it in force, now that it is written; return the seconds until the next beat."""
@@ -141,12 +141,12 @@ class Agreement:
         known = {worker: (each, share) for worker, (each, share) in found.items() if share is not None}
         at_once = usable_at_once = 0
         if mine.most:
-            wishes = {
-                worker: Wish(each, min(share.wants, mine.most), share.at_once, share.turn_seconds)
+            demands = {
+                worker: Demand(each, min(share.wants, mine.most), share.at_once, share.turn_seconds)
                 for worker, (each, share) in known.items()
             }
-            at_once, usable_at_once = settle_whole(mine.most, self._worker, wishes)
-        parts = {worker: Wish(each, share.needs, share.part) for worker, (each, share) in known.items()}
+            at_once, usable_at_once = settle_whole(mine.most, self._worker, demands)
+        parts = {worker: Demand(each, share.needs, share.part) for worker, (each, share) in known.items()}
         part, usable_part = settle_part(self._worker, parts)
         if usable_at_once < at_once or usable_part < part:
             self._next_seconds = min(self._next_seconds, GIVEN_UP_SECONDS)

@@ -95,8 +95,8 @@ class Heartbeat:
             others = [Row(*row) for row in connection.execute(query, (self._worker,))]
             owned = [Owned(*row) for row in connection.execute("SELECT partition, epoch, worker FROM owned")]
             now_ms = self._now_ms()
-            said = encode(self._party.agree(mine, others, owned))
-            connection.execute(_PUT, (self._worker, self._started_ms, now_ms, said))
+            text = encode(self._party.agree(mine, others, owned))
+            connection.execute(_PUT, (self._worker, self._started_ms, now_ms, text))
             # By clocks that may differ: who owns something, and so may hold a share, is there or will be missed.
             owners = {each.worker for each in owned}
             for row in others:

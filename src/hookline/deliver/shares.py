@@ -20,11 +20,11 @@ PART_STEPS = 1_000_000
 _NOTHING = 1e-9
 
 
-class Wish(NamedTuple):
-    """What one process could use of a limit (``demand``), and what it holds. ``weight`` is its partitions."""
+class Demand(NamedTuple):
+    """What one process could use of a limit (``wanted``), and what it holds. ``weight`` is its partitions."""
 
     weight: int
-    demand: float
+    wanted: float
     held: float
     turn_seconds: float = 0.0
 
@@ -36,69 +36,69 @@ class Outcome(NamedTuple):
     usable: float
 
 
-def fair(limit: float, wishes: Mapping[str, Wish]) -> dict[str, float]:
+def fair(limit: float, demands: Mapping[str, Demand]) -> dict[str, float]:
     """Divide a limit by weight; what one cannot use goes to those who can, and what nobody can use to all."""
-    shares = dict.fromkeys(wishes, 0.0)
-    wanting = {name for name, wish in wishes.items() if wish.weight > 0 and wish.demand > 0}
+    shares = dict.fromkeys(demands, 0.0)
+    wanting = {name for name, demand in demands.items() if demand.weight > 0 and demand.wanted > 0}
     left = limit
     while wanting and left > _NOTHING:
-        each = left / sum(wishes[name].weight for name in wanting)
-        content = {name for name in wanting if wishes[name].demand <= each * wishes[name].weight}
+        each = left / sum(demands[name].weight for name in wanting)
+        content = {name for name in wanting if demands[name].wanted <= each * demands[name].weight}
         if not content:
             for name in wanting:
-                shares[name] = each * wishes[name].weight
+                shares[name] = each * demands[name].weight
             return shares
         for name in content:
-            shares[name] = wishes[name].demand
-            left -= wishes[name].demand
+            shares[name] = demands[name].wanted
+            left -= demands[name].wanted
         wanting -= content
-    weights = sum(wish.weight for wish in wishes.values())
-    for name, wish in wishes.items() if weights and left > _NOTHING else ():
-        shares[name] += left * wish.weight / weights
+    weights = sum(demand.weight for demand in demands.values())
+    for name, demand in demands.items() if weights and left > _NOTHING else ():
+        shares[name] += left * demand.weight / weights
     return shares
 
 
-def whole(limit: int, wishes: Mapping[str, Wish], me: str) -> dict[str, int]:
+def whole(limit: int, demands: Mapping[str, Demand], me: str) -> dict[str, int]:
     """Divide a limit into whole numbers. What is left over stays where it is, unless somebody waits who has nothing:
     then it goes round, to whoever has waited longest as far as ``me`` can tell."""
-    exact = fair(limit, wishes)
+    exact = fair(limit, demands)
     shares = {name: int(share + _NOTHING) for name, share in exact.items()}
     is_starving = any(
-        not shares[name] and not wish.held and wish.turn_seconds > 0 and exact[name] > _NOTHING
-        for name, wish in wishes.items()
+        not shares[name] and not demand.held and demand.turn_seconds > 0 and exact[name] > _NOTHING
+        for name, demand in demands.items()
     )
 
     def order(name: str) -> tuple[int, float, str]:
-        wish = wishes[name]
-        if wish.held > shares[name]:
-            is_over = is_starving and wish.turn_seconds < -TURN_SECONDS
+        demand = demands[name]
+        if demand.held > shares[name]:
+            is_over = is_starving and demand.turn_seconds < -TURN_SECONDS
             return (2 if is_over else 0), 0.0, name
-        return 1, -wish.turn_seconds - (ROWS_APART_SECONDS if name == me else 0.0), name
+        return 1, -demand.turn_seconds - (ROWS_APART_SECONDS if name == me else 0.0), name
 
-    entitled = sorted((name for name in wishes if exact[name] - shares[name] > _NOTHING), key=order)
+    entitled = sorted((name for name in demands if exact[name] - shares[name] > _NOTHING), key=order)
     for name in entitled[: limit - sum(shares.values())]:
         shares[name] += 1
     return shares
 
 
-def settle(limit: float, me: str, wishes: Mapping[str, Wish], share: float) -> Outcome:
+def settle(limit: float, me: str, demands: Mapping[str, Demand], share: float) -> Outcome:
     """Go towards a share: use less at once, but hold more only as far as the sum of all allows."""
-    mine = wishes[me]
-    others = [wish for name, wish in wishes.items() if name != me]
-    free = limit - sum(wish.held for wish in others)
-    if mine.held <= free and all(wish.demand <= wish.held + _NOTHING for wish in others):
+    mine = demands[me]
+    others = [demand for name, demand in demands.items() if name != me]
+    free = limit - sum(demand.held for demand in others)
+    if mine.held <= free and all(demand.wanted <= demand.held + _NOTHING for demand in others):
         share = max(share, mine.held)  # nobody waits for what it has beyond its share
     held = max(mine.held, min(share, free))
     return Outcome(held, min(share, held))
 
 
-def settle_whole(limit: int, me: str, wishes: Mapping[str, Wish]) -> tuple[int, int]:
+def settle_whole(limit: int, me: str, demands: Mapping[str, Demand]) -> tuple[int, int]:
     """``settle`` for requests at once: what is held, and what may be used."""
-    held, usable = settle(limit, me, wishes, whole(limit, wishes, me)[me])
+    held, usable = settle(limit, me, demands, whole(limit, demands, me)[me])
     return int(held), int(usable)
 
 
-def settle_part(me: str, wishes: Mapping[str, Wish]) -> tuple[float, float]:
+def settle_part(me: str, demands: Mapping[str, Demand]) -> tuple[float, float]:
     """``settle`` for the parts of a rate."""
-    held, usable = settle(1.0, me, wishes, math.floor(fair(1.0, wishes)[me] * PART_STEPS) / PART_STEPS)
+    held, usable = settle(1.0, me, demands, math.floor(fair(1.0, demands)[me] * PART_STEPS) / PART_STEPS)
     return held, usable

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.deliver.shares import TURN_SECONDS, Wish, fair, settle_part, settle_whole, whole
+from hookline.deliver.shares import TURN_SECONDS, Demand, fair, settle_part, settle_whole, whole
 
 STEPS = 200
 BEAT_SECONDS = 0.5
@@ -34,12 +34,12 @@ class Process:
     def write(self, limit: int, all_of_them: list[Process]) -> None:
         """Agree with the others, in a transaction; what it may use changes later."""
         self.held, self.part = max(self.usable, self.in_flight), self.usable_part
-        wishes = {
-            each.name: Wish(1, (limit if each.waits else each.in_flight), each.held, each.turn_seconds)
+        demands = {
+            each.name: Demand(1, (limit if each.waits else each.in_flight), each.held, each.turn_seconds)
             for each in all_of_them
         }
-        parts = {each.name: Wish(1, 1.0 if each.waits else 0.0, each.part) for each in all_of_them}
-        self.held, usable = settle_whole(limit, self.name, wishes)
+        parts = {each.name: Demand(1, 1.0 if each.waits else 0.0, each.part) for each in all_of_them}
+        self.held, usable = settle_whole(limit, self.name, demands)
         self.part, part = settle_part(self.name, parts)
         self.agreed = usable, part
 
@@ -117,24 +117,28 @@ def test_never_above_the_limit_and_all_of_it_once_they_are_at_rest(seed: int, li
 
 def test_a_share_is_by_partitions_and_what_one_cannot_use_is_the_others() -> None:
     """Three partitions get three times the share of one; a process that uses little leaves the rest."""
-    assert fair(8, {"a": Wish(3, 8, 0), "b": Wish(1, 8, 0)}) == {"a": 6, "b": 2}
-    assert fair(8, {"a": Wish(3, 1, 0), "b": Wish(1, 8, 0)}) == {"a": 1, "b": 7}
-    assert fair(8, {"a": Wish(1, 0, 0), "b": Wish(1, 2, 0), "c": Wish(0, 8, 0)}) == {"a": 3, "b": 5, "c": 0}
+    assert fair(8, {"a": Demand(3, 8, 0), "b": Demand(1, 8, 0)}) == {"a": 6, "b": 2}
+    assert fair(8, {"a": Demand(3, 1, 0), "b": Demand(1, 8, 0)}) == {"a": 1, "b": 7}
+    assert fair(8, {"a": Demand(1, 0, 0), "b": Demand(1, 2, 0), "c": Demand(0, 8, 0)}) == {"a": 3, "b": 5, "c": 0}
 
 
 def test_what_is_left_over_stays_where_it_is_unless_somebody_has_nothing() -> None:
     """Ten for three: the tenth does not wander. One for three: it goes round."""
-    assert whole(10, {"a": Wish(1, 9, 3), "b": Wish(1, 9, 4), "c": Wish(1, 9, 3)}, "a") == {"a": 3, "b": 4, "c": 3}
-    waiting = {"b": Wish(1, 1, 0, 7.0), "c": Wish(1, 1, 0, 9.0)}
-    assert whole(1, {"a": Wish(1, 1, 1, -1.0), **waiting}, "a") == {"a": 1, "b": 0, "c": 0}
-    assert whole(1, {"a": Wish(1, 1, 1, -TURN_SECONDS - 1), **waiting}, "a") == {"a": 0, "b": 0, "c": 1}
+    assert whole(10, {"a": Demand(1, 9, 3), "b": Demand(1, 9, 4), "c": Demand(1, 9, 3)}, "a") == {
+        "a": 3,
+        "b": 4,
+        "c": 3,
+    }
+    waiting = {"b": Demand(1, 1, 0, 7.0), "c": Demand(1, 1, 0, 9.0)}
+    assert whole(1, {"a": Demand(1, 1, 1, -1.0), **waiting}, "a") == {"a": 1, "b": 0, "c": 0}
+    assert whole(1, {"a": Demand(1, 1, 1, -TURN_SECONDS - 1), **waiting}, "a") == {"a": 0, "b": 0, "c": 1}
 
 
 def test_a_share_beyond_the_fair_one_is_kept_until_somebody_waits() -> None:
     """A process that was the last to be busy keeps what it has, and gives it up when others could use it."""
-    idle, waiting = Wish(1, 1, 0), Wish(1, 8, 0, 1.0)
-    assert settle_whole(8, "a", {"a": Wish(1, 1, 8), "b": Wish(1, 0, 0)}) == (8, 8)
-    assert settle_whole(8, "a", {"a": Wish(1, 1, 8), "b": idle}) == (8, 4)
-    assert settle_whole(8, "a", {"a": Wish(1, 1, 8), "b": waiting}) == (8, 1)
-    assert settle_whole(8, "b", {"a": Wish(1, 1, 8), "b": waiting}) == (0, 0)
-    assert settle_whole(8, "b", {"a": Wish(1, 1, 1), "b": waiting}) == (7, 7)
+    idle, waiting = Demand(1, 1, 0), Demand(1, 8, 0, 1.0)
+    assert settle_whole(8, "a", {"a": Demand(1, 1, 8), "b": Demand(1, 0, 0)}) == (8, 8)
+    assert settle_whole(8, "a", {"a": Demand(1, 1, 8), "b": idle}) == (8, 4)
+    assert settle_whole(8, "a", {"a": Demand(1, 1, 8), "b": waiting}) == (8, 1)
+    assert settle_whole(8, "b", {"a": Demand(1, 1, 8), "b": waiting}) == (0, 0)
+    assert settle_whole(8, "b", {"a": Demand(1, 1, 1), "b": waiting}) == (7, 7)

@@ -18,6 +18,7 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
 from hookline.setting_text import shown, written
 from hookline.settings import Origin, SettingsError
+from hookline.telemetry.log import silenced
 
 CHECKS: tuple[Callable[[Here], Iterator[Finding]], ...] = (
     configured.check_settings,
@@ -53,7 +54,8 @@ def doctor(server: Target, as_json: bool) -> int:
     except SettingsError as error:
         findings = [Finding("settings", "fail", str(error), "Correct it; Hookline does not start like this.")]
         return _print(as_json, [], findings, started=False)
-    findings = [finding for check in CHECKS for finding in examine(check, here)]
+    with silenced():  # what a database refuses is a finding: a log line would stand in between
+        findings = [finding for check in CHECKS for finding in examine(check, here)]
     return _print(as_json, here.origins, findings, started=here.launch is not None)
 
 

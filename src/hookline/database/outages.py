@@ -11,12 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hookline.telemetry.log import logger
-
-if TYPE_CHECKING:
-    from hookline.database.sqlite import DatabaseAway
 
 QUIET_SECONDS = 15.0
 """Who writes waits 5 s for a lock, and the slowest of those who try again by themselves does so after another 5 s."""
@@ -25,12 +22,20 @@ SERVER = "PostgreSQL"
 """What is away when it is no single database."""
 
 
+class Trouble(Protocol):
+    """What somebody met: a DatabaseAway of one of its kinds, whose text is the reason."""
+
+    kind: str
+    code: str
+    next_step: str
+
+
 @dataclass(slots=True)
 class Outage:
     """One that is not over; times are the monotonic clock's."""
 
     database: str
-    trouble: DatabaseAway
+    trouble: Trouble
     since: float
     seen: float
     lasts: Callable[[str], bool]
@@ -71,7 +76,7 @@ class Outages:
         """The kinds of those that are not over, as a metric."""
         return {"kind": {outage.kind: 1 for outage in self.current()}}
 
-    def begin(self, away: DatabaseAway) -> None:
+    def begin(self, away: Trouble) -> None:
         """The server does not answer."""
         self._meet(SERVER, away, _cannot_tell)
 
@@ -85,7 +90,7 @@ class Outages:
         if outage is not None and is_back:
             logger().info("database_back", database=SERVER, kind="away", seconds=round(self.last_seconds, 1))
 
-    def meet(self, database: str, trouble: DatabaseAway, lasts: Callable[[str], bool] = _cannot_tell) -> None:
+    def meet(self, database: str, trouble: Trouble, lasts: Callable[[str], bool] = _cannot_tell) -> None:
         """Somebody could not do what it wanted. ``lasts`` asks whether that is so still, where it can be asked."""
         self._meet(database, trouble, lasts)
         with self._lock:
@@ -94,7 +99,7 @@ class Outages:
             self._watched = True
         threading.Thread(target=self._watch, name="database outages", daemon=True).start()
 
-    def _meet(self, database: str, trouble: DatabaseAway, lasts: Callable[[str], bool]) -> None:
+    def _meet(self, database: str, trouble: Trouble, lasts: Callable[[str], bool]) -> None:
         now = time.monotonic()
         with self._lock:
             outage = self._open.get((database, trouble.kind))

@@ -85,6 +85,14 @@ def test_a_receiver_that_is_gone_is_named(receiver: Receiver, new_hookline: Call
         assert findings["connections"][0]["status"] == "warn"
 
 
+def test_a_database_that_is_away_is_a_finding(new_hookline: Callable[..., Hookline], run: Run) -> None:
+    """And no line of the log stands in the answer."""
+    hookline = new_hookline(settings={"database.url": "postgresql://127.0.0.1:1/hookline"})
+    hookline.write_files()
+    code, _, findings = visit(run, hookline)
+    assert (code, wrong(findings)["database"][:28]) == (1, "PostgreSQL cannot be reached")
+
+
 def test_settings_that_cannot_be_read_are_the_finding(new_hookline: Callable[..., Hookline], run: Run) -> None:
     """The key is named, and the exit code is 1: the visit itself went well."""
     with new_hookline() as hookline:

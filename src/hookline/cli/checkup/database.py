@@ -69,7 +69,8 @@ def _of_schema(schema: Schema) -> Iterator[Finding]:
         else:
             yield Finding("database", "fail", f"{_sentence(trouble)} ({schema.name}): {trouble}", trouble.next_step)
     if len(found) > SHOWN_MAX:
-        yield Finding("database", "fail", f"{len(found) - SHOWN_MAX} more of this kind in {schema.name}")
+        more = f"{len(found) - SHOWN_MAX} more of this kind in {schema.name}"
+        yield Finding("database", "fail", more, "Mend those named here, and run this again.")
 
 
 def _of_file(path: Path, runs: bool) -> Iterator[Finding]:

@@ -36,7 +36,9 @@ class DefinitionWatch:
                 self.look()
             except (engine.Error, OSError, DatabaseError) as error:
                 if not failed:
-                    logger().warning("profiles_not_made", error=str(error), next_step="it is tried again until it works")
+                    logger().warning(
+                        "profiles_not_made", error=str(error), next_step="it is tried again until it works"
+                    )
                 failed = True
             await asyncio.sleep(LOOK_SECONDS)
         if failed:

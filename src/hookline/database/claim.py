@@ -53,9 +53,10 @@ def claim(settings: Settings) -> None:
     if not is_noted and any((folder / f"{which}.db").exists() for which in ("control", "deliver")):
         raise DatabaseUnusable(f"{folder} has its databases in files: hookline migrate-to moves them to PostgreSQL")
     from hookline.database.postgres.address import conninfo
+    from hookline.database.postgres.requirements import refuse_standby
 
     try:
-        conninfo(url, "hookline")
+        refuse_standby(conninfo(url, "hookline"))
     except OperationalError as error:
         # The client library quotes what it cannot read.
         reason = "" if without_secrets(url) != url else f" ({error})"

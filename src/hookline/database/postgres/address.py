@@ -10,32 +10,19 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres.errors import translating
 
 CONNECT_SECONDS_MAX = 5
 SILENCE_MS_MAX = 10_000
 """A server that does not acknowledge what was sent for so long is taken for gone."""
 
-_TARGETS = ("any", "read-write", "primary")
-"""Of ``target_session_attrs``: those that may lead to a server that can be written to."""
-
 
 def conninfo(url: str, application: str) -> str:
-    """What the client library is told.
-
-    Raise OperationalError for a URL that cannot be read, DatabaseUnusable for one that asks for a standby.
-    """
+    """What the client library is told; raise OperationalError for a URL that cannot be read."""
     with translating():
         given = conninfo_to_dict(url)
-    target = str(given.get("target_session_attrs", "any"))
-    if target not in _TARGETS:
-        raise DatabaseUnusable(
-            f"database.url asks for target_session_attrs={target}, and Hookline has to write: leave it out, or write"
-            " read-write or primary"
-        )
     several = "," in f"{given.get('host', '')}{given.get('hostaddr', '')}"
-    if target == "any" and several:
+    if several and given.get("target_session_attrs", "any") == "any":
         given["target_session_attrs"] = "primary"  # any would stay with a standby that answers first
     defaults: dict[str, Any] = {
         "connect_timeout": CONNECT_SECONDS_MAX,

@@ -8,15 +8,18 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from hookline.database.open import DatabaseUnusable
-from hookline.database.place import Schema, Which
+from hookline.database.place import Which
 from hookline.database.postgres.patience import open_session
 
 Session = psycopg.Connection[Any]
 
 SERVER_VERSION_MIN = 140_000
 ENCODING = "UTF8"
+TARGETS = ("any", "read-write", "primary")
+"""Of ``target_session_attrs``: those that may lead to a server that can be written to."""
 SCHEMAS = ("hookline", *(f"hookline_{which}" for which in get_args(Which)))
 
 LOOKS = 8
@@ -41,29 +44,25 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 
   ELSE false END
 """
 
-_OWNER_OF_OTHERS = """
-SELECT quote_ident(pg_get_userbyid(relowner)), quote_ident(current_user) FROM pg_class
-WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1
-"""
-
 
 def check(session: Session, address: str, *, temporary: bool = False) -> None:
     """Raise DatabaseUnusable when ``session``, a new one that ``address`` led to, cannot be worked with; ``temporary``:
     by who needs tables of its own for a while too."""
-    # First, and before anything is set in it: it may be somebody else's next.
+    refuse_standby(address)
+    # Before anything is set in it: it may be somebody else's next.
     _refuse_shared_sessions(session, address)
     _refuse_old(session)
     _refuse_encoding(session)
     _refuse_lacking_rights(session, temporary)
 
 
-def refuse_others_tables(session: Session, schema: Schema) -> None:
-    """Raise DatabaseUnusable where tables that are to be changed belong to a role whose rights ours does not have."""
-    row = session.execute(_OWNER_OF_OTHERS, (schema.name,)).fetchone()
-    if row is not None:
+def refuse_standby(address: str) -> None:
+    """Raise DatabaseUnusable when the address asks for a server that cannot be written to."""
+    target = conninfo_to_dict(address).get("target_session_attrs", "any")
+    if target not in TARGETS:
         raise DatabaseUnusable(
-            f"tables in the {schema} have to be brought to this version, which only their owner {row[0]} may do; let an"
-            f" administrator run there: GRANT {row[0]} TO {row[1]};"
+            f"database.url asks for target_session_attrs={target}, and Hookline has to write: leave it out, or write"
+            " read-write or primary"
         )
 
 

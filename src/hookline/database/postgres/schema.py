@@ -15,7 +15,6 @@ from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
-from hookline.database.postgres.requirements import refuse_others_tables
 
 MAKING_SPACE = LOCK_SPACE + 1
 """Of the locks by which roles that start together take turns."""
@@ -28,6 +27,11 @@ SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)
 UNION ALL SELECT 1 FROM pg_proc WHERE pronamespace = to_regnamespace(%s) LIMIT 1
 """
 
+_OWNER_OF_OTHERS = """
+SELECT quote_ident(pg_get_userbyid(relowner)), quote_ident(current_user) FROM pg_class
+WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1
+"""
+
 
 def ensure(schema: Schema) -> None:
     """Make the schema hold its newest tables; raise as ``open.ensure`` does."""
@@ -35,11 +39,11 @@ def ensure(schema: Schema) -> None:
     with translating(), open_session(address) as turn:
         # Held until the connection is closed.
         turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, lock_number(schema.which)))
-        if is_empty(turn, schema):
+        if _is_empty(turn, schema):
             refuse_lost(turn, schema)
             create(turn, schema)
         elif needs_migration(_number(schema), schema.which, str(schema)):
-            refuse_others_tables(turn, schema)
+            _refuse_others_tables(turn, schema)
             migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
         note_part(turn, schema)
 
@@ -80,7 +84,7 @@ def _part_is_noted(turn: psycopg.Connection[tuple[object, ...]], schema: Schema)
     return turn.execute("SELECT 1 FROM hookline.parts WHERE name = %s", (schema.which,)).fetchone() is not None
 
 
-def is_empty(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:
+def _is_empty(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:
     """Whether a schema is still to be made, or was made by an administrator and nothing is in it yet."""
     return turn.execute(_FIRST_THING_IN, (schema.name, schema.name)).fetchone() is None
 
@@ -96,6 +100,16 @@ def create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None
         # Without values, so that the server takes all statements of a text at once.
         turn.execute(functions.encode())
         turn.execute(tables.encode())
+
+
+def _refuse_others_tables(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
+    """Raise DatabaseUnusable where tables that are to be changed belong to a role whose rights ours does not have."""
+    row = turn.execute(_OWNER_OF_OTHERS, (schema.name,)).fetchone()
+    if row is not None:
+        raise DatabaseUnusable(
+            f"tables in the {schema} have to be brought to this version, which only their owner {row[0]} may do; let an"
+            f" administrator run there: GRANT {row[0]} TO {row[1]};"
+        )
 
 
 def _number(schema: Schema) -> int | None:

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from hookline.database.sqlite import Connection, connect
-from tests.service.harness import COMMAND, Hookline, wait_until
+from tests.service.harness import COMMAND, Hookline, Receiver, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
@@ -183,3 +184,39 @@ def test_a_start_without_room_is_a_sentence(new_hookline: NewHookline) -> None:
     refused = subprocess.run(full, capture_output=True, text=True, timeout=60, cwd=hookline.folder, check=False)
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
     assert "launch.json" in refused.stderr
+
+
+def test_every_address_of_both_kinds(new_hookline: NewHookline) -> None:
+    """`[::]` takes calls by IPv4 and by IPv6, on both ports, and an IPv4 caller is known by its IPv4 address."""
+    hookline = new_hookline()
+    ports = hookline.collect_port, hookline.control_port
+    hookline.settings |= {"collect.listen": f"[::]:{ports[0]}", "control.listen": f"[::]:{ports[1]}"}
+    hookline.settings["log.format"] = "json"
+    with hookline:
+        for port in ports:
+            assert [by(host, port) for host in ("127.0.0.1", "::1")] == [200, 200]
+        assert hookline.api("POST", "tokens", {"name": "ci", "scope": "read"}).status == 201
+        entries = hookline.api("GET", "audit-log").json["items"]
+        assert {each["address"] for each in entries if each["address"]} == {"127.0.0.1"}
+
+
+def by(host: str, port: int) -> int:
+    """The status of /readyz, asked at this address."""
+    connection = HTTPConnection(host, port, timeout=30)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_long_path_without_a_temporary_folder(receiver: Receiver, new_hookline: NewHookline, tmp_path: Path) -> None:
+    """Sockets of a data folder deeper than their paths may be need no other folder: control reaches collect by them."""
+    deep = tmp_path / "-".join(["deep"] * 40)
+    hookline = new_hookline(webhook("crm", receiver.url()), settings={"data_dir": str(deep)})
+    hookline.data = deep
+    with hookline:
+        receiver.wait_for(hookline.track())
+        assert hookline.api("POST", "deletion-requests", {"userId": "u1", "action": "delete"}).status == 201
+        wait_until(lambda: any(each.json["type"] == "delete" for each in receiver.requests), what="it is delivered")
+        assert (deep / "run" / "collect.sock").is_socket()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hookline.bench.waiting import wait_until
 from tests.faults.network import Network
 from tests.faults.stage import Stage
+from tests.faults.surroundings import log_reader
 from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
@@ -151,6 +152,7 @@ SCENARIOS = (
     Scenario("workers-stopped", "worker stands still (SIGSTOP) beyond its session", 5, workers_stopped),
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
+    Scenario("log-reader", "the log's reader stands still, then is gone", 4, log_reader),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.database.sqlite import Connection, connect
-from tests.service.harness import COMMAND, Hookline, Receiver, wait_until, webhook
+from tests.service.harness import COMMAND, Hookline, Receiver, fill_pipe, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
@@ -35,12 +35,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def launch_into(hookline: Hookline, log: int) -> None:
     """Start the service with both its outputs on this descriptor, and close that here."""
-    config, connections = hookline.write_files()
-    command = [*COMMAND, "--config", str(config), "--connections", str(connections)]
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("HOOKLINE_")}
-    hookline.process = subprocess.Popen(
-        command, cwd=hookline.folder, env=inherited, stdout=log, stderr=log, start_new_session=True
-    )
+    hookline.launch(log)
     os.close(log)
     hookline.wait_ready()
 
@@ -73,7 +68,7 @@ def test_a_log_reader_that_stands_still_holds_up_nothing(new_hookline: NewHookli
     hookline = new_hookline(settings=QUIET)
     reading, writing = pipe
     launch_into(hookline, os.dup(writing))
-    fill(writing)
+    fill_pipe(writing)
     each_role_comes_back(hookline)
     hookline.track()
     read = threading.Thread(target=lambda: seen.extend(iter(lambda: os.read(reading, 65_536), b"")))
@@ -89,25 +84,13 @@ def test_it_ends_while_its_log_is_full(new_hookline: NewHookline, pipe: tuple[in
     """SIGTERM is heard, and every process is gone within its time, while nobody reads the log."""
     hookline = new_hookline(settings=QUIET)
     launch_into(hookline, os.dup(pipe[1]))
-    fill(pipe[1])
+    fill_pipe(pipe[1])
     os.kill(hookline.role("deliver"), signal.SIGKILL)
     wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started again")
     assert hookline.stop() == 0
 
 
-def fill(writing: int) -> None:
-    """Write until the pipe takes no more; the flag is the open file's, so it is put back before others write."""
-    try:
-        os.set_blocking(writing, False)
-        while os.write(writing, b"x"):
-            pass
-    except BlockingIOError:
-        pass
-    finally:
-        os.set_blocking(writing, True)
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_descriptors(new_hookline: NewHookline, closed: str) -> None:
     """Started without standard input, output or error it runs, and no file of ours takes their place."""
     hookline = new_hookline(command=("sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND))

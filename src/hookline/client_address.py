@@ -23,9 +23,9 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
     whatever stands before that, the client may have made up.
     """
     if not is_trusted(peer, trusted):
-        return peer
+        return plain(peer)
     values = [value.decode("latin-1") for name, value in headers if name == FORWARDED_FOR]
-    nearest = peer
+    nearest = plain(peer)
     for hop in reversed(",".join(values).rsplit(",", HOPS_MAX)):
         found = _address(hop.strip())
         if found is None:
@@ -34,6 +34,11 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: S
         if not is_trusted(nearest, trusted):
             break
     return nearest
+
+
+def plain(peer: str) -> str:
+    """Return a peer's address, an IPv4 one as such: on a port of both kinds it comes as ``::ffff:192.0.2.1``."""
+    return peer.removeprefix("::ffff:") if "." in peer else peer
 
 
 def network_of(address: str) -> str:

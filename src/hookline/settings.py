@@ -49,6 +49,7 @@ __all__ = [
     "value_of",
 ]
 
+_OWN_DESCRIPTORS = Path("/proc/self/fd")
 SOCKET_PATH_BYTES_MAX = 100
 NOTICE_WEBHOOKS_MAX = 5
 
@@ -189,12 +190,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def socket_path(self, name: str) -> Path:
         """Where a local socket of this installation is: in ``run/`` of the data folder.
 
-        The system takes about 100 bytes of a socket's path; for a deeper data folder it is a folder of this user's
-        in the temporary directory, named after the data folder.
+        The system takes about 100 bytes of a socket's path. For a deeper data folder it is a path by way of this
+        process's own descriptor of ``run/``, which leads to the same file; where there are no such paths, it is in a
+        folder of this user's in the temporary directory, named after the data folder.
         """
         path = self.data_path / "run" / name
         if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
             return path
+        if _OWN_DESCRIPTORS.is_dir():
+            return _by_descriptor(path.parent) / name
         mark = blake2b(os.fsencode(self.data_path), digest_size=8).hexdigest()
         folder = Path(tempfile.gettempdir()) / f"hookline-{os.getuid()}-{mark}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -202,6 +206,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"{folder} is not ours: remove it, or use a data_dir with a shorter path")
         folder.chmod(0o700)
         return folder / name
+
+
+@cache
+def _by_descriptor(folder: Path) -> Path:
+    """Return a short path to a folder, for this process as long as it lives."""
+    return _OWN_DESCRIPTORS / str(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
 SECRET_KEYS = ("control.admin_token", "journal.tls_key_password", "journal.sasl_password", "notices.secret")

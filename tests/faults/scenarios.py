@@ -17,6 +17,7 @@ from tests.faults.folder import folders_copied
 from tests.faults.network import Network
 from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
+from tests.faults.surroundings import log_reader
 from tests.faults.trouble import TROUBLES
 from tests.faults.upgrades import UPGRADES
 from tests.service.harness import is_ready
@@ -180,6 +181,7 @@ SCENARIOS = (
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("folders-copied", "copied data folder started beside its original", 6, folders_copied),
+    Scenario("log-reader", "the log's reader stands still, then is gone", 4, log_reader),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
     *(Scenario(*each) for each in TROUBLES),
     Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),

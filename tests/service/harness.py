@@ -106,17 +106,18 @@ class Hookline:
         else:  # the test already failed: do not hide why behind a slow stop
             self.kill9()
 
-    def launch(self) -> subprocess.Popen[bytes]:
-        """Write the files and start the process without waiting for anything."""
+    def launch(self, log: int | None = None) -> subprocess.Popen[bytes]:
+        """Write the files and start the process without waiting for anything; ``log`` takes what it prints, by default
+        a file beside its settings."""
         config, connections = self.write_files()
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("HOOKLINE_")}
-        with (self.folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as file:
             self.process = subprocess.Popen(
                 [*self._command, "--config", str(config), "--connections", str(connections)],
                 cwd=self.folder,
                 env={**inherited, **self.environment},
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=file if log is None else log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
@@ -253,6 +254,18 @@ class Hookline:
         except AssertionError:
             raise AssertionError(f"{message_id} at {destination}: wanted {fate} in {seconds} s, is {last}") from None
         return last
+
+
+def fill_pipe(writing: int) -> None:
+    """Write until it takes no more. How it waits is a matter of the open file, which the service has too: put back."""
+    try:
+        os.set_blocking(writing, False)
+        while os.write(writing, b"x"):
+            pass
+    except BlockingIOError:
+        pass
+    finally:
+        os.set_blocking(writing, True)
 
 
 def is_ready(port: int) -> bool:

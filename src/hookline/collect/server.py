@@ -25,6 +25,7 @@ from hookline.collect.limits import (
 )
 from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
+from hookline.listening import EVERYWHERE, bound
 from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings, parse_listen
 
@@ -101,14 +102,11 @@ class Edge:
     async def serve(self, host: str | None = None, port: int | None = None) -> tuple[str, int]:
         """Listen on an address, by default that of the settings; return the one bound (port 0 takes a free one)."""
         default_host, default_port = parse_listen(self._settings.collect.listen)
+        host, port = host if host is not None else default_host, port if port is not None else default_port
+        if host == EVERYWHERE:
+            return await self.start(bound(host, port))
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            self._connect,
-            host if host is not None else default_host,
-            port if port is not None else default_port,
-            backlog=BACKLOG_CONNECTIONS,
-        )
-        return self._add(server)
+        return self._add(await loop.create_server(self._connect, host, port, backlog=BACKLOG_CONNECTIONS))
 
     async def start(self, sock: socket.socket) -> tuple[str, int]:
         """Listen on a socket that is already bound."""

@@ -21,6 +21,7 @@ from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
 from hookline.database.sqlite import DatabaseAway, engine
+from hookline.listening import bound
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
@@ -186,12 +187,8 @@ def base_url(settings: Settings, listening: socket.socket) -> str:
 def _listen(address: str) -> socket.socket:
     host, port = parse_listen(address)
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(family, kind)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        return bound(host, port)
     except OSError as error:
         raise CannotStart(
             f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"
         ) from None
-    return listening

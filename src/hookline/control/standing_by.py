@@ -23,6 +23,7 @@ from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine
 from hookline.insights.series_store import SeriesStore
+from hookline.listening import bound
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -52,7 +53,7 @@ class StandingBy:
     async def __aenter__(self) -> None:
         host, port = parse_listen(self._listen)
         try:
-            self._server = await asyncio.start_server(self._answer, host, port, limit=HEAD_BYTES_MAX)
+            self._server = await asyncio.start_server(self._answer, sock=bound(host, port), limit=HEAD_BYTES_MAX)
         except OSError as error:
             logger().warning("not_listening", address=self._listen, reason=str(error))
         self._counting = asyncio.create_task(self._count())

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from hookline.database.sqlite import Connection, connect
-from tests.service.harness import COMMAND, Hookline, wait_until
+from tests.service.harness import COMMAND, Hookline, Receiver, fill_pipe, wait_until, webhook
 from tests.service.waiting import WAIT_SECONDS
 
 NewHookline = Callable[..., Hookline]
@@ -34,12 +35,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def launch_into(hookline: Hookline, log: int) -> None:
     """Start the service with both its outputs on this descriptor, and close that here."""
-    config, connections = hookline.write_files()
-    command = [*COMMAND, "--config", str(config), "--connections", str(connections)]
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("HOOKLINE_")}
-    hookline.process = subprocess.Popen(
-        command, cwd=hookline.folder, env=inherited, stdout=log, stderr=log, start_new_session=True
-    )
+    hookline.launch(log)
     os.close(log)
     hookline.wait_ready()
 
@@ -72,7 +68,7 @@ def test_a_log_reader_that_stands_still_holds_up_nothing(new_hookline: NewHookli
     hookline = new_hookline(settings=QUIET)
     reading, writing = pipe
     launch_into(hookline, os.dup(writing))
-    fill(writing)
+    fill_pipe(writing)
     each_role_comes_back(hookline)
     hookline.track()
     read = threading.Thread(target=lambda: seen.extend(iter(lambda: os.read(reading, 65_536), b"")))
@@ -88,25 +84,13 @@ def test_it_ends_while_its_log_is_full(new_hookline: NewHookline, pipe: tuple[in
     """SIGTERM is heard, and every process is gone within its time, while nobody reads the log."""
     hookline = new_hookline(settings=QUIET)
     launch_into(hookline, os.dup(pipe[1]))
-    fill(pipe[1])
+    fill_pipe(pipe[1])
     os.kill(hookline.role("deliver"), signal.SIGKILL)
     wait_until(lambda: hookline.role("deliver", required=False), what="deliver is started again")
     assert hookline.stop() == 0
 
 
-def fill(writing: int) -> None:
-    """Write until the pipe takes no more; the flag is the open file's, so it is put back before others write."""
-    try:
-        os.set_blocking(writing, False)
-        while os.write(writing, b"x"):
-            pass
-    except BlockingIOError:
-        pass
-    finally:
-        os.set_blocking(writing, True)
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_descriptors(new_hookline: NewHookline, closed: str) -> None:
     """Started without standard input, output or error it runs, and no file of ours takes their place."""
     hookline = new_hookline(command=("sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND))
@@ -183,3 +167,39 @@ def test_a_start_without_room_is_a_sentence(new_hookline: NewHookline) -> None:
     refused = subprocess.run(full, capture_output=True, text=True, timeout=60, cwd=hookline.folder, check=False)
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
     assert "launch.json" in refused.stderr
+
+
+def test_every_address_of_both_kinds(new_hookline: NewHookline) -> None:
+    """`[::]` takes calls by IPv4 and by IPv6, on both ports, and an IPv4 caller is known by its IPv4 address."""
+    hookline = new_hookline()
+    ports = hookline.collect_port, hookline.control_port
+    hookline.settings |= {"collect.listen": f"[::]:{ports[0]}", "control.listen": f"[::]:{ports[1]}"}
+    hookline.settings["log.format"] = "json"
+    with hookline:
+        for port in ports:
+            assert [by(host, port) for host in ("127.0.0.1", "::1")] == [200, 200]
+        assert hookline.api("POST", "tokens", {"name": "ci", "scope": "read"}).status == 201
+        entries = hookline.api("GET", "audit-log").json["items"]
+        assert {each["address"] for each in entries if each["address"]} == {"127.0.0.1"}
+
+
+def by(host: str, port: int) -> int:
+    """The status of /readyz, asked at this address."""
+    connection = HTTPConnection(host, port, timeout=30)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_long_path_without_a_temporary_folder(receiver: Receiver, new_hookline: NewHookline, tmp_path: Path) -> None:
+    """Sockets of a data folder deeper than their paths may be need no other folder: control reaches collect by them."""
+    deep = tmp_path / "-".join(["deep"] * 40)
+    hookline = new_hookline(webhook("crm", receiver.url()), settings={"data_dir": str(deep)})
+    hookline.data = deep
+    with hookline:
+        receiver.wait_for(hookline.track())
+        assert hookline.api("POST", "deletion-requests", {"userId": "u1", "action": "delete"}).status == 201
+        wait_until(lambda: any(each.json["type"] == "delete" for each in receiver.requests), what="it is delivered")
+        assert (deep / "run" / "collect.sock").is_socket()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from hookline.cli.checkup.here import Here
 from hookline.control.whole import STANDING_BY, WORKING
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.listening import bound
 from hookline.roles import wanted
 from hookline.settings import parse_listen
 
@@ -103,10 +103,7 @@ def _answers(role: str, listen: str) -> Finding:
 def _is_free(role: str, listen: str) -> Finding:
     host, port = parse_listen(listen)
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
+        bound(host, port).close()
     except OSError as error:
         next_step = f"Stop what uses it, or set {role}.listen to another address."
         return Finding("ports", "fail", f"{role} could not listen on {listen} ({error.strerror})", next_step)

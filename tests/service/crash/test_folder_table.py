@@ -1,7 +1,7 @@
 """Every file of a data folder put back from an older copy, deleted, halved, zeroed or flipped: whatever comes then is
 sent, what waited is sent or named, or the start is refused with a sentence that names the part.
 
-The table is made from the files that are there, so that a new one cannot be forgotten. ``HOOKLINE_FOLDER_TABLE=all``
+The table is made from the files that are there, so that a new one cannot be forgotten. ``FOLDER_TABLE=all``
 plays it as a whole, ``=pairs`` every two parts put back together, ``=FAULT`` or ``=PART`` those; without it a few that
 tell most are played.
 """
@@ -109,7 +109,7 @@ FAULTS: dict[str, Callable[[Path, Path], None]] = {
 
 def cases(newer: Path) -> list[Case]:
     """The table as far as it is asked for."""
-    asked = os.environ.get("HOOKLINE_FOLDER_TABLE", "")
+    asked = os.environ.get("FOLDER_TABLE", "")
     found = sorted(path.relative_to(newer).as_posix() for path in newer.rglob("*"))
     if asked == "pairs":
         tops = sorted(path.name for path in newer.iterdir() if not path.name.endswith("-wal"))
@@ -182,6 +182,7 @@ def doctor(hookline: Hookline) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=hookline.folder).stdout
 
 
+@pytest.mark.timeout(7_200)  # as a whole it is played by hand
 def test_the_table(base: Base, tmp_path: Path) -> None:
     """Of none of them is anything silently lost, or taken for sent."""
     wrong: dict[Case, str] = {}

@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from hookline.database.sqlite import connect, engine
 from hookline.telemetry.log import logger
 
 NAME = "parts"
@@ -60,8 +61,8 @@ def noted(folder: Path) -> frozenset[str]:
     try:
         return frozenset((folder / NAME).read_text(errors="replace").split())
     except FileNotFoundError:
-        # A folder of an older version: there the key was made with the list that it is for.
-        return frozenset(["privacy-key"] if (folder / "privacy.db").exists() else [])
+        # A folder of an older version: who is on the list was put there with the key.
+        return frozenset(["privacy-key"] if _has_suppressions(folder / "privacy.db") else [])
 
 
 def made(path: Path) -> None:
@@ -94,6 +95,14 @@ def held(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _has_suppressions(path: Path) -> bool:
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            return connection.execute("SELECT 1 FROM suppressions LIMIT 1").fetchone() is not None
+    except engine.Error:  # none there, or none that can be read: whoever opens it says so
+        return False
 
 
 def _write(folder: Path, names: frozenset[str]) -> None:

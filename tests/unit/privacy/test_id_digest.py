@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hookline.database.open import ensure
+from hookline.database.sqlite import connect
 from hookline.privacy.id_digest import FILE_NAME, PrivacyKeyError, load, read
 
 
@@ -41,8 +44,10 @@ def test_a_key_that_is_gone_is_missed(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).unlink()
     with pytest.raises(PrivacyKeyError, match="hookline renew privacy-key"):
         load(tmp_path)
+    ensure(tmp_path / "privacy.db", "privacy")
+    with closing(connect(tmp_path / "privacy.db")) as database:
+        database.execute("INSERT INTO suppressions (digest, at, author) VALUES (x'00', 1, 'me')")
     (tmp_path / "parts").unlink()
-    (tmp_path / "privacy.db").touch()
     with pytest.raises(PrivacyKeyError, match="is missing"):
         load(tmp_path)
 

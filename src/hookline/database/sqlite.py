@@ -44,7 +44,12 @@ class TurnLost(DatabaseAway):
     will be. This process is told to end."""
 
 
-def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:
+def connect(
+    path: Path,
+    read_only: bool = False,
+    synchronous: Literal["FULL", "NORMAL"] = "FULL",
+    factory: type[Connection] = Connection,
+) -> Connection:
     """Open an existing database file; raise OperationalError when it is not there (``open.ensure`` makes it).
 
     The connection is in autocommit mode: a transaction is an explicit ``BEGIN`` (``BEGIN IMMEDIATE`` to write) and
@@ -58,6 +63,7 @@ def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "N
         timeout=BUSY_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
+        factory=factory,
     )
     try:
         if not read_only:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hookline.connections.model import Offsets
+from hookline.database.commits import commits_of
 from hookline.database.open import open_control
 from hookline.database.place import Place
 from hookline.replays.feed import read_replays
@@ -44,6 +45,7 @@ class ReplayStore:
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
         self._connection = open_control(place)
+        self._commits = commits_of(place)
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
         self._lock = threading.Lock()
@@ -60,6 +62,8 @@ class ReplayStore:
                 "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
                 " ON CONFLICT (id) DO UPDATE SET next = lane_numbers.next + 1 RETURNING next - 1"
             ).fetchall()
+            if self._commits is not None:
+                self._commits.give_away(lane=lane)
             execute(
                 "INSERT INTO replays (lane, at, author, version, request, starts, ends, state, rate)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -167,6 +171,8 @@ class ReplayStore:
                 "INSERT INTO letter_actions (at, author, letters) VALUES (?, ?, ?) RETURNING id",
                 (self._now_ms(), author, _json(letters)),
             ).fetchall()
+            if self._commits is not None:
+                self._commits.give_away(action=number)
             execute("DELETE FROM letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
         return int(number)
 

@@ -120,6 +120,13 @@ KINDS: dict[str, Kind] = {
         "Look at its own log for why; nothing acknowledged is lost, and what waited is being sent.",
         passing=True,
     ),
+    "database_went_back": Kind(
+        "critical",
+        "database",
+        "{who} went back in time: {detail}.",
+        "Find out why: a restore, a failover to a server that was behind, or a crash. Look at connections, accounts and"
+        " tokens, and make anew the changes, deletion requests and suppressions that are missing.",
+    ),
     "role_down": Kind(
         "critical",
         "role",

@@ -18,6 +18,7 @@ from hookline.database.claim import NOTE_FILE
 from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
+from hookline.database.postgres.commit_mark import COUNTS
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.schema import MAKING_SPACE, refuse_old
 from hookline.database.sqlite import DatabaseAway, engine
@@ -30,6 +31,7 @@ TABLES = f"""
 CREATE SCHEMA IF NOT EXISTS hookline;
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
 {fence.TABLE};
+{COUNTS};
 """
 
 MOVING = "moving to "
@@ -91,7 +93,7 @@ def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> N
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex
     journal = journal_name(settings, mark)
-    row = turn.execute("SELECT to_regclass('hookline.turns') IS NOT NULL").fetchone()
+    row = turn.execute("SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits')) = 0").fetchone()
     if row == (False,):
         turn.execute(TABLES.encode())
     found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()

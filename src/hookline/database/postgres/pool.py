@@ -11,6 +11,7 @@ import psycopg
 from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
+from hookline.database.postgres.commit_mark import look_back
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import PatientConnection
 from hookline.database.postgres.presence import Presence
@@ -65,7 +66,6 @@ class Pool:
                     self._conninfo, autocommit=True, cursor_factory=psycopg.RawCursor, context=ADAPTERS
                 )
                 real.address = self._conninfo
-                return real
         except DatabaseAway as away:
             self._forget_one()
             self.presence.went(str(away))
@@ -73,6 +73,14 @@ class Pool:
         except BaseException:
             self._forget_one()
             raise
+        try:
+            with translating():
+                look_back(real, self.kind.schema.url)
+        except BaseException:
+            real.close()
+            self._forget_one()
+            raise
+        return real
 
     def give_back(self, real: Real) -> None:
         """Somebody else may have it, unless it is broken or in the middle of something."""
@@ -137,6 +145,6 @@ def _conninfo(kind: Kind) -> str:
     ]
     if kind.read_only:
         options.append("-c default_transaction_read_only=on")
-    if kind.synchronous == "NORMAL":
-        options.append("-c synchronous_commit=off")
+    # Asked for by name: it may be off for the whole server, or the database.
+    options.append(f"-c synchronous_commit={'on' if kind.synchronous == 'FULL' else 'off'}")
     return conninfo(kind.schema.url, f"hookline {kind.schema.which}", options)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import psycopg
 
+from hookline.database.commits import Commits
 from hookline.database.connect import connect
 from hookline.database.open import DatabaseUnusable, migrate, needs_migration, schema_number, schema_path
 from hookline.database.place import Schema
+from hookline.database.postgres import commit_mark
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
@@ -43,6 +45,15 @@ def refuse_old(turn: psycopg.Connection[tuple[object, ...]]) -> None:
             f"PostgreSQL {turn.info.server_version // 10_000} is too old; Hookline needs PostgreSQL "
             f"{SERVER_VERSION_MIN // 10_000} or newer"
         )
+
+
+def begin_count(schema: Schema, commits: Commits) -> None:
+    """Take up the count of this data folder's commits from what the schema has."""
+    with (
+        translating(),
+        psycopg.connect(conninfo(schema.url, f"hookline {schema.which}"), autocommit=True) as session,
+    ):
+        commit_mark.begin_count(session, schema.which, commits)
 
 
 def create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:

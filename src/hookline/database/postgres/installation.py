@@ -93,7 +93,9 @@ def _meet(settings: Settings, turn: psycopg.Connection[tuple[object, ...]]) -> N
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex
     journal = journal_name(settings, mark)
-    row = turn.execute("SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits')) = 0").fetchone()
+    row = turn.execute(
+        "SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits')) = 0"
+    ).fetchone()
     if row == (False,):
         turn.execute(TABLES.encode())
     found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()

@@ -1,6 +1,6 @@
 """The replays in ``control.db``: what was asked for. Control is the one writer; what came of it is in ``deliver.db``.
 
-Every change counts one number up, by which the other roles see that there is something to read.
+Every change raises a number, by which the other roles see that there is something to read.
 """
 
 from __future__ import annotations
@@ -187,9 +187,11 @@ class ReplayStore:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection.execute
+                # By the clock, so that no number comes again for something else when the database went back in time.
                 self._connection.execute(
-                    "INSERT INTO replay_changes (id, next) VALUES (1, 1)"
-                    " ON CONFLICT (id) DO UPDATE SET next = replay_changes.next + 1"
+                    "INSERT INTO replay_changes (id, next) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET next = CASE"
+                    " WHEN replay_changes.next < excluded.next THEN excluded.next ELSE replay_changes.next + 1 END",
+                    (self._now_ms(),),
                 )
                 self._connection.execute("COMMIT")
             except BaseException:

@@ -1,4 +1,5 @@
-"""One database file is put back from an older copy while the service is stopped, beside newer others and the journal."""
+"""One database file is put back from an older copy while the service is stopped, beside newer others and a newer
+journal."""
 
 from __future__ import annotations
 

@@ -154,9 +154,9 @@ def test_the_first_connection_after_an_outage_finds_it(settings: Settings, befor
     """Also where nothing is to be written, and in whatever schema it reads."""
     ensure(place_of(settings, "deliver"), "deliver")
     go_back(settings, before)
-    with closing(connect(place_of(settings, "deliver"), read_only=True)) as connection:
-        with pytest.raises(DatabaseWentBack):
-            connection.execute("SELECT 1")
+    connection = connect(place_of(settings, "deliver"), read_only=True)
+    with closing(connection), pytest.raises(DatabaseWentBack):
+        connection.execute("SELECT 1")
     assert ended == [signal.SIGTERM]
 
 

@@ -15,6 +15,12 @@ from tests.postgres import PostgresServer
 from tests.service.harness import Hookline, Receiver, Reply, wait_until, webhook
 
 SECONDS_MAX = 60.0
+AUDIENCE = {
+    "id": "buyers",
+    "name": "Buyers",
+    "destinations": [],
+    "condition": {"event": "Bought", "count": {"gte": 1}},
+}
 CONFIRMED = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
 """The default of the database, as some operators set it: what it confirms may be lost by a crash."""
 
@@ -45,8 +51,9 @@ def on_both(
 ) -> Callable[..., Hookline]:
     """Make a service that goes on with the standby once that is the primary."""
 
-    def make(*destinations: dict[str, Any], **settings: Any) -> Hookline:
-        return new_hookline(*destinations, settings={"database.url": of_both(database_url, standby), **settings})
+    def make(*destinations: dict[str, Any], **definitions: Any) -> Hookline:
+        settings = {"database.url": of_both(database_url, standby)}
+        return new_hookline(*destinations, settings=settings, definitions=definitions)
 
     return make
 
@@ -73,6 +80,15 @@ def fate(hookline: Hookline, message: str) -> str:
     return ""
 
 
+def members(hookline: Hookline) -> set[str]:
+    """Who is in the audience now, synced at once; nobody while control starts again."""
+    with suppress(OSError):
+        hookline.api("POST", "audiences/buyers/sync")
+        answer = hookline.api("GET", "audiences/buyers/members")
+        return {each["userId"] for each in answer.json["items"]} if answer.status == 200 else set()
+    return set()
+
+
 def caught_up(standby: PostgresServer, url: str, query: str) -> bool:
     """Whether a query finds something on the standby."""
     return bool(standby.run(standby.url(url.partition("?")[0].rpartition("/")[2]), query))
@@ -86,14 +102,16 @@ def test_events_are_sent_although_their_retries_are_gone(
     receiver: Receiver,
 ) -> None:
     """What was accepted after the standby stood still is delivered: once where that was done before, and what was to
-    be tried again is tried; its status is told, and a notice names each database that went back."""
+    be tried again is tried; its status is told, people agree with the journal, and a notice names each database."""
     failing = [f"failing-{number}" for number in range(20)]
     receiver.respond = lambda request: Reply(503 if request.message_id in failing else 200)
-    with on_both(webhook("crm", receiver.url())) as hookline:
-        hookline.wait_fate(hookline.track(), "crm", "delivered")
+    with on_both(webhook("crm", receiver.url()), audiences=[AUDIENCE]) as hookline:
+        hookline.wait_fate(hookline.track("Bought", userId="early"), "crm", "delivered")
+        wait_until(lambda: members(hookline) == {"early"}, SECONDS_MAX, "the first is a member")
         wait_until(lambda: caught_up(standby, database_url, "SELECT 1 FROM hookline_deliver.outcome_blocks"))
         standby.stand_still()
-        sent = [hookline.track() for _ in range(20)]
+        sent = [hookline.track("Bought", userId="later") for _ in range(20)]
+        wait_until(lambda: members(hookline) == {"early", "later"}, SECONDS_MAX, "the next is a member")
         for message in failing:
             hookline.track(message_id=message)
         for message in failing:
@@ -106,7 +124,8 @@ def test_events_are_sent_although_their_retries_are_gone(
         for message in [*failing, *sent]:
             wait_until(lambda message=message: fate(hookline, message) == "delivered", SECONDS_MAX, message)
         assert [len(receiver.of(message)) for message in sent] == [1] * len(sent)
-        wait_until(lambda: "deliver" in noticed(hookline), SECONDS_MAX, "a notice tells of it")
+        wait_until(lambda: members(hookline) == {"early", "later"}, SECONDS_MAX, "people agree with the journal")
+        wait_until(lambda: noticed(hookline) >= {"deliver", "profiles"}, SECONDS_MAX, "a notice tells of it")
         said = [line for line in hookline.log.splitlines() if '"event": "database_went_back"' in line]
         assert len(said) == len({json.loads(line)["database"] for line in said})
 
@@ -134,3 +153,29 @@ def test_a_version_that_is_gone_is_told_and_its_number_is_not_given_again(
         newest = hookline.api("GET", "connections/versions").json["items"][0]
         assert newest["version"] > before
         hookline.wait_fate(hookline.track(), "crm", "delivered")
+
+
+def test_a_crash_takes_back_nothing_that_must_last(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
+    """Where the database confirms by default what it has not written, retries and places outlive a crash all the
+    same, and people, of whom the last moments may go, agree with the journal afterwards."""
+    server = PostgresServer(CONFIRMED)
+    receiver.reply_with(503)
+    try:
+        with server.database() as url:
+            hookline = new_hookline(
+                webhook("crm", receiver.url()), settings={"database.url": url}, definitions={"audiences": [AUDIENCE]}
+            )
+            with hookline:
+                sent = [hookline.track("Bought", userId=f"u{number}") for number in range(20)]
+                for message in sent:
+                    hookline.wait_fate(message, "crm", "retrying")
+                tried = {message: len(receiver.of(message)) for message in sent}
+                server.stop(signal.SIGQUIT)
+                receiver.reply_with(200)
+                server.start()
+                for message in sent:
+                    receiver.wait_for(message, tried[message] + 1, SECONDS_MAX)
+                    wait_until(lambda message=message: fate(hookline, message) == "delivered", SECONDS_MAX, message)  # type: ignore[misc]
+                wait_until(lambda: len(members(hookline)) == len(sent), SECONDS_MAX, "people agree with the journal")
+    finally:
+        server.remove()

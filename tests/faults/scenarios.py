@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
+from tests.faults.going_back import BEHIND_SECONDS, crashes_that_forget, replica_behind
 from tests.faults.network import Network
 from tests.faults.stage import Stage
 from tests.service.harness import is_ready
@@ -152,6 +153,8 @@ SCENARIOS = (
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
     Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
+    Scenario("replica-behind", f"a PostgreSQL {BEHIND_SECONDS:g} s behind takes over", 5, replica_behind),
+    Scenario("crashes-that-forget", "crash of a PostgreSQL that confirms early", 10, crashes_that_forget),
 )
 
 

@@ -10,6 +10,8 @@ from tests.faults.stage import Stage
 
 BEHIND_SECONDS = 3.0
 """What a standby that takes over does not have."""
+NOTICED_SECONDS = 5.0
+"""By then who has anything to write has tried to."""
 BREATHING_SECONDS = 1.0
 
 
@@ -28,8 +30,7 @@ def replica_behind(stage: Stage, times: int) -> None:
             shutil.rmtree(stage.server.folder / "data")
             (standby.folder / "data").rename(stage.server.folder / "data")
             stage.server.start()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        _start_again(stage)
 
 
 def crashes_that_forget(stage: Stage, times: int) -> None:
@@ -41,5 +42,14 @@ def crashes_that_forget(stage: Stage, times: int) -> None:
         stage.inject("PostgreSQL crashes and forgets")
         stage.server.stop(signal.SIGQUIT)
         stage.server.start()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        _start_again(stage)
+
+
+def _start_again(stage: Stage) -> None:
+    """Go on, and start workers that have ended to take up from the database, as a supervisor would."""
+    stage.go_on_for(NOTICED_SECONDS)
+    for worker in stage.workers:
+        if worker.process.poll() is not None:
+            worker.start()
+    stage.wait_until_level()
+    stage.go_on_for(BREATHING_SECONDS)

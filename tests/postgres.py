@@ -48,7 +48,13 @@ SETTINGS = {
 class PostgresServer:
     """A running server; each test gets databases of its own in it."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, in_memory: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        in_memory: bool = False,
+        primary: PostgresServer | None = None,
+    ) -> None:
         """``settings`` of the server take the place of the tests' own, or stand beside them.
 
         ``in_memory``: its files are in memory where there is room, for who makes many databases and cuts no power. On a
@@ -66,7 +72,11 @@ class PostgresServer:
         self._count = 0
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "--no-sync", "--auth=trust", f"--username={OWNER}", "--encoding=UTF8", "--no-locale")
+        if primary is None:
+            self._run("initdb", "--no-sync", "--auth=trust", f"--username={OWNER}", "--encoding=UTF8", "--no-locale")
+        else:
+            address = ("-h", str(primary.folder), "-p", str(primary.port), "-U", OWNER)
+            self._run("pg_basebackup", *address, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
         self.start()
 
     def start(self) -> None:
@@ -87,6 +97,24 @@ class PostgresServer:
             self.process.send_signal(how)
             self.process.wait(STOP_SECONDS_MAX)
             self.process = None
+
+    def replica(self) -> PostgresServer:
+        """A standby that follows this server, made from a copy of it."""
+        assert self.process is not None
+        return PostgresServer(self._settings, primary=self)
+
+    def stand_still(self) -> None:
+        """As a standby: take nothing more from the primary."""
+        self.admin("ALTER SYSTEM SET primary_conninfo = ''")
+        self.admin("SELECT pg_reload_conf()")
+        end = time.monotonic() + START_SECONDS_MAX
+        while self.admin("SELECT 1 FROM pg_stat_wal_receiver"):
+            assert time.monotonic() < end, "the standby still follows"
+            time.sleep(0.02)
+
+    def promote(self) -> None:
+        """As a standby: be the primary from now on."""
+        assert self.admin("SELECT pg_promote()") == [(True,)]
 
     def remove(self) -> None:
         """Stop it and leave nothing behind."""

@@ -50,6 +50,7 @@ def run_deliver(settings: Settings) -> int:
 
     async def main(stop: asyncio.Event) -> int:
         from hookline.database.claim import wait_for_database, wait_for_home, wait_for_schema, wait_for_version
+        from hookline.database.open import count_commits
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
 
@@ -60,6 +61,7 @@ def run_deliver(settings: Settings) -> int:
         turn = await wait_for_home(settings, stop)
         if stop.is_set():
             return 0
+        count_commits(settings, "deliver")
         role = DeliverRole(settings)
         await role.wait_for_connections(stop)
         await wait_for_recovery(settings, role.saved_places(), stop)
@@ -78,12 +80,14 @@ def run_profiles(settings: Settings) -> int:
 
     async def main(stop: asyncio.Event) -> int:
         from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
+        from hookline.database.open import count_commits
         from hookline.profiles.role import ProfilesRole
 
         await wait_for_database(settings, stop, writes="profiles")
         turn = await wait_for_turn(settings, "profiles", stop)
         await wait_for_schema(settings, "profiles", stop)
         if not stop.is_set():
+            count_commits(settings, "profiles")
             await ProfilesRole(settings).run(stop)
         if turn is not None:
             turn.close()
@@ -102,7 +106,8 @@ def run_control(
     from hookline.control.admin_token import AdminTokenError
     from hookline.control.opening import CannotStart, open_connections
     from hookline.database import claim as database
-    from hookline.database.open import DatabaseError
+    from hookline.database.commits import any_went_back
+    from hookline.database.open import DatabaseError, count_commits
     from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
@@ -115,13 +120,14 @@ def run_control(
         database.claim(settings)
         if not asyncio.run(_databases_are_ready(settings)):
             return 0
+        count_commits(settings, "control", "insights", "privacy")
         store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
 
         framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
         from hookline.control.serve import run
 
-        return run(
+        code = run(
             settings,
             store,
             one_time_link,
@@ -129,6 +135,7 @@ def run_control(
             stop_descriptor=int(descriptor) if descriptor else None,
             origins=origins,
         )
+        return code or int(any_went_back())
     except (CannotStart, AdminTokenError, DatabaseError, JournalUnusable) as error:
         log.logger().error("control_cannot_start", reason=str(error))
         sys.stderr.write(f"hookline control: {error}\n")
@@ -177,6 +184,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
         return await main(_until_told_to_stop(ending))
 
     from hookline.database import claim as database
+    from hookline.database.commits import any_went_back
     from hookline.database.open import DatabaseError, DatabaseUnusable
     from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
@@ -186,6 +194,7 @@ def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitabl
         claim(settings)
         database.claim(settings)
         code = uvloop.run(whole())
+        code = code or int(any_went_back())  # so that whoever looks after the role starts it again
         ending.finish(code)
         return code
     except (JournalUnusable, DatabaseUnusable) as error:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
 from tests.faults.folder import folders_copied
+from tests.faults.going_back import BEHIND_SECONDS, crashes_that_forget, replica_behind
 from tests.faults.network import Network
 from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
@@ -186,6 +187,8 @@ SCENARIOS = (
     *(Scenario(*each) for each in TROUBLES),
     Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),
     *(Scenario(*each) for each in UPGRADES),
+    Scenario("replica-behind", f"a PostgreSQL {BEHIND_SECONDS:g} s behind takes over", 5, replica_behind),
+    Scenario("crashes-that-forget", "crash of a PostgreSQL that confirms early", 10, crashes_that_forget),
 )
 
 

@@ -40,10 +40,22 @@ class Row(NamedTuple):
     lane: str | None
 
 
-def newest_version(connection: Connection) -> int:
+class Version(NamedTuple):
+    """A version, and when it was made (ms): after a database went back, a number may come again for something else."""
+
+    number: int = 0
+    at_ms: int = 0
+
+
+def newest_version(connection: Connection) -> Version:
     """The version in force; 0 before the first change."""
-    ((version,),) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchall()
-    return int(version)
+    row = connection.execute("SELECT version, at FROM versions ORDER BY version DESC LIMIT 1").fetchone()
+    return Version(*row) if row else Version()
+
+
+def has_version(connection: Connection, version: Version) -> bool:
+    """Whether this very version was ever in force."""
+    return connection.execute("SELECT 1 FROM versions WHERE version = ? AND at = ?", version).fetchone() is not None
 
 
 def rows_at(connection: Connection, version: int, kinds: Sequence[Kind] = KINDS) -> Iterator[Row]:

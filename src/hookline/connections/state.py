@@ -89,6 +89,8 @@ class State:
         self.destinations: dict[str, Stored[Destination]] = {}
         self.audiences: dict[str, Stored[Audience]] = {}
         self.computed_traits: dict[str, Stored[ComputedTrait]] = {}
+        self._at = history.Version()
+        """The same, told from another one of its number."""
         self._kinds = tuple(kinds)
         self._by_kind: dict[Kind, dict[str, Any]] = {
             "source": self.sources,
@@ -103,17 +105,19 @@ class State:
 
     def refresh(self, connection: Connection) -> bool:
         """Go on to the version now in force, reading only what changed since; False when nothing did."""
-        version = history.newest_version(connection)
-        if version == self.version:
+        newest = history.newest_version(connection)
+        if newest == self._at:
             return False
-        if self.version == 0:
-            self.load(connection, version)
-        else:
-            left, came = history.rows_between(connection, self.version, version, self._kinds)
+        if history.has_version(connection, self._at):
+            left, came = history.rows_between(connection, self.version, newest.number, self._kinds)
             for row in left:
                 self._by_kind[row.kind].pop(row.id, None)
             self._put(came)
-        self.version = version
+        else:  # at the beginning, and when the database went back behind what is known here
+            for objects in self._by_kind.values():
+                objects.clear()
+            self.load(connection, newest.number)
+        self.version, self._at = newest.number, newest
         return True
 
     def load(self, connection: Connection, version: int) -> None:

@@ -26,11 +26,14 @@ from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapsh
 from hookline.connections.old_secrets import PastRow, without_old_secrets
 from hookline.connections.rotation import until_ms
 from hookline.connections.state import State, Stored, decode_object
-from hookline.database.connect import empty_log, overwrite_deleted
+from hookline.database.commits import Highest, commits_of
+from hookline.database.connect import empty_log, is_file, overwrite_deleted
 from hookline.database.open import open_control
 from hookline.database.place import Place
 from hookline.database.sqlite import DatabaseAway
 
+WENT_BACK_AUTHOR = "hookline"
+"""Who makes the version that says again what an old database said."""
 ObjectRow = tuple[Kind, str, int, str, str | None, str | None]
 """Kind, id, version, document, owner, lane: as a row holds them."""
 
@@ -67,6 +70,7 @@ class Store:
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
         self._connection = open_control(place)
+        self._commits = commits_of(place)
         self._now_ms = now_ms
         self.steady_ms = steady_ms or now_ms
         """The time by the service's own clock, which never jumps."""
@@ -239,6 +243,31 @@ class Store:
             self._refresh()
             return lane or stored.lane
 
+    def pass_over(self, highest: Highest, ends: Callable[[], Offsets]) -> None:
+        """Go on behind what was given away before the database went back: a version or a lane's number that others know
+        already never comes to mean something else."""
+        with self._lock:
+            with self._transaction():
+                self._refresh()
+                if highest.version > self._state.version:
+                    self._insert_version(highest.version + 1, WENT_BACK_AUTHOR, dict(ends()))
+                if highest.lane:
+                    self._connection.execute(
+                        "INSERT INTO lane_numbers (id, next) VALUES (1, ?) ON CONFLICT (id)"
+                        " DO UPDATE SET next = excluded.next WHERE lane_numbers.next < excluded.next",
+                        (highest.lane + 1,),
+                    )
+                # In PostgreSQL deliver's schema, which knows the last one, went back together with this.
+                if highest.action and is_file(self._connection):
+                    name = ("letter_actions", highest.action)
+                    self._connection.execute("DELETE FROM sqlite_sequence WHERE name = ? AND seq < ?", name)
+                    self._connection.execute(
+                        "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2"
+                        " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",
+                        name,
+                    )
+            self._refresh()
+
     def check(self, edits: Sequence[Edit]) -> list[Problem]:
         """What ``change`` would refuse, without changing anything."""
         with self._lock:
@@ -338,12 +367,17 @@ class Store:
 
     def _new_version(self, author: str, ends: Offsets) -> int:
         version = self._state.version + 1
+        self._insert_version(version, author, ends)
+        self.on_version(version)
+        return version
+
+    def _insert_version(self, version: int, author: str, ends: Offsets) -> None:
+        if self._commits is not None:
+            self._commits.give_away(version=version)
         self._connection.execute(
             "INSERT INTO versions (version, at, author, ends) VALUES (?, ?, ?, ?)",
             (version, self._now_ms(), author, _json(ends)),
         )
-        self.on_version(version)
-        return version
 
     def _replace_rows(self, version: int, closed: Sequence[tuple[Kind, str]], opened: Sequence[ObjectRow]) -> None:
         self._connection.executemany(
@@ -368,6 +402,8 @@ class Store:
             "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
             " ON CONFLICT (id) DO UPDATE SET next = lane_numbers.next + 1 RETURNING next - 1"
         ).fetchall()
+        if self._commits is not None:
+            self._commits.give_away(lane=number)
         return int(number)
 
     def _stored(self, edit: Edit) -> Stored[Any] | None:

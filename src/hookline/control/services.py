@@ -12,7 +12,7 @@ from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
 from hookline.control.call import may_refer, note_version
 from hookline.control.conditions.breakers import Breakers
-from hookline.control.conditions.database import DatabaseDamage, DatabaseOutages
+from hookline.control.conditions.database import DatabaseDamage, DatabaseOutages, DatabasesWentBack
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
 from hookline.control.conditions.disk import DiskRoom
@@ -239,6 +239,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         DiskRoom(data, thresholds.disk_free),
         Roles(store.restarted, whole.roles),
         DatabaseOutages(),
+        DatabasesWentBack(data),
         *shared,
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from hookline.database import sqlite
+from hookline.database.commits import CountedConnection, commits_of
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema
 
@@ -24,7 +25,13 @@ def connect(place: Place, read_only: bool = False, synchronous: Literal["FULL", 
         from hookline.database.postgres.connection import connect as connect_schema
 
         return connect_schema(place, read_only, synchronous)
-    return sqlite.connect(place, read_only, synchronous)
+    commits = None if read_only else commits_of(place)
+    if commits is None:
+        return sqlite.connect(place, read_only, synchronous)
+    connection = sqlite.connect(place, synchronous=synchronous, factory=CountedConnection)
+    assert isinstance(connection, CountedConnection)
+    connection.commits = commits
+    return connection
 
 
 def change_mark(connection: Connection) -> Any:

@@ -11,15 +11,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 from hookline.database import parts
+from hookline.database.commits import Commits, begin_counting, commits_of
 from hookline.database.connect import connect, is_file
 from hookline.database.connection import Connection
-from hookline.database.place import Place, Schema, Which
+from hookline.database.place import Place, Schema, Which, place_of
 from hookline.database.sqlite import DatabaseAway, OperationalError, engine
 from hookline.database.sqlite import connect as connect_file
+from hookline.settings import Settings
 
 HEADS: dict[Which, int] = {"control": 5, "deliver": 9, "insights": 2, "privacy": 2, "profiles": 9}
 """The newest schema of each database: the number of its last migration."""
@@ -101,6 +104,26 @@ def open_profiles(place: Place) -> Connection:
     the last batches of it."""
     ensure(place, "profiles")
     return connect(place, synchronous="NORMAL")
+
+
+def count_commits(settings: Settings, *names: Which) -> None:
+    """Count what this process commits to these databases from now on, and say so where one is behind what this data
+    folder had committed before."""
+    for which in names:
+        place = place_of(settings, which)
+        if commits_of(place) is not None:
+            continue
+        ensure(place, which)
+        commits = Commits(settings.data_path, which, is_shared=isinstance(place, Schema))
+        if isinstance(place, Schema):
+            from hookline.database.postgres.schema import begin_count
+
+            begin_count(place, commits)
+        else:
+            with closing(connect(place, read_only=True)) as connection:
+                ((number,),) = connection.execute("PRAGMA user_version").fetchall()
+            commits.begin(number)
+        begin_counting(place, commits)
 
 
 def ensure(place: Place, which: Which) -> None:

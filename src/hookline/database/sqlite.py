@@ -145,7 +145,12 @@ _DAMAGED = (11, 24, 26)
 """SQLITE_CORRUPT, SQLITE_FORMAT, SQLITE_NOTADB."""
 
 
-def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> Connection:
+def connect(
+    path: Path,
+    read_only: bool = False,
+    synchronous: Literal["FULL", "NORMAL"] = "FULL",
+    factory: type[FileConnection] | None = None,
+) -> Connection:
     """Open an existing database file; raise OperationalError when it is not there (``open.ensure`` makes it), one of
     the kinds of DatabaseAway when it is there and cannot be used now.
 
@@ -161,7 +166,7 @@ def connect(path: Path, read_only: bool = False, synchronous: Literal["FULL", "N
             timeout=BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
             check_same_thread=False,
-            factory=FileConnection,
+            factory=factory or FileConnection,
         )
     except engine.DatabaseError as error:
         raise as_ours(error, path, read_only) from error
@@ -201,6 +206,7 @@ class FileConnection(engine.Connection):
 
     path = Path()
     read_only = False
+    cursors: type[FileCursor]
 
     def execute(self, sql: str, parameters: Any = (), /) -> FileCursor:
         """As the engine's."""
@@ -216,7 +222,7 @@ class FileConnection(engine.Connection):
 
     def cursor(self, *_: Any) -> FileCursor:  # type: ignore[override]
         """A cursor whose errors are ours."""
-        return super().cursor(FileCursor)
+        return super().cursor(self.cursors)
 
 
 class FileCursor(engine.Cursor):
@@ -274,3 +280,6 @@ class FileCursor(engine.Cursor):
         if ours is error:
             raise error
         raise ours from error
+
+
+FileConnection.cursors = FileCursor

@@ -30,6 +30,8 @@ from hookline.route.decision import not_routed_reason
 from hookline.settings import Settings
 
 SNAPSHOTS_KEPT = 8
+NOTHING_KNOWN = "no record of its delivery was found; replay it if the receiver does not have it"
+"""Attempts are kept as long as their events, so silence never means that one was delivered."""
 UNCONNECTED_SHOWN_MAX = 100
 """With more destinations than this, those that the source does not feed are left out."""
 
@@ -198,7 +200,9 @@ class Fates:
             return DestinationFate(destination.id, "discarded", "the destination was deleted before it was sent")
         if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
             return DestinationFate(destination.id, "waiting")
-        return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
+        if offset < self._journal.start(partition):
+            return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
+        return DestinationFate(destination.id, "waiting", NOTHING_KNOWN)
 
     def _repeats(self, partition: int, offset: int, record: Record) -> str:
         offsets = lookup.find(self._journal, self._data_path / "index", partition, record.fingerprint)

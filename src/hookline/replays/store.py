@@ -1,6 +1,6 @@
 """The replays in ``control.db``: what was asked for. Control is the one writer; what came of it is in ``deliver.db``.
 
-Every change counts one number up, by which the other roles see that there is something to read.
+Every change raises a number, by which the other roles see that there is something to read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hookline.connections.model import Offsets
+from hookline.database.commits import commits_of
 from hookline.database.open import open_control
 from hookline.database.place import Place
 from hookline.replays.feed import read_replays
@@ -44,6 +45,7 @@ class ReplayStore:
     ) -> None:
         """``now_ms`` is what people see, ``steady_ms`` the service's own clock; by default they are one."""
         self._connection = open_control(place)
+        self._commits = commits_of(place)
         self._now_ms = now_ms
         self._steady_ms = steady_ms or now_ms
         self._lock = threading.Lock()
@@ -60,6 +62,8 @@ class ReplayStore:
                 "INSERT INTO lane_numbers (id, next) VALUES (1, 2)"
                 " ON CONFLICT (id) DO UPDATE SET next = lane_numbers.next + 1 RETURNING next - 1"
             ).fetchall()
+            if self._commits is not None:
+                self._commits.give_away(lane=lane)
             execute(
                 "INSERT INTO replays (lane, at, author, version, request, starts, ends, state, rate)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -167,6 +171,8 @@ class ReplayStore:
                 "INSERT INTO letter_actions (at, author, letters) VALUES (?, ?, ?) RETURNING id",
                 (self._now_ms(), author, _json(letters)),
             ).fetchall()
+            if self._commits is not None:
+                self._commits.give_away(action=number)
             execute("DELETE FROM letter_actions WHERE id <= ?", (number - ACTIONS_KEPT,))
         return int(number)
 
@@ -181,9 +187,11 @@ class ReplayStore:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection.execute
+                # By the clock, so that no number comes again for something else when the database went back in time.
                 self._connection.execute(
-                    "INSERT INTO replay_changes (id, next) VALUES (1, 1)"
-                    " ON CONFLICT (id) DO UPDATE SET next = replay_changes.next + 1"
+                    "INSERT INTO replay_changes (id, next) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET next = CASE"
+                    " WHEN replay_changes.next < excluded.next THEN excluded.next ELSE replay_changes.next + 1 END",
+                    (self._now_ms(),),
                 )
                 self._connection.execute("COMMIT")
             except BaseException:

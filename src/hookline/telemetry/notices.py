@@ -144,6 +144,13 @@ KINDS: dict[str, Kind] = {
         "{who} cannot use its databases as it has to: {detail}.",
         "hookline doctor says what to do. Events are accepted meanwhile, and all goes on by itself when it is over.",
     ),
+    "database_went_back": Kind(
+        "critical",
+        "database",
+        "{who} went back in time: {detail}.",
+        "Find out why: a restore, a failover to a server that was behind, or a crash. Look at connections, accounts and"
+        " tokens, and make anew the changes, deletion requests and suppressions that are missing.",
+    ),
     "role_down": Kind(
         "critical",
         "role",

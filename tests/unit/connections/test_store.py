@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ from hookline.connections.edits import Delete, Put
 from hookline.connections.feed import Feed
 from hookline.connections.model import Lane, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
+from hookline.database.commits import Highest
 from hookline.database.connect import connect
 from hookline.database.place import Place
 from hookline.database.postgres.connection import take_turn
 from hookline.database.sqlite import IntegrityError, OperationalError
+from hookline.replays.letters import LetterFilter
+from hookline.replays.store import ReplayStore
 from tests.unit.connections.examples import change, destination, ends, give_line_ends, source
 
 
@@ -265,3 +269,37 @@ def test_threads_share_a_store(store: Store) -> None:
         thread.join(timeout=120)
     assert sorted(versions) == list(range(1, 9))
     assert len(store.snapshot().sources) == 8
+
+
+def test_a_store_that_went_back_gives_no_number_again(store: Store, place: Place, feed: Feed) -> None:
+    """Neither of a version nor of a lane nor of an action on dead letters: what others know by it stays that."""
+    change(store, source(), destination(), at=3)
+    store.pass_over(Highest(version=7, lane=4, action=6), ends(5))
+    assert (store.version, store.snapshot().destinations) == (8, (destination(),))
+    change(store, destination("next"), at=6)
+    assert (store.version, feed.load().lanes["next"].number) == (9, 5)
+    replays = ReplayStore(place)
+    number = replays.discard(LetterFilter(), "somebody")
+    assert number == 7 or not isinstance(place, Path)
+    store.pass_over(Highest(version=7, lane=4, action=6), ends(5))
+    assert store.version == 9
+    replays.close()
+
+
+def test_a_feed_reads_anew_what_went_back(store: Store, feed: Feed, place: Place) -> None:
+    """Where a version's number comes again for something else, or was passed over, nothing of what is gone stays."""
+    change(store, source(), at=1)
+    change(store, source("lost"), at=2)
+    feed.load()
+    with closing(connect(place)) as connection:
+        connection.execute("DELETE FROM versions WHERE version = 2")
+        connection.execute("DELETE FROM objects WHERE since = 2")
+        later = Store(place, now_ms=lambda: 1)
+        change(later, source("other"), at=2)
+        assert feed.poll() == later.snapshot()
+        connection.execute("DELETE FROM versions WHERE version = 2")
+        connection.execute("DELETE FROM objects WHERE since = 2")
+    later.pass_over(Highest(version=2), ends(2))
+    assert feed.poll() == later.snapshot()
+    assert [each.id for each in later.snapshot().sources] == ["website"]
+    later.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from hookline.database.connect import connect
+from hookline.database.place import place_of
 from hookline.journal.record import Rejection
-from hookline.outcomes.fate import Fates
+from hookline.outcomes.fate import NOTHING_KNOWN, Fates
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -93,6 +95,21 @@ def test_delivered_at_once(rig: Rig) -> None:
     assert before.destinations[0].fate == "delivered"
     rig.checkpoint()
     assert rig.fate("m") == before
+
+
+def test_what_nothing_is_known_of_is_not_delivered(rig: Rig) -> None:
+    """Attempts are kept as long as their events: where an event is there and nothing of its delivery, no status is
+    made up, and the reason says so."""
+    begin(rig, "m")
+    rig.answer_all(200)
+    rig.checkpoint()
+    rig.kill()
+    (rig.settings.data_path / "progress.ring").unlink()
+    connection = connect(place_of(rig.settings, "deliver"))
+    connection.execute("DELETE FROM outcome_blocks")
+    connection.close()
+    (found,) = rig.fate("m").destinations
+    assert (found.fate, found.reason) == ("waiting", NOTHING_KNOWN)
 
 
 def test_retrying(rig: Rig) -> None:

@@ -1,5 +1,5 @@
 """The databases: outages of PostgreSQL that are over, as nothing can be written down while one lasts, roles that reach
-a database and cannot use it, and files that are damaged."""
+a database and cannot use it, files that are damaged, and databases that went back in time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.database.commits import found_behind
 from hookline.database.file_damage import how_to_mend, marked
 from hookline.database.outages import OUTAGES, Outages
 
@@ -59,3 +60,20 @@ def _unusable(role: str, moment: Moment) -> Sequence[Finding]:
     kinds = report.by_label(f"hookline_{role}_database_trouble") if report.fresh else {}
     named = [kind.replace("_", "-") for kind in kinds if kind != "away"]
     return [Finding("database_unusable", role, ", ".join(named))] if named else []
+
+
+class DatabasesWentBack:
+    """Tells for a day of each that a role of this data folder found behind what it had committed."""
+
+    kinds = ("database_went_back",)
+
+    def __init__(self, data_path: Path) -> None:
+        self._data_path = data_path
+
+    def findings(self, moment: Moment) -> Sequence[Finding]:
+        """One for each database."""
+        found = found_behind(self._data_path, moment.now_ms / 1000)
+        return [Finding("database_went_back", each.which, each.detail, each.commits) for each in found]
+
+    def close(self) -> None:
+        """Nothing is held."""

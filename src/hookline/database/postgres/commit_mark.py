@@ -1,7 +1,10 @@
-"""Telling whether a transaction was committed whose ``COMMIT`` was never answered.
+"""What transactions leave behind, so that one can tell whether they were committed.
 
-The connection may break between the two, and what adds to rows must not be written twice. So each transaction leaves a
-mark, and before it is written again one looks whether that stands there.
+Of one whose ``COMMIT`` was never answered: the connection may break between the two, and what adds to rows must not be
+written twice. So each transaction leaves a mark, and before it is written again one looks whether that stands there.
+
+Of all that were confirmed: each counts one number up (``database.commits``), so that a server that went back in time,
+with or without those marks, is noticed.
 """
 
 from __future__ import annotations
@@ -10,11 +13,22 @@ import time
 from typing import Any
 from uuid import uuid4
 
+import psycopg
+
+from hookline.database.commits import Commits, schemas_counted
 from hookline.database.connection import Connection, Cursor
+from hookline.database.place import Which
 from hookline.database.upsert import replacing
 
 KEPT_MS = 30 * 86_400_000
 """Marks of processes that are gone."""
+
+COUNTS = """
+CREATE TABLE IF NOT EXISTS hookline.commits
+(folder TEXT NOT NULL, database TEXT NOT NULL, number BIGINT NOT NULL, at BIGINT NOT NULL,
+PRIMARY KEY (folder, database))
+"""
+"""The number of each data folder's last commit to each schema, and when it was (ms)."""
 
 _TABLE = "CREATE TABLE IF NOT EXISTS commit_marks (writer TEXT PRIMARY KEY, number BIGINT NOT NULL, at BIGINT NOT NULL)"
 _PUT = replacing("commit_marks", ("writer",), ("number", "at"))
@@ -43,6 +57,44 @@ class CommitMark:
             return False
         row = self._connection.execute("SELECT number FROM commit_marks WHERE writer = ?", (self._writer,)).fetchone()
         return row is not None and row[0] == self._number
+
+
+def counting(which: Which, commits: Commits) -> str:
+    """The statement that counts the open transaction, and tells its number and the time of the one before."""
+    key = f"folder = '{commits.writer.hex()}' AND database = '{which}'"
+    return (
+        f"WITH last AS (SELECT at FROM hookline.commits WHERE {key})"
+        f" INSERT INTO hookline.commits AS c VALUES ('{commits.writer.hex()}', '{which}', 1, {_now_ms()})"
+        " ON CONFLICT (folder, database) DO UPDATE SET number = c.number + 1, at = excluded.at"
+        " RETURNING number, coalesce((SELECT at FROM last), 0)"
+    )
+
+
+def begin_count(session: psycopg.Connection[Any], which: Which, commits: Commits) -> None:
+    """Take up the count from what the schema has."""
+    found = _found(session, which, commits)
+    if found is not None:
+        commits.begin(*found)
+
+
+def look_back(session: psycopg.Connection[Any], url: str) -> None:
+    """Raise DatabaseWentBack when a schema has not all that this process committed; for a new connection."""
+    for schema, commits in schemas_counted(url):
+        known = commits.known  # first: others commit meanwhile
+        found = _found(session, schema.which, commits)
+        if found is not None and found[0] < known:
+            commits.check(found[0] + 1, found[1])
+
+
+def _found(session: psycopg.Connection[Any], which: Which, commits: Commits) -> tuple[int, int] | None:
+    """The number and time of the last commit; None of a standby, which may rightly be behind."""
+    rows = session.execute(
+        f"SELECT number, at FROM hookline.commits WHERE folder = '{commits.writer.hex()}' AND database = '{which}'"
+        " UNION ALL SELECT 0, 0 ORDER BY 1 DESC LIMIT 1",
+        prepare=False,
+    ).fetchall()
+    ((standby,),) = session.execute("SELECT pg_is_in_recovery()", prepare=False).fetchall()
+    return None if standby else rows[0]
 
 
 def _now_ms() -> int:

@@ -14,8 +14,10 @@ from typing import Any, Literal, get_args
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from hookline.database.commits import DatabaseWentBack, commits_of
 from hookline.database.place import Schema, Which
 from hookline.database.postgres import pool as pools
+from hookline.database.postgres.commit_mark import counting
 from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
 from hookline.database.postgres.statements import translated
@@ -70,6 +72,8 @@ class PostgresConnection:
     def __init__(self, pool: Pool) -> None:
         self._pool: Pool | None = pool
         self._held: Real | None = None
+        self._number = 0
+        """Of the open transaction, among those that are counted."""
 
     @property
     def in_transaction(self) -> bool:
@@ -81,9 +85,11 @@ class PostgresConnection:
         text, kind = translated(sql)
         match kind:
             case "begin_read":
-                return self._begin(_BEGIN_READ)
+                self._begin(_BEGIN_READ)
+                return PostgresCursor(self)
             case "begin_write":
-                return self._begin_write()
+                self._begin_write()
+                return PostgresCursor(self)
             case "commit":
                 return self._end("COMMIT")
             case "rollback":
@@ -166,31 +172,47 @@ class PostgresConnection:
                 self._let_go()
             raise self._opened.met(error) from error
 
-    def _begin(self, text: str) -> PostgresCursor:
+    def _begin(self, text: str) -> list[Any]:
+        """Begin with these statements; return the first row of each."""
         if self._held is not None:
             raise OperationalError("cannot start a transaction within a transaction")
+        self._number = 0
         self._held, done = self._begin_with(lambda real: real.execute(text, prepare=False))
-        while done.nextset():
-            pass
-        return PostgresCursor(self, done)
+        rows = []
+        more: bool | None = True
+        while more:
+            rows.append(done.fetchone() if done.description else None)
+            more = done.nextset()
+        return rows
 
-    def _begin_write(self) -> PostgresCursor:
+    def _begin_write(self) -> None:
         kind = self._opened.kind
         if kind.read_only:
-            return self._begin("BEGIN")
-        # One text, so that asking for the epoch costs no way to the server and back of its own.
-        epoch = epoch_of(kind.schema)
-        asking = "" if epoch is None else f"; {epoch.shared}; {epoch.found}"
+            self._begin("BEGIN")
+            return
+        # One text, so that counting and asking for the epoch cost no way to the server and back of their own.
+        commits, epoch = commits_of(kind.schema), epoch_of(kind.schema)
+        steps = ["BEGIN", take_turn(kind.schema.which)]
+        if commits is not None:
+            steps.append(counting(kind.schema.which, commits))
+        if epoch is not None:
+            steps += [epoch.shared, epoch.found]
         try:
-            begun = self._begin(f"BEGIN; {take_turn(kind.schema.which)}{asking}")
+            begun = self._begin("; ".join(steps))
         except OperationalError as error:
             if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
                 self._begin_with(lambda real: real.execute(_end_who_stands_still(kind.schema.which), prepare=False))
             raise
-        if epoch is not None and begun.fetchone() is None:
+        if epoch is not None and begun[-1] is None:
             self._end("ROLLBACK")
             raise TurnLost(f"another process has the turn of {epoch.role} by now; nothing was written")
-        return begun
+        if commits is not None:
+            try:
+                commits.check(*begun[2])
+            except DatabaseWentBack:
+                self._end("ROLLBACK")
+                raise
+            self._number = begun[2][0]
 
     def _end(self, text: str) -> PostgresCursor:
         real = self._held
@@ -203,6 +225,10 @@ class PostgresConnection:
             raise self._opened.met(error) from error
         finally:
             self._let_go()
+        if text == "COMMIT" and self._number and not failed:
+            commits = commits_of(self._opened.kind.schema)
+            if commits is not None:
+                commits.done(self._number)
         if failed and text == "COMMIT":
             raise OperationalError("a statement of the transaction failed, nothing of it was written")
         return PostgresCursor(self)

@@ -19,6 +19,7 @@ from hookline.database.claim import NOTE_FILE
 from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
+from hookline.database.postgres.commit_mark import COUNTS
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
 from hookline.database.postgres.requirements import Session, check
@@ -34,6 +35,7 @@ TABLES = f"""
 DO $$ BEGIN IF to_regnamespace('hookline') IS NULL THEN CREATE SCHEMA hookline; END IF; END $$;
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
 {fence.TABLE};
+{COUNTS};
 """
 
 MOVING = "moving to "
@@ -103,7 +105,9 @@ def _meet(settings: Settings, turn: Session) -> None:
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex
     journal = journal_name(settings, mark)
-    row = turn.execute("SELECT to_regclass('hookline.turns') IS NOT NULL").fetchone()
+    row = turn.execute(
+        "SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits')) = 0"
+    ).fetchone()
     if row == (False,):
         turn.execute(TABLES.encode())
     found = turn.execute("SELECT id, journal FROM hookline.installation").fetchone()

@@ -12,6 +12,7 @@ import psycopg
 from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
+from hookline.database.postgres.commit_mark import look_back
 from hookline.database.postgres.errors import as_ours, translating
 from hookline.database.postgres.patience import PatientConnection, open_session
 from hookline.database.postgres.presence import Presence
@@ -71,7 +72,7 @@ class Pool:
         try:
             self.presence.check()
             with translating():
-                return open_session(self._conninfo, self._settings, cursor_factory=psycopg.RawCursor, context=ADAPTERS)
+                real = open_session(self._conninfo, self._settings, cursor_factory=psycopg.RawCursor, context=ADAPTERS)
         except DatabaseAway as away:
             self._forget_one()
             self.presence.went(str(away))
@@ -79,6 +80,14 @@ class Pool:
         except BaseException:
             self._forget_one()
             raise
+        try:
+            with translating():
+                look_back(real, self.kind.schema.url)
+        except BaseException:
+            real.close()
+            self._forget_one()
+            raise
+        return real
 
     def give_back(self, real: Real) -> None:
         """Somebody else may have it, unless it is broken or in the middle of something."""

@@ -8,9 +8,11 @@ from pathlib import Path
 import psycopg
 
 from hookline.database import parts
+from hookline.database.commits import Commits
 from hookline.database.connect import connect
 from hookline.database.open import DatabaseUnusable, migrate, needs_migration, schema_number, schema_path
 from hookline.database.place import Schema
+from hookline.database.postgres import commit_mark
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
@@ -87,6 +89,12 @@ def _part_is_noted(turn: psycopg.Connection[tuple[object, ...]], schema: Schema)
 def _is_empty(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:
     """Whether a schema is still to be made, or was made by an administrator and nothing is in it yet."""
     return turn.execute(_FIRST_THING_IN, (schema.name, schema.name)).fetchone() is None
+
+
+def begin_count(schema: Schema, commits: Commits) -> None:
+    """Take up the count of this data folder's commits from what the schema has."""
+    with translating(), open_session(conninfo(schema.url, f"hookline {schema.which}")) as session:
+        commit_mark.begin_count(session, schema.which, commits)
 
 
 def create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:

@@ -1,0 +1,261 @@
+"""Noticing that a database went back in time: a backup was put back, a replica that was behind took over, or the
+server crashed and had not written yet what it had confirmed.
+
+Every transaction of a role counts one number up in the database it writes to (``user_version`` of a file, a row of
+``hookline.commits`` on PostgreSQL), and the last one that was confirmed stands in ``last-commits`` of the data folder,
+through a mapping of memory: it costs no system call and outlives the process. A database that is behind it lacks what
+was confirmed. A role finds that at its start, at the first connection after an outage, or in its next transaction, of
+which nothing is written; it says so and ends, and its next process takes up from where the database is.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+from uuid import uuid4
+
+import msgspec
+
+from hookline.database.place import Place, Schema, Which
+from hookline.database.sqlite import DatabaseAway, FileConnection, FileCursor
+from hookline.telemetry.log import logger
+from hookline.telemetry.notices import KINDS
+
+FILE = "last-commits"
+NUMBER_MAX = 2**31 - 1
+"""Of a file's ``user_version``; at ten commits a second it begins again after seven years."""
+
+TOLD_SECONDS = 86_400.0
+"""How long people are told of it."""
+ALONE = bytes(16)
+"""The writer of a file."""
+
+AFFECTED: Mapping[Which, str] = {
+    "control": "changes of connections, accounts, tokens, replays and notices that were confirmed since then are gone",
+    "deliver": "events whose delivery stood there alone are sent again",
+    "insights": "time series and schemas have a gap",
+    "privacy": "deletion requests and suppressions that were confirmed since then are gone",
+    "profiles": "people and audiences are read again from the journal; people erased since then may be back",
+}
+"""By database: what it means."""
+
+
+class DatabaseWentBack(DatabaseAway):
+    """What this process had committed is not in the database any more. Nothing of the transaction was written, and
+    nothing will be: the process is told to end, and the next one takes up from where the database is."""
+
+
+class Highest(NamedTuple):
+    """The highest numbers that control gave away, which may not be given away for something else."""
+
+    version: int = 0
+    lane: int = 0
+    action: int = 0
+
+
+class Commits:
+    """The commits of this data folder to one database; safe to share between threads."""
+
+    def __init__(self, folder: Path, which: Which, *, is_shared: bool) -> None:
+        """``is_shared``: other data folders may write to the database, as they may on PostgreSQL."""
+        self._which = which
+        self._run = folder / "run"
+        self._slot = _Slot(folder / FILE, which)
+        kept = self._slot.read()
+        self.highest = kept.highest
+        if is_shared != (kept.writer not in (b"", ALONE)):  # at the beginning, and once it has moved
+            kept = _Kept(uuid4().bytes if is_shared else ALONE)
+        self.writer = kept.writer or ALONE
+        """Tells the commits of this data folder from those of others that share the database."""
+        self.known, self._at_ms = kept.number, kept.at_ms
+        """The number of the last commit that was confirmed."""
+        self._lock = threading.Lock()
+        self.is_behind = False
+        """Whether the database was found behind since ``begin``."""
+
+    def begin(self, found: int, found_ms: int = 0) -> None:
+        """Take up from the number that is in the database, and say so when that is behind; of PostgreSQL it is known
+        when it was committed."""
+        if found < self.known:
+            self._tell(found, found_ms)
+        self.known = found
+        self._save()
+
+    def check(self, number: int, found_ms: int = 0) -> None:
+        """Raise DatabaseWentBack when the last known commit is not there, of which the one before ``number`` is asked
+        for; this process is then told to end."""
+        if number > self.known:
+            return
+        with self._lock:
+            is_first, self.is_behind = not self.is_behind, True
+        if is_first:
+            self._tell(number - 1, found_ms)
+            self._slot.write(self._kept(number - 1))
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise DatabaseWentBack(
+            f"the {self._which} database is behind what was committed to it; this process ends, and the next one takes"
+            " up from there"
+        )
+
+    def done(self, number: int) -> None:
+        """The transaction with this number was committed."""
+        self.known, self._at_ms = number, time.time_ns() // 1_000_000
+        self._save()
+
+    def give_away(self, **numbers: int) -> None:
+        """Remember numbers that control is about to give away."""
+        for name, number in numbers.items():
+            if number > getattr(self.highest, name):
+                self.highest = self.highest._replace(**{name: number})
+                self._save()
+
+    def _save(self) -> None:
+        if not self.is_behind:
+            self._slot.write(self._kept(self.known))
+
+    def _kept(self, number: int) -> _Kept:
+        return _Kept(self.writer, number, self._at_ms, self.highest)
+
+    def _tell(self, found: int, found_ms: int) -> None:
+        lost = self.known - found
+        since = f"between {_clock(found_ms)} and {_clock(self._at_ms)}" if found_ms else f"before {_clock(self._at_ms)}"
+        detail = f"{lost} commits of this machine, made {since}, are not in it; {AFFECTED[self._which]}"
+        next_step = KINDS["database_went_back"].next_step
+        logger().error("database_went_back", database=self._which, detail=detail, next_step=next_step)
+        note = WentBack(self._which, detail, lost)
+        self._run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._run / f"{_note_name(self._which)}.{os.getpid()}"
+        temporary.write_bytes(msgspec.json.encode(note))
+        temporary.replace(self._run / _note_name(self._which))
+
+
+class WentBack(msgspec.Struct, frozen=True):
+    """What a role found, for control to tell people."""
+
+    which: Which
+    detail: str
+    commits: int
+
+
+def found_behind(folder: Path, now_seconds: float) -> list[WentBack]:
+    """The databases that roles of this data folder found behind within the last day."""
+    found = []
+    for which in get_args(Which):
+        note = folder / "run" / _note_name(which)
+        try:
+            if abs(now_seconds - note.stat().st_mtime) < TOLD_SECONDS:
+                found.append(msgspec.json.decode(note.read_bytes(), type=WentBack))
+        except (FileNotFoundError, msgspec.MsgspecError):
+            continue
+    return found
+
+
+def begin_counting(place: Place, commits: Commits) -> None:
+    """From now on every connection of this process to the database counts what it commits."""
+    _commits[place] = commits
+
+
+def commits_of(place: Place) -> Commits | None:
+    """What counts this process's commits to a database; None where nobody asked for that."""
+    return _commits.get(place)
+
+
+def any_went_back() -> bool:
+    """Whether this process ends because a database of its own went back."""
+    return any(each.is_behind for each in _commits.values())
+
+
+def schemas_counted(url: str) -> list[tuple[Schema, Commits]]:
+    """The schemas of a PostgreSQL database in which they are counted."""
+    return [(place, each) for place, each in _commits.items() if isinstance(place, Schema) and place.url == url]
+
+
+class CountedConnection(FileConnection):
+    """A connection to a file that counts the transactions in which it changed something."""
+
+    commits: Commits
+    begun = 0
+    """Rows changed by the connection before the open transaction."""
+
+
+class _CountedCursor(FileCursor):
+    connection: CountedConnection
+
+    def execute(self, sql: str, parameters: Any = ()) -> Any:
+        connection = self.connection
+        if sql == "BEGIN IMMEDIATE":
+            connection.begun = connection.total_changes
+        elif sql == "COMMIT" and connection.total_changes != connection.begun:
+            ((number,),) = super().execute("PRAGMA user_version").fetchall()
+            number = number % NUMBER_MAX + 1
+            super().execute(f"PRAGMA user_version = {number}")
+            done = super().execute(sql)
+            connection.begun = connection.total_changes
+            connection.commits.done(number)
+            return done
+        return super().execute(sql, parameters)
+
+
+CountedConnection.cursors = _CountedCursor
+
+
+class _Kept(NamedTuple):
+    writer: bytes = b""
+    number: int = 0
+    at_ms: int = 0
+    highest: Highest = Highest()
+
+
+class _Slot:
+    """A database's part of the file. One that cannot be read knows nothing, and is written anew."""
+
+    _FIELDS = struct.Struct("<16sQQQQQ")
+    _SUM = struct.Struct("<I")
+    _BYTES = 64
+
+    def __init__(self, path: Path, which: Which) -> None:
+        names = get_args(Which)
+        self._at = names.index(which) * self._BYTES
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            size = len(names) * self._BYTES
+            if os.fstat(descriptor).st_size < size:
+                os.pwrite(descriptor, b"\0", size - 1)  # what others wrote meanwhile stays
+            if hasattr(os, "posix_fallocate"):  # a hole would have to be filled when the disk is full
+                os.posix_fallocate(descriptor, 0, size)
+            self._map = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> _Kept:
+        text = self._map[self._at : self._at + self._BYTES]
+        fields = text[: self._FIELDS.size]
+        if self._SUM.unpack_from(text, self._FIELDS.size) != (zlib.crc32(fields),):
+            return _Kept()
+        writer, number, at_ms, *highest = self._FIELDS.unpack(fields)
+        return _Kept(writer, number, at_ms, Highest(*highest))
+
+    def write(self, kept: _Kept) -> None:
+        fields = self._FIELDS.pack(kept.writer, kept.number, kept.at_ms, *kept.highest)
+        text = fields + self._SUM.pack(zlib.crc32(fields))
+        self._map[self._at : self._at + len(text)] = text
+
+
+_commits: dict[Place, Commits] = {}
+
+
+def _note_name(which: Which) -> str:
+    return f"went-back-{which}.json"
+
+
+def _clock(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

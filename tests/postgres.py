@@ -156,7 +156,8 @@ class PostgresServer:
 
     def run(self, url: str, statement: str) -> list[Any]:
         """Run a statement in a database."""
-        with psycopg.connect(url, autocommit=True, options="-c statement_timeout=0") as connection:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET statement_timeout = 0")
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.database.connection import Connection
-from hookline.database.open import HEADS, DatabaseNotMade, schema_number
+from hookline.database.open import HEADS, schema_number
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
@@ -69,10 +69,8 @@ class ProfileLog:
 
     def _read(self, work: Callable[[ProfileReader], T]) -> T | None:
         connection = self._database.open()
-        if connection is None:
-            return None
-        if (schema_number(connection, "profiles") or 0) < HEADS["profiles"]:
-            raise DatabaseNotMade("the database of people is being brought to the schema of this version")
+        if connection is None or (schema_number(connection, "profiles") or 0) < HEADS["profiles"]:
+            return None  # made, or brought to the schema of this version, in a moment
         if self._journal is None:
             self._journal = open_reader(self._data_path / "journal")
         return work(ProfileReader(connection, self._journal))

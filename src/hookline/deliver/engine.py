@@ -94,7 +94,7 @@ class Engine:
         """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
         queue = lane.queue
         may_leave = len(queue) if lane.retry_count < RETRY_ROWS_MAX else _leading(lane)
-        count = min(may_leave, self.room(lane))
+        count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
         if count > 0:
             now_ms = self._steady_ms()
             take = queue.popleft

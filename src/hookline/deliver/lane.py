@@ -95,6 +95,7 @@ class Lane:
         "ready",
         "refusals_started",
         "replays",
+        "reserved",
         "retry_count",
         "rows",
         "rows_changed",
@@ -123,6 +124,8 @@ class Lane:
         """How many of the requests that the destination wants at once are for this process; None is all."""
         self.part = 1.0
         """Which part of the lane's rate is for this process."""
+        self.reserved = 0
+        """Places of the user's limit that the stream leaves to rows that are due."""
         self.replays: list[Lane] = []
         """Lanes of replays whose requests count as the destination's too."""
         self.order: UserOrder | None = None

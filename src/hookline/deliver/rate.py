@@ -21,14 +21,14 @@ class Rate:
         self.taken = 0
         """Attempts that have begun."""
         self._left = self._mine = 0.0
-        self._since: float | None = None
+        self._since: float | None = 0.0
         self.share(part)
         if part >= 1.0:
             self._left = self._burst
 
     def share(self, part: float) -> None:
         """Keep to another part from now on; what was saved up is kept as far as it is a burst of that."""
-        if not self._mine:
+        if not self._mine and part < 1.0:
             self._since = None
         self._mine = self.per_second * part
         self._burst = max(BURST_MIN, self._mine * BURST_SECONDS) if part > 0 else 0.0

@@ -124,6 +124,8 @@ class Retries:
 
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._room(lane), ROWS_PER_TURN_MAX)
+        if lane.cap is not None:  # nothing may go beyond the user's limit: the stream leaves some of it
+            lane.reserved = 0 if room > 0 else max(1, lane.cap // BEYOND_SHARE)
         if room <= 0:
             return
         unsettled = len(lane.settling) + len(lane.in_flight)

@@ -35,7 +35,7 @@ def test_a_damaged_database_is_named(new_hookline: Callable[..., Hookline], rece
     path = hookline.data / "deliver.db"
     ruin(path)
     assert f"{path} is damaged" in doctor(hookline)
-    with hookline.start():
+    with hookline:
         waiting = hookline.track()
         wait_until(lambda: hookline.api("GET", "notices?state=open&kind=database_damaged").json["items"])
         assert f"{path} is damaged" in doctor(hookline)

@@ -49,7 +49,7 @@ def test_flipped_bytes_stop_nothing_but_their_events(new_hookline: Callable[...,
     flip(hookline.data / "journal" / "0" / "end", 3)
     receiver.reply_with(200)
     before = {each: len(receiver.of(each)) for each in delivered}
-    with hookline.start():
+    with hookline:
         for each in [hookline.track(), *waiting[:2], *waiting[3:]]:
             hookline.wait_fate(each, "crm", "delivered")
         told = wait_until(lambda: notice(hookline, "journal_damaged"))

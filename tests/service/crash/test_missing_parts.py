@@ -38,7 +38,7 @@ def test_a_missing_part_is_missed(new_hookline: Callable[..., Hookline], receive
         for path in moved:
             path.rename(path.with_name(path.name.removeprefix("away-")))
     assert "Traceback" not in hookline.log
-    with hookline.start():
+    with hookline:
         receiver.wait_for(hookline.track())
 
 
@@ -55,7 +55,7 @@ def test_a_part_is_made_anew_by_a_command_that_says_what_it_costs(
     assert "nobody is suppressed any more" in asked.stdout
     assert hookline.launch().wait(60) == 2
     assert hookline_command(hookline, "renew", "privacy.db", "--yes").returncode == 0
-    with hookline.start():
+    with hookline:
         receiver.wait_for(hookline.track())
         assert hookline_command(hookline, "renew", "privacy.db", "--yes").returncode == 1
 
@@ -67,6 +67,6 @@ def test_a_folder_of_an_older_version_gets_its_note_at_the_first_start(
     with new_hookline(webhook("crm", receiver.url())) as hookline:
         receiver.wait_for(hookline.track())
     (hookline.data / "parts").unlink()
-    with hookline.start():
+    with hookline:
         receiver.wait_for(hookline.track())
         wait_until(lambda: set(PARTS) <= set((hookline.data / "parts").read_text().split()))

@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from alembic import command
 from alembic.config import Config
@@ -22,9 +22,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import hookline.database.postgres.types  # noqa: F401  (what columns are on PostgreSQL)
-from hookline.database.open import FILE_MODE, TRY_AGAIN, passes, schema_path
+from hookline.database.open import FILE_MODE, TRY_AGAIN, schema_path
 from hookline.database.place import Place, Schema, Which
-from hookline.database.sqlite import connect, engine
+from hookline.database.sqlite import DatabaseAway, connect, engine
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -119,8 +119,17 @@ def main(arguments: list[str] | None = None) -> int:
         upgrade(place, given.which)
     except DBAPIError as error:
         sys.stderr.write(f"{error.orig}\n")
-        return TRY_AGAIN if passes(error.orig) else 1
+        return TRY_AGAIN if _passes(error.orig) else 1
     return 0
+
+
+def _passes(error: Any) -> bool:
+    """Return whether nothing has to be mended in the database itself: a lock, a full disk, a right, a server away."""
+    if hasattr(error, "sqlstate"):  # one of PostgreSQL's, whose library is there then
+        from hookline.database.postgres.errors import as_ours
+
+        return isinstance(as_ours(error), DatabaseAway)
+    return isinstance(error, DatabaseAway)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from hookline.database.commits import Commits, begin_counting, commits_of
 from hookline.database.connect import connect, is_file
 from hookline.database.connection import Connection
 from hookline.database.place import Place, Schema, Which, place_of
-from hookline.database.sqlite import DatabaseAway, OperationalError, engine
+from hookline.database.sqlite import DatabaseAway, engine
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Settings
 
@@ -34,17 +34,6 @@ TRY_AGAIN = 75
 ENGINE_VERSION_MIN = (3, 51, 3)
 """Before it, two writers can corrupt a write-ahead log."""
 
-_PASSING = frozenset(
-    (
-        engine.SQLITE_BUSY,
-        engine.SQLITE_LOCKED,
-        engine.SQLITE_FULL,
-        engine.SQLITE_IOERR,  # what a full disk is called where the shared memory beside the file has no room
-        engine.SQLITE_READONLY,
-        engine.SQLITE_CANTOPEN,
-    )
-)
-_PASSING_STATES = ("08", "40", "53", "55P03", "57")
 _IS_OURS = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
 _IS_OUR_SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'alembic_version'"
 
@@ -155,10 +144,6 @@ def _ensure_file(path: Path, which: Which) -> None:
                 os.fsync(folder)
         except parts.PartMissing as gone:
             raise DatabaseUnusable(str(gone)) from None
-        except OperationalError as error:
-            if isinstance(error, DatabaseAway) or not passes(error):
-                raise
-            raise DatabaseAway(f"{path}: {error}") from None
         parts.made(path)
 
 
@@ -224,14 +209,6 @@ def migrate(name: str, arguments: Sequence[str], environment: Mapping[str, str] 
         if done.returncode == TRY_AGAIN:
             raise DatabaseAway(f"{name} could not be brought to the schema of this version yet: {reason}")
         raise DatabaseError(f"{name} could not be brought to the schema of this version and is unchanged: {reason}")
-
-
-def passes(error: BaseException | None) -> bool:
-    """Return whether it is somebody's lock, a disk that is full or fails, rights that are missing, or a server that is
-    busy or away: nothing that must be mended in the database itself."""
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _PASSING or str(
-        getattr(error, "sqlstate", None) or ""
-    ).startswith(_PASSING_STATES)
 
 
 def _bring_up_to_date(path: Path, which: Which) -> None:

@@ -72,6 +72,10 @@ class Outages:
         """Those that are not over, the longest first."""
         return list(self._open.values()) if self._open else []
 
+    def codes(self) -> dict[str, bool]:
+        """Return the codes of those that are not over, as what keeps a role from its work."""
+        return {outage.trouble.code: True for outage in self.current()}
+
     def gauge(self) -> dict[str, dict[str, int]]:
         """The kinds of those that are not over, as a metric."""
         return {"kind": {outage.kind: 1 for outage in self.current()}}

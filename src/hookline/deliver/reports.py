@@ -52,7 +52,7 @@ class Reports:
         values, slots = self._values(), self._slots.ended()
 
         def write() -> None:
-            metrics.publish(self._run_folder, "deliver", values, {"database_away": OUTAGES.is_away})
+            metrics.publish(self._run_folder, "deliver", values, OUTAGES.codes())
             if slots is not None:
                 write_slots(self._run_folder, slots)
 

@@ -273,5 +273,5 @@ class ProfilesRole:
                 metrics.DURATION_BUCKETS_MS, self._batches, self._batches_ms
             ),
         }
-        troubles = {"database_away": OUTAGES.is_away, "not_following": self._failing}
+        troubles = {**OUTAGES.codes(), "not_following": self._failing}
         metrics.publish(self._run_folder, "profiles", values, troubles)

@@ -127,10 +127,9 @@ class PostgresServer:
 
     def plain_url(self, database: str) -> str:
         """The URL of a database for a user who is not the server's administrator, and may make schemas in it."""
-        if not self.admin(f"SELECT FROM pg_roles WHERE rolname = '{PLAIN_USER}'"):
-            self.admin(f"CREATE ROLE {PLAIN_USER} LOGIN")
+        self._make_plain_user()
         self.admin(f"GRANT CREATE ON DATABASE {database} TO {PLAIN_USER}")
-        return self.url(database).replace("//hookline@", f"//{PLAIN_USER}@")
+        return self.url(database).replace(f"//{OWNER}@", f"//{PLAIN_USER}@")
 
     @contextmanager
     def database(self, template: str = "template0") -> Iterator[str]:
@@ -161,14 +160,17 @@ class PostgresServer:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
 
+    def _make_plain_user(self) -> None:
+        if not self.admin(f"SELECT 1 FROM pg_roles WHERE rolname = '{PLAIN_USER}'"):
+            self.admin(f"CREATE ROLE {PLAIN_USER} LOGIN")
+
     def for_plain_role(self, url: str) -> str:
         """The URL by which an ordinary role comes to a database, in which it may do nothing yet."""
         name = url.partition("?")[0].rpartition("/")[2]
-        if not self.admin("SELECT 1 FROM pg_roles WHERE rolname = 'plain'"):
-            self.admin("CREATE ROLE plain LOGIN")
+        self._make_plain_user()
         self.admin(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
-        self.admin(f"GRANT CONNECT ON DATABASE {name} TO plain")
-        return url.replace(f"//{OWNER}@", "//plain@")
+        self.admin(f"GRANT CONNECT ON DATABASE {name} TO {PLAIN_USER}")
+        return url.replace(f"//{OWNER}@", f"//{PLAIN_USER}@")
 
     @property
     def _groups(self) -> list[int] | None:

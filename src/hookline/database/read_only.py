@@ -18,7 +18,7 @@ from hookline.database.connect import change_mark, connect, is_file
 from hookline.database.connection import Connection, Cursor
 from hookline.database.open import HEADS, DatabaseNotMade, DatabaseUnreadable, schema_number
 from hookline.database.place import Place, Which, which_of
-from hookline.database.sqlite import DatabaseAway, OperationalError, engine
+from hookline.database.sqlite import DatabaseAway, DatabaseForbidden, OperationalError, engine
 from hookline.telemetry.log import logger
 
 MAKING_SECONDS = 10.0
@@ -86,9 +86,9 @@ class _OfAnyVersion:
         """Run a statement."""
         try:
             return self._connection.execute(sql, parameters)
-        except DatabaseAway:
-            raise
         except OperationalError as error:
+            if not _may_be_unlike(error):
+                raise
             unlike = _version_unlike_ours(self._connection, self._place, self._which)
             if unlike is None:
                 raise
@@ -105,6 +105,12 @@ class _OfAnyVersion:
     def close(self) -> None:
         """As the connection's."""
         self._connection.close()
+
+
+def _may_be_unlike(error: Exception) -> bool:
+    """Whether it may come of tables that are not as this version knows them: of PostgreSQL a table that is not there
+    cannot be told from one that may not be used."""
+    return not isinstance(error, DatabaseAway) or isinstance(error, DatabaseForbidden)
 
 
 def _version_unlike_ours(connection: Connection, place: Place, which: Which) -> str | None:
@@ -140,9 +146,9 @@ class Followed:
         """
         try:
             yield self._open()
-        except DatabaseAway:
-            raise
         except (engine.Error, msgspec.MsgspecError) as error:
+            if not _may_be_unlike(error):
+                raise
             reason = self._reason(error)
             self.close()  # there may be another file at the next look
             raise reason from error
@@ -178,6 +184,8 @@ class Followed:
         unlike = None
         if self._connection is not None:
             unlike = _version_unlike_ours(self._connection, self._place, self._which)
+        if unlike is None and isinstance(error, DatabaseAway):
+            return error
         return DatabaseUnreadable(f"{self._place if unlike is None else f'{unlike} and'} cannot be read: {error}")
 
 

@@ -107,13 +107,8 @@ class Deliveries:
         offset: int,
         rules: EventRules,
     ) -> DestinationFate | None:
-        since_ms = rules.earliest_attempt_ms
-        results = [
-            entry for entry in self._entries(partition, offset) if entry.lane == lane and entry.at_ms >= since_ms
-        ]
-        failed = [
-            attempt for attempt in _failed_attempts(connection, lane, partition, offset) if _ms(attempt.at) >= since_ms
-        ]
+        results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
+        failed = _failed_attempts(connection, lane, partition, offset)
         attempts = tuple(_merge(failed, results, destination))
         sent_at_ms = [entry.at_ms for entry in results] + [_ms(attempt.at) for attempt in failed]
         rule = _editing(connection, lane, partition, max(sent_at_ms), rules) if sent_at_ms else None

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from hookline.connections.state import decode_object
-from hookline.database.steady_clock import SLACK_MS
 from hookline.expressions.error import ExpressionError
-from hookline.journal.record import Record, journal_ms
+from hookline.journal.record import Record
 from hookline.route.filters import Filters
 
 KEPT = 64
@@ -62,12 +61,6 @@ class EventRules:
     def source(self) -> str | None:
         """The source that routes the event; None for one that is aimed at its destinations."""
         return self._record.source if self._record.to is None else None
-
-    @property
-    def earliest_attempt_ms(self) -> int:
-        """The time before which no attempt can have been the event's: results are found by their place alone, and a
-        journal that lost its end gave places away twice once. Clocks that differ, or were set, are no proof."""
-        return min(self._record.received_at, journal_ms(self._record)) - SLACK_MS
 
     def stopping(self, version: int) -> str | None:
         """The filter that does not send the event, None when it is sent."""

@@ -334,14 +334,3 @@ def test_each_partition_is_searched(make_rig: MakeRig) -> None:
     rig.come_to_rest()
     assert {request.partition for request in rig.network.sent} == {0, 1, 2}
     assert {rig.fate_at(f"m{n}", "crm") for n in range(12)} == {"delivered"}
-
-
-def test_an_attempt_from_before_the_event_was_accepted_is_not_its(rig: Rig) -> None:
-    """A journal that lost its end may have given the place away before: to what was delivered then."""
-    begin(rig)
-    rig.append(rig.record("m", received_at=rig.clock.now_ms() + 3_600_000))
-    rig.turn()
-    rig.answer(rig.network.waiting[0], 204)
-    rig.checkpoint()
-    (at_crm,) = msgspec.json.decode(msgspec.json.encode(rig.fate("m")))["destinations"]
-    assert at_crm["attempts"] == []

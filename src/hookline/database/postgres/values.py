@@ -37,7 +37,8 @@ class Document(str):
 
 def as_document(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Document:
     """Rows as the server's ``json_populate_recordset`` takes them, to the same values as by themselves."""
-    return Document(_encode([dict(zip(columns, map(_in_document, row), strict=True)) for row in rows]).decode())
+    keys = [name.strip('"') for name in columns]
+    return Document(_encode([dict(zip(keys, map(_in_document, row), strict=True)) for row in rows]).decode())
 
 
 def _in_document(value: Any) -> Any:

@@ -11,9 +11,11 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
+from hookline.collect.kept_connections import FILE as KEPT
 from hookline.database.claim import LOCAL, wait_for_turn
 from hookline.database.home import read_home, settle
 from hookline.database.sqlite import DatabaseAway
+from hookline.journal.opening import FOLDER
 from hookline.outcomes.furthest import Known, furthest
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -40,12 +42,14 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> Asked:
         settle(settings.data_path)
         return Asked(furthest(settings))
     _, is_there = read_home(settings.data_path)
+    # Who never took an event takes none before the server has said by which connections.
+    is_new = not any((settings.data_path / each).exists() for each in (FOLDER, KEPT))
     told = False
     while not stop.is_set():
         try:
             return await ask_server(settings, stop)
         except DatabaseAway as away:
-            if is_there:
+            if is_there or is_new:
                 return Asked(furthest(settings, has_server=False), is_all=False)
             if not told:
                 logger().warning("waiting_for_database", reason=f"the data folder is not where it was: {away}")

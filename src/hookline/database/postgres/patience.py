@@ -63,12 +63,15 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         return make_conninfo(self.address, host=info.host, hostaddr=info.hostaddr or None, port=info.port)
 
 
-def open_session(address: str, settings: Mapping[str, str | int] | None = None, **how: Any) -> PatientConnection:
+def open_session(address: str, settings: Mapping[str, str | int | None] | None = None, **how: Any) -> PatientConnection:
     """Connect, set what the session needs, and return it; raise psycopg's errors.
 
-    ``settings`` are names and values of the server's parameters, written by us. ``how`` goes to psycopg.
+    ``settings`` are names and values of the server's parameters, written by us; None is what the database, the role or
+    the server has. ``how`` goes to psycopg.
     """
-    set_all = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in (settings or {}).items())
+    set_all = ", ".join(
+        f"set_config('{name}', {_value(name, value)}, false)" for name, value in (settings or {}).items()
+    )
     session = PatientConnection.connect(address, autocommit=True, **how)
     try:
         session.execute(f"SELECT {set_all or 1}".encode(), prepare=False)
@@ -77,3 +80,7 @@ def open_session(address: str, settings: Mapping[str, str | int] | None = None, 
         raise
     session.address = address
     return session
+
+
+def _value(name: str, value: str | int | None) -> str:
+    return f"'{value}'" if value is not None else f"(SELECT reset_val FROM pg_settings WHERE name = '{name}')"

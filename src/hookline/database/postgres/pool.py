@@ -153,12 +153,12 @@ def leave(pool: Pool) -> None:
     pool.close_idle()
 
 
-def _settings(kind: Kind) -> dict[str, str | int]:
+def _settings(kind: Kind) -> dict[str, str | int | None]:
     """What a session is given: each of them, for a pooler may have had others in it before."""
     return {
         "search_path": kind.schema.name,
         "lock_timeout": int((READ_TIMEOUT_SECONDS if kind.read_only else BUSY_TIMEOUT_SECONDS) * 1000),
         "idle_in_transaction_session_timeout": int(TRANSACTION_IDLE_SECONDS_MAX * 1000),
-        "default_transaction_read_only": "on" if kind.read_only else "off",
+        "default_transaction_read_only": "on" if kind.read_only else None,
         "synchronous_commit": "off" if kind.synchronous == "NORMAL" else "on",
     }

@@ -315,6 +315,10 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
     admin = AdminClient({"bootstrap.servers": cluster.addresses})
     admin.delete_topics([address.topic])[address.topic].result(30)
+    with pytest.raises(JournalUnusable, match="is gone"):
+        use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
+    wait_until(lambda: address.topic not in admin.list_topics(timeout=30).topics)
+    admin.create_topics([NewTopic(address.topic, 1, 3)])[address.topic].result(30)
     with pytest.raises(JournalUnusable, match="made anew"):
         use(tmp_path, address, lambda appender: appender.append([a_record(1)]))
 

@@ -67,20 +67,17 @@ def open_session(address: str, settings: Mapping[str, str | int | None] | None =
     """Connect, set what the session needs, and return it; raise psycopg's errors.
 
     ``settings`` are names and values of the server's parameters, written by us; None is what the database, the role or
-    the server has. ``how`` goes to psycopg.
+    the server has, now and when that is changed. ``how`` goes to psycopg.
     """
-    set_all = ", ".join(
-        f"set_config('{name}', {_value(name, value)}, false)" for name, value in (settings or {}).items()
-    )
+    given = settings or {}
+    resets = [f"RESET {name}" for name, value in given.items() if value is None]
+    values = [f"set_config('{name}', '{value}', false)" for name, value in given.items() if value is not None]
+    text = "; ".join([*resets, f"SELECT {', '.join(values) or 1}"])
     session = PatientConnection.connect(address, autocommit=True, **how)
     try:
-        session.execute(f"SELECT {set_all or 1}".encode(), prepare=False)
+        session.execute(text.encode(), prepare=False)
     except BaseException:
         session.close()
         raise
     session.address = address
     return session
-
-
-def _value(name: str, value: str | int | None) -> str:
-    return f"'{value}'" if value is not None else f"(SELECT reset_val FROM pg_settings WHERE name = '{name}')"

@@ -212,6 +212,8 @@ async def wait_for_recovery(settings: Settings, places: Mapping[int, int], stop:
     end events that come later would be taken for those that were there.
     """
     told = ""
+    if settings.journal.url != _LOCAL:
+        return
     with closing(LocalReader(settings.data_path / FOLDER)) as reader:
         while not stop.is_set():
             is_open = await asyncio.to_thread(_is_open, settings.socket_path("collect.sock")) if told else False

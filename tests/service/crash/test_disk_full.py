@@ -121,7 +121,7 @@ def test_the_service_starts_on_a_full_disk(on_small_disk: Hookline, ledger: Ledg
         wait_until(lambda role=role: hookline.role(role, required=False) not in gone, 60, role)  # type: ignore[misc]
     ledger.sinks[0].wake()
     assert ledger.settled().lost == ()
-    assert send_or_none(hookline) == 503
+    wait_until(lambda: send_or_none(hookline) == 503, 60, "collect answers, and takes nothing")
     control = hookline.role("control")
     for path in hookline.data.glob("filler-*"):
         path.unlink()

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.cluster import Cluster
+from tests.postgres import PostgresServer
 
 pytest.register_assert_rewrite("hookline.journal.conformance")
 
@@ -30,3 +31,13 @@ def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
 def topic() -> str:
     """A name that no other test has."""
     return f"journal-{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of the test's own."""
+    running = PostgresServer()
+    try:
+        yield running
+    finally:
+        running.remove()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -60,16 +60,6 @@ class Load:
             return machine.post("/v1/track", body).status == 200
         except OSError:
             return False
-
-
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """A server of the test's own."""
-    running = PostgresServer()
-    try:
-        yield running
-    finally:
-        running.remove()
 
 
 @pytest.mark.slow

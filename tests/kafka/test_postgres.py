@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,6 @@ def erased_of(hookline: Hookline) -> dict[int, frozenset[int]]:
     """What the readers of a machine take for erased, by partition."""
     places = ErasedPlaces(hookline.data / "journal")
     return {partition: places.of(partition) for partition in range(4)}
-
-
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """A server of the test's own."""
-    running = PostgresServer()
-    try:
-        yield running
-    finally:
-        running.remove()
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ key of those hashes, so it is readable by its owner alone.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import msgspec
@@ -16,6 +14,7 @@ import msgspec
 from hookline.connections.model import Snapshot, Source
 from hookline.privacy.suppressed import Suppressed
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 FILE = "collect-connections"
 FORMAT = 1
@@ -49,7 +48,7 @@ class KeptConnections:
         if content == self._written:
             return
         try:
-            self._replace(content)
+            write_whole(self._path, content)
         except OSError as error:
             logger().warning("connections_not_kept", reason=str(error))
         else:
@@ -68,22 +67,3 @@ class KeptConnections:
             return None
         suppressed = Suppressed.of(kept.suppressed, kept.key) if kept.suppressed and kept.key is not None else None
         return Snapshot(version=kept.version, sources=kept.sources), suppressed
-
-    def _replace(self, content: bytes) -> None:
-        beside = self._path.with_name(f".{FILE}.{os.getpid()}")
-        try:
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-            beside.replace(self._path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -10,9 +10,10 @@ from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
-from hookline.database.parts import held, write_whole
+from hookline.database.parts import held
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 FILE_NAME = "admin-token"
 PREFIX = "hk_admin_"
@@ -72,5 +73,5 @@ def _make(path: Path) -> str:
     with held(path.parent):  # two starts agree on one
         if path.exists():
             return path.read_text().strip()
-        write_whole(path, token + "\n")
+        write_whole(path, f"{token}\n".encode())
     return token

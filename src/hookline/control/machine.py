@@ -6,8 +6,9 @@ import secrets
 from pathlib import Path
 
 from hookline.database.claim import LOCAL
-from hookline.database.parts import held, write_whole
+from hookline.database.parts import held
 from hookline.settings import Settings
+from hookline.whole_file import write_whole
 
 FILE = "machine"
 ALONE = 1
@@ -25,7 +26,7 @@ def machine_of(settings: Settings) -> int:
     except FileNotFoundError:
         with held(path.parent):
             if not path.exists():  # else made by another process of this folder meanwhile
-                write_whole(path, f"{secrets.choice(_NUMBERS)}\n")
+                write_whole(path, b"%d\n" % secrets.choice(_NUMBERS))
         return _read(path)
 
 

@@ -76,25 +76,18 @@ async def wait_for_database(
 
     ``on_away`` is called once, when that is not so at first. Raise DatabaseUnusable when it is another one.
     """
-    told = False
-    while not stop.is_set():
-        try:
-            if settings.database.url != LOCAL:
-                from hookline.database.postgres.installation import meet
+    if settings.database.url == LOCAL and writes is None:
+        return
 
-                await asyncio.to_thread(meet, settings)
-            if writes is not None:
-                await asyncio.to_thread(check_usable, place_of(settings, writes))
-            return
-        except DatabaseAway as away:
-            if not told:
-                logger().warning("waiting_for_database", reason=str(away))
-                on_away()
-                told = True
-        try:
-            await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
-        except TimeoutError:
-            pass
+    def look() -> None:
+        if settings.database.url != LOCAL:
+            from hookline.database.postgres.installation import meet
+
+            meet(settings)
+        if writes is not None:
+            check_usable(place_of(settings, writes))
+
+    await _until_done(look, stop, _LOOK_SECONDS, on_away)
 
 
 def check_usable(place: Place) -> None:
@@ -116,17 +109,7 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
     A lock of another program, a full disk or a server that is away is waited for, with a line in the log; raise as
     ``open.ensure`` does for what waiting does not mend.
     """
-    told = False
-    while not stop.is_set():
-        try:
-            await asyncio.to_thread(ensure, place_of(settings, which), which)
-            return
-        except DatabaseAway as away:
-            if not told:
-                logger().warning("waiting_for_database", reason=str(away))
-                told = True
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
+    await _until_done(lambda: ensure(place_of(settings, which), which), stop, _STAND_BY_SECONDS)
 
 
 async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
@@ -136,18 +119,26 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
         return None
     from hookline.database.postgres.home import take_home
 
+    await _until_done(lambda: take_home(settings), stop, _STAND_BY_SECONDS)
+    return await wait_for_turn(settings, "deliver", stop)
+
+
+async def _until_done(
+    work: Callable[[], object], stop: asyncio.Event, pause_seconds: float, on_away: Callable[[], object] = lambda: None
+) -> None:
+    """Do it in a thread, again and again while the database cannot be used, which is said once; until ``stop``."""
     told = False
     while not stop.is_set():
         try:
-            await asyncio.to_thread(take_home, settings)
-            break
+            await asyncio.to_thread(work)
+            return
         except DatabaseAway as away:
             if not told:
                 logger().warning("waiting_for_database", reason=str(away))
+                on_away()
                 told = True
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
-    return await wait_for_turn(settings, "deliver", stop)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause_seconds)
 
 
 async def wait_for_version(
@@ -177,17 +168,6 @@ async def wait_for_version(
                 told = reason
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _STAND_BY_SECONDS)
-
-
-def is_newer(settings: Settings, role: str) -> bool:
-    """Whether something that a role writes to is of a newer version, as far as that can be told."""
-    try:
-        _refuse_newer(settings, role)
-    except DatabaseTooNew:
-        return True
-    except engine.Error:
-        pass
-    return False
 
 
 def _refuse_newer(settings: Settings, role: str) -> None:

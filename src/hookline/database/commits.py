@@ -179,14 +179,6 @@ def schemas_counted(url: str) -> list[tuple[Schema, Commits]]:
     return [(place, each) for place, each in _commits.items() if isinstance(place, Schema) and place.url == url]
 
 
-class CountedConnection(FileConnection):
-    """A connection to a file that counts the transactions in which it changed something."""
-
-    commits: Commits
-    begun = 0
-    """Rows changed by the connection before the open transaction."""
-
-
 class _CountedCursor(FileCursor):
     connection: CountedConnection
 
@@ -205,7 +197,13 @@ class _CountedCursor(FileCursor):
         return super().execute(sql, parameters)
 
 
-CountedConnection.cursors = _CountedCursor
+class CountedConnection(FileConnection):
+    """A connection to a file that counts the transactions in which it changed something."""
+
+    cursors = _CountedCursor
+    commits: Commits
+    begun = 0
+    """Rows changed by the connection before the open transaction."""
 
 
 class _Kept(NamedTuple):

@@ -10,6 +10,7 @@ from pathlib import Path
 from hookline.database import parts
 from hookline.database.sqlite import DatabaseBroken, OperationalError, connect, engine
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 CHECK_SECONDS = 10.0
 """How long a role that ends because of damage looks for where it is."""
@@ -68,7 +69,7 @@ def explain(folder: Path, error: BaseException) -> bool:
 
 def mark(folder: Path, path: Path, reason: str) -> None:
     """Note for control that a role cannot work with this file."""
-    parts.write_whole(folder / "run" / f"{MARK}{path.name}", reason + "\n")
+    write_whole(folder / "run" / f"{MARK}{path.name}", f"{reason}\n".encode())
 
 
 def marked(folder: Path, younger_than_seconds: float) -> list[tuple[str, str]]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from hookline.database.sqlite import connect, engine
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
 
 NAME = "parts"
 
@@ -106,24 +107,4 @@ def _has_suppressions(path: Path) -> bool:
 
 
 def _write(folder: Path, names: frozenset[str]) -> None:
-    write_whole(folder / NAME, "".join(f"{name}\n" for name in sorted(names)))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file durably: after a crash it is the old one or the new one. No hard links are needed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_whole(folder / NAME, "".join(f"{name}\n" for name in sorted(names)).encode())

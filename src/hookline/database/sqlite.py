@@ -201,30 +201,6 @@ def as_ours(error: engine.DatabaseError, path: Path, read_only: bool = False) ->
     return ours
 
 
-class FileConnection(engine.Connection):
-    """A connection to a file whose errors are ours."""
-
-    path = Path()
-    read_only = False
-    cursors: type[FileCursor]
-
-    def execute(self, sql: str, parameters: Any = (), /) -> FileCursor:
-        """As the engine's."""
-        return self.cursor().execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> FileCursor:
-        """As the engine's."""
-        return self.cursor().executemany(sql, parameters)
-
-    def executescript(self, sql: str, /) -> FileCursor:
-        """As the engine's."""
-        return self.cursor().executescript(sql)
-
-    def cursor(self, *_: Any) -> FileCursor:  # type: ignore[override]
-        """A cursor whose errors are ours."""
-        return super().cursor(self.cursors)
-
-
 class FileCursor(engine.Cursor):
     """A cursor of a ``FileConnection``."""
 
@@ -282,4 +258,25 @@ class FileCursor(engine.Cursor):
         raise ours from error
 
 
-FileConnection.cursors = FileCursor
+class FileConnection(engine.Connection):
+    """A connection to a file whose errors are ours."""
+
+    path = Path()
+    read_only = False
+    cursors: type[FileCursor] = FileCursor
+
+    def execute(self, sql: str, parameters: Any = (), /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().executemany(sql, parameters)
+
+    def executescript(self, sql: str, /) -> FileCursor:
+        """As the engine's."""
+        return self.cursor().executescript(sql)
+
+    def cursor(self, *_: Any) -> FileCursor:  # type: ignore[override]
+        """A cursor whose errors are ours."""
+        return super().cursor(self.cursors)

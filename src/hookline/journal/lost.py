@@ -3,11 +3,12 @@ later."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+
+from hookline.whole_file import write_whole
 
 NAME = "lost.json"
 """In the journal's folder."""
@@ -36,10 +37,4 @@ def read_lost(journal: Path) -> tuple[Lost, ...]:
 
 def note_lost(journal: Path, lost: Sequence[Lost]) -> None:
     """Add to what is noted."""
-    scratch = journal / f"{NAME}.new"
-    file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(msgspec.json.encode((*read_lost(journal), *lost)[-KEPT_MAX:]))
-        stream.flush()
-        os.fsync(stream.fileno())
-    scratch.replace(journal / NAME)
+    write_whole(journal / NAME, msgspec.json.encode((*read_lost(journal), *lost)[-KEPT_MAX:]))

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hookline.database import parts
+from hookline.whole_file import write_whole
 
 FILE_NAME = "privacy-key"
 KEY_BYTES = 32
@@ -61,7 +62,7 @@ def key_of(data_path: Path) -> bytes:
                 parts.check_new(path)
             except parts.PartMissing as gone:
                 raise PrivacyKeyError(str(gone)) from None
-            parts.write_whole(path, secrets.token_hex(KEY_BYTES) + "\n")
+            write_whole(path, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
         parts.made(path)
     return _read(data_path)
 

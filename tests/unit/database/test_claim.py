@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from hookline.database.claim import NOTE_FILE, claim, is_newer, wait_for_database, wait_for_version
+from hookline.database.claim import NOTE_FILE, claim, wait_for_database, wait_for_version
 from hookline.database.open import HEADS, DatabaseUnusable, ensure
 from hookline.database.place import Schema
 from hookline.settings import Database, Journal, Settings
@@ -60,9 +61,17 @@ def test_who_would_write_to_newer_tables_stands_by(tmp_path: Path, postgres: Pos
             postgres.run(url, put.format(f"{HEADS['deliver']:02}"))
             await waiting
 
-        assert is_newer(settings, "deliver")
         asyncio.run(waits())
-        assert not is_newer(settings, "deliver")
+
+
+def test_roles_that_start_together_make_their_schemas(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Each makes its own at the same moment, and what they note together is there already."""
+    with postgres.database() as url:
+        begin(settings_of(tmp_path, url))
+        assert postgres.run(url, "SELECT name FROM hookline.parts") == []
+        with ThreadPoolExecutor(len(HEADS)) as together:
+            list(together.map(lambda which: ensure(Schema(url, which), which), HEADS))
+        assert {name for (name,) in postgres.run(url, "SELECT name FROM hookline.parts")} == set(HEADS)
 
 
 def test_a_folder_comes_back_to_its_database(tmp_path: Path, urls: list[str]) -> None:

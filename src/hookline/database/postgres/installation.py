@@ -23,7 +23,7 @@ from hookline.database.postgres.commit_mark import COUNTS
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
 from hookline.database.postgres.requirements import Session, check
-from hookline.database.postgres.schema import MAKING_SPACE
+from hookline.database.postgres.schema import MAKING_SPACE, PARTS
 from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, engine
 from hookline.settings import Settings
 
@@ -36,6 +36,7 @@ DO $$ BEGIN IF to_regnamespace('hookline') IS NULL THEN CREATE SCHEMA hookline; 
 CREATE TABLE IF NOT EXISTS hookline.installation (id TEXT NOT NULL, journal TEXT NOT NULL);
 {fence.TABLE};
 {COUNTS};
+{PARTS};
 """
 
 MOVING = "moving to "
@@ -106,7 +107,8 @@ def _meet(settings: Settings, turn: Session) -> None:
     mark = note.folder if note is not None else uuid4().hex
     journal = journal_name(settings, mark)
     row = turn.execute(
-        "SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits')) = 0"
+        "SELECT num_nulls(to_regclass('hookline.turns'), to_regclass('hookline.commits'),"
+        " to_regclass('hookline.parts')) = 0"
     ).fetchone()
     if row == (False,):
         turn.execute(TABLES.encode())

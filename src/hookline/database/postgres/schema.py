@@ -24,6 +24,9 @@ URL_VARIABLE = "HOOKLINE_DATABASE_URL"
 """Tells the migrating process where the database is: its arguments are for everybody to read, and it may hold a
 password."""
 
+PARTS = "CREATE TABLE IF NOT EXISTS hookline.parts (name TEXT PRIMARY KEY)"
+"""Which schemas have been made. One session makes it, with the installation's other tables: two that do so at once
+fail, IF NOT EXISTS or not."""
 _FIRST_THING_IN = """
 SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)
 UNION ALL SELECT 1 FROM pg_proc WHERE pronamespace = to_regnamespace(%s) LIMIT 1
@@ -61,9 +64,8 @@ def refuse_lost(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) ->
 
 def note_part(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
     """Note in the installation's own schema, where there is one, that this schema has been made."""
-    if turn.execute("SELECT to_regnamespace('hookline')").fetchone() == (None,) or _part_is_noted(turn, schema):
+    if turn.execute("SELECT to_regclass('hookline.parts')").fetchone() == (None,) or _part_is_noted(turn, schema):
         return
-    turn.execute("CREATE TABLE IF NOT EXISTS hookline.parts (name TEXT PRIMARY KEY)")
     turn.execute("INSERT INTO hookline.parts (name) VALUES (%s) ON CONFLICT DO NOTHING", (schema.which,))
 
 

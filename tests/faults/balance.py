@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import accumulate, pairwise
 
 import msgspec
@@ -21,6 +21,7 @@ _COUNTS = (
     "acknowledged",
     "arrived",
     "lost",
+    "damaged",
     "duplicates",
     "refused",
     "cut_off",
@@ -51,11 +52,14 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledgers joined: events, but ``refused`` and ``cut_off``, which are requests."""
+    """The ledgers joined: events, but ``refused`` and ``cut_off``, which are requests.
+
+    ``damaged`` did not arrive because their bytes in the journal were changed; they are not ``lost``."""
 
     acknowledged: int
     arrived: int
     lost: int
+    damaged: int = 0
     duplicates: int
     refused: int
     cut_off: int
@@ -85,11 +89,13 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def balance(accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequence[Injection]) -> Balance:
-    """Join what the sender and the receiver wrote down."""
+def balance(
+    accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequence[Injection], damaged: Set[int] = frozenset()
+) -> Balance:
+    """Join what the sender and the receiver wrote down; ``damaged`` are events that may be missing."""
     began = accepted.counters[STARTED_NS] / 1e9
     due = accepted.counters[DUE]
-    lost = 0
+    missing: set[int] = set()
     answered: list[float] = []
     arrived: list[float] = []
     for first in range(1, due + 1, BATCH_EVENTS):
@@ -97,14 +103,15 @@ def balance(accepted: Ledger, arrivals: Ledger, rate: float, injections: Sequenc
         arrived += filter(None, times)
         if accepted.times[first]:
             answered.append(accepted.times[first])
-            lost += sum(not at for at in times)
+            missing.update(first + number for number, at in enumerate(times) if not at)
     injected = [each.at - began for each in injections]
     answered_by_second = _by_second((at - began for at in answered), BATCH_EVENTS)
     arrived_by_second = _by_second((at - began for at in arrived), 1)
     return Balance(
         acknowledged=len(answered) * BATCH_EVENTS,
         arrived=len(arrived),
-        lost=lost,
+        lost=len(missing - damaged),
+        damaged=len(missing & damaged),
         duplicates=int(arrivals.counters[receiver.DUPLICATES]),
         refused=int(accepted.counters[REFUSED]),
         cut_off=int(accepted.counters[CUT_OFF]),

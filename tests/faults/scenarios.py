@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from typing import NamedTuple
 
 from hookline.bench.waiting import wait_until
+from tests.faults.embedded import EMBEDDED
 from tests.faults.folder import folders_copied
 from tests.faults.going_back import BEHIND_SECONDS, crashes_that_forget, replica_behind
+from tests.faults.load import Scenario
 from tests.faults.network import Network
 from tests.faults.pooler import pooler_restarted
 from tests.faults.stage import PARTITIONS, Stage
 from tests.faults.surroundings import log_reader
 from tests.faults.trouble import TROUBLES
 from tests.faults.upgrades import UPGRADES
-from tests.service.harness import is_ready
 
 CUT_SECONDS = 10.0
 """How long a broker is cut off: brokers take it for gone after two."""
@@ -29,25 +28,8 @@ STILL_BEYOND_SECONDS = 3.0
 """How much longer than the session timeout a worker stands still."""
 STORM_SECONDS = 5.0
 STORM_WORKERS_MAX = 3
-BREATHING_SECONDS = 1.0
-"""Between what is over and the next injection."""
 TAKEN_SECONDS_MAX = 60.0
 MORE_PARTITIONS = 2
-
-Play = Callable[[Stage, int], None]
-
-
-class Scenario(NamedTuple):
-    """``times`` is how often the injection is made in a full run."""
-
-    name: str
-    title: str
-    times: int
-    play: Play
-    is_cut: bool = False
-    """Needs a broker in a network of its own."""
-    is_pooled: bool = False
-    """Needs a pooler before PostgreSQL."""
 
 
 def brokers_killed(stage: Stage, times: int) -> None:
@@ -58,8 +40,7 @@ def brokers_killed(stage: Stage, times: int) -> None:
         stage.cluster.wait_for(len(stage.cluster.brokers) - 1)
         stage.wait_until_level()
         stage.cluster.start()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        stage.go_on()
 
 
 def brokers_restarted(stage: Stage, times: int) -> None:
@@ -68,8 +49,7 @@ def brokers_restarted(stage: Stage, times: int) -> None:
         stage.inject(f"broker {broker.number} restarted")
         broker.stop()
         stage.cluster.start()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        stage.go_on()
 
 
 def broker_cut_off(stage: Stage, times: int) -> None:
@@ -82,8 +62,7 @@ def broker_cut_off(stage: Stage, times: int) -> None:
         network.plug()
         stage.cluster.wait_for(len(stage.cluster.brokers))
         stage.cluster.lead_as_preferred()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        stage.go_on()
 
 
 def workers_killed(stage: Stage, times: int) -> None:
@@ -121,9 +100,8 @@ def collects_killed(stage: Stage, times: int) -> None:
             TAKEN_SECONDS_MAX,
             "collect is started again",
         )
-        wait_until(lambda machine=machine: is_ready(machine.collect_port), TAKEN_SECONDS_MAX, "collect is ready")  # type: ignore[misc]
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        stage.wait_until_collecting(machine)
+        stage.go_on()
 
 
 def storm(stage: Stage, times: int) -> None:
@@ -148,8 +126,7 @@ def postgres_restarted(stage: Stage, times: int) -> None:
         stage.inject("PostgreSQL, fast" if how == signal.SIGINT else "PostgreSQL, immediate")
         stage.server.stop(how)
         stage.server.start()
-        stage.wait_until_level()
-        stage.go_on_for(BREATHING_SECONDS)
+        stage.go_on()
 
 
 def partitions_raised(stage: Stage, times: int) -> None:
@@ -165,9 +142,7 @@ def partitions_raised(stage: Stage, times: int) -> None:
             for machine in machines:
                 machine.launch()
             for machine in machines:
-                wait_until(
-                    lambda machine=machine: is_ready(machine.collect_port), TAKEN_SECONDS_MAX, "collect is ready"
-                )  # type: ignore[misc]
+                stage.wait_until_collecting(machine)
         stage.wait_until_level()
         stage.wait_for_owners()
 
@@ -183,12 +158,30 @@ SCENARIOS = (
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("folders-copied", "copied data folder started beside its original", 6, folders_copied),
     Scenario("log-reader", "the log's reader stands still, then is gone", 4, log_reader),
-    Scenario("postgres-restarted", "PostgreSQL restarted, fast and immediate by turns", 20, postgres_restarted),
-    *(Scenario(*each) for each in TROUBLES),
-    Scenario("pooler-restarted", "PgBouncer before PostgreSQL killed and ended", 20, pooler_restarted, is_pooled=True),
-    *(Scenario(*each) for each in UPGRADES),
-    Scenario("replica-behind", f"a PostgreSQL {BEHIND_SECONDS:g} s behind takes over", 5, replica_behind),
-    Scenario("crashes-that-forget", "crash of a PostgreSQL that confirms early", 10, crashes_that_forget),
+    Scenario(
+        "postgres-restarted",
+        "PostgreSQL restarted, fast and immediate by turns",
+        20,
+        postgres_restarted,
+        refuses_none=True,
+    ),
+    *TROUBLES,
+    Scenario(
+        "pooler-restarted",
+        "PgBouncer before PostgreSQL killed and ended",
+        20,
+        pooler_restarted,
+        is_pooled=True,
+        refuses_none=True,
+    ),
+    *(Scenario(*each, refuses_none=True) for each in UPGRADES),
+    Scenario(
+        "replica-behind", f"a PostgreSQL {BEHIND_SECONDS:g} s behind takes over", 5, replica_behind, refuses_none=True
+    ),
+    Scenario(
+        "crashes-that-forget", "crash of a PostgreSQL that confirms early", 10, crashes_that_forget, refuses_none=True
+    ),
+    *EMBEDDED,
 )
 
 

@@ -7,7 +7,7 @@ import signal
 
 from hookline.bench.waiting import wait_until
 from tests.faults.stage import Stage
-from tests.service.harness import Hookline, fill_pipe, is_ready
+from tests.service.harness import Hookline, fill_pipe
 
 BACK_SECONDS_MAX = 60.0
 
@@ -20,17 +20,19 @@ def log_reader(stage: Stage, times: int) -> None:
         machine.stop()
         machine.launch(writing)
         fill_pipe(writing)
-        _wait_until_collecting(machine)
+        stage.wait_until_collecting(machine)
         _kill(machine, "deliver")
+        stage.wait_until_collecting(machine)
         stage.wait_until_level()
         stage.inject("the log's reader is gone")
         os.close(reading)
         _kill(machine, "collect")
+        stage.wait_until_collecting(machine)
         stage.wait_until_level()
         os.close(writing)
         machine.stop()
         machine.launch()
-        _wait_until_collecting(machine)
+        stage.wait_until_collecting(machine)
         stage.wait_until_level()
 
 
@@ -38,9 +40,3 @@ def _kill(machine: Hookline, role: str) -> None:
     pid = machine.role(role)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: machine.role(role, required=False) not in (0, pid), BACK_SECONDS_MAX, f"{role} is started again")
-    _wait_until_collecting(machine)
-
-
-def _wait_until_collecting(machine: Hookline) -> None:
-    """Control of one of the machines stands by, and is never ready."""
-    wait_until(lambda: is_ready(machine.collect_port), BACK_SECONDS_MAX, "collect is ready")

@@ -4,36 +4,28 @@ no room. Each lasts longer than anybody waits for it, and then everything is to 
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 
+from tests.faults.load import Scenario
 from tests.faults.stage import Stage
 from tests.postgres import PLAIN_USER, PostgresServer
 
-LOCK_SECONDS = 60.0
-"""Of each table: as an ``ALTER TABLE`` or ``VACUUM FULL`` takes."""
+LOCK_SECONDS = 8.0
+"""Of each table: longer than anybody waits for a lock. ``--lasting 60`` is what an ``ALTER TABLE`` takes."""
+TABLES_MAX = 85
+"""There are as many."""
 TROUBLE_SECONDS = 20.0
-BREATHING_SECONDS = 1.0
+EVENTS_PER_SECOND = 200.0
 STATEMENT_MS_MAX = 2
 """Ends checkpoints, and lets the shortest questions be answered."""
 SMALL_DISK_MB = 32
 TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'hookline%' ORDER BY 1"
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1"
 BIG_TABLES = ("outcome_blocks", "attempts", "checkpoints", "commit_marks")
-
-
-class Trouble(NamedTuple):
-    """A scenario's name, title and number of times, and what it does."""
-
-    name: str
-    title: str
-    times: int
-    play: Callable[[Stage, int], None]
 
 
 @contextmanager
@@ -69,41 +61,34 @@ def forbidden(server: PostgresServer, url: str, schema: str) -> Iterator[None]:
 
 
 def locks_table_by_table(stage: Stage, times: int) -> None:
-    """Each table is held for a minute."""
+    """One table after another is held as by ``ALTER TABLE``, for longer than anybody waits for it."""
     server, url = stage.server, stage.server.url("postgres")
-    for (table,) in stage.in_turn(server.run(url, TABLES), times):
-        stage.inject(f"{table} locked")
-        with locked(server, url, table):
-            time.sleep(LOCK_SECONDS)
-        _go_on(stage)
+    for (table,) in stage.in_turn(server.run(url, TABLES), times, stage.injected_before):
+        with stage.trouble(f"{table} locked"), locked(server, url, table):
+            stage.last(LOCK_SECONDS)
 
 
 def read_only(stage: Stage, times: int) -> None:
     """The server takes no writes."""
     for _ in stage.in_turn([None], times):
-        stage.inject("read-only")
-        with setting(stage.server, "default_transaction_read_only", "on"):
-            time.sleep(TROUBLE_SECONDS)
-        _go_on(stage)
+        with stage.trouble("read-only"), setting(stage.server, "default_transaction_read_only", "on"):
+            stage.last(TROUBLE_SECONDS)
 
 
 def statements_ended(stage: Stage, times: int) -> None:
     """The server ends what takes longer than a moment."""
     for _ in stage.in_turn([None], times):
-        stage.inject("statement_timeout")
-        with setting(stage.server, "statement_timeout", f"{STATEMENT_MS_MAX}ms"):
-            time.sleep(TROUBLE_SECONDS)
-        _go_on(stage)
+        limit = f"{STATEMENT_MS_MAX}ms"
+        with stage.trouble("statement_timeout"), setting(stage.server, "statement_timeout", limit):
+            stage.last(TROUBLE_SECONDS)
 
 
 def rights_taken_away(stage: Stage, times: int) -> None:
     """The rights on one schema after the other are taken away and given back."""
     server, url = stage.server, stage.server.url("postgres")
     for (schema,) in stage.in_turn(server.run(url, SCHEMAS), times):
-        stage.inject(f"no rights on {schema}")
-        with forbidden(server, url, schema):
-            time.sleep(TROUBLE_SECONDS)
-        _go_on(stage)
+        with stage.trouble(f"no rights on {schema}"), forbidden(server, url, schema):
+            stage.last(TROUBLE_SECONDS)
 
 
 def database_full(stage: Stage, times: int) -> None:
@@ -117,36 +102,31 @@ def database_full(stage: Stage, times: int) -> None:
         for table in BIG_TABLES:
             server.run(url, f"ALTER TABLE hookline_deliver.{table} SET TABLESPACE small")
         for _ in stage.in_turn([None], times):
-            stage.inject("the disk is full")
-            filler = _fill(disk)
-            time.sleep(TROUBLE_SECONDS)
-            filler.unlink()
-            _go_on(stage)
+            with stage.trouble("the disk is full"), _filled(disk):
+                stage.last(TROUBLE_SECONDS)
     finally:
         server.stop()
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def _fill(disk: Path) -> Path:
+@contextmanager
+def _filled(disk: Path) -> Iterator[None]:
     path = disk / "filler"
-    with path.open("wb", buffering=0) as file:
-        try:
-            while file.write(b"\xaa" * 65_536) == 65_536:
-                pass
-        except OSError:
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"\xaa" * 65_536) == 65_536:
             pass
-    return path
+    yield
+    path.unlink()
 
 
-def _go_on(stage: Stage) -> None:
-    stage.wait_until_level()
-    stage.go_on_for(BREATHING_SECONDS)
+def _scenario(name: str, title: str, times: int, play: Callable[[Stage, int], None]) -> Scenario:
+    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, refuses_none=True)
 
 
 TROUBLES = (
-    Trouble("locks-table-by-table", f"one table after another locked for {LOCK_SECONDS:g} s", 60, locks_table_by_table),
-    Trouble("read-only", f"PostgreSQL takes no writes for {TROUBLE_SECONDS:g} s", 5, read_only),
-    Trouble("statements-ended", f"statements ended after {STATEMENT_MS_MAX} ms", 5, statements_ended),
-    Trouble("rights-taken-away", "the rights on one schema after another taken away", 6, rights_taken_away),
-    Trouble("database-full", "the disk of deliver's tables full", 3, database_full),
+    _scenario("locks-table-by-table", "one table after another locked", TABLES_MAX, locks_table_by_table),
+    _scenario("read-only", f"PostgreSQL takes no writes for {TROUBLE_SECONDS:g} s", 3, read_only),
+    _scenario("statements-ended", f"statements ended after {STATEMENT_MS_MAX} ms", 3, statements_ended),
+    _scenario("rights-taken-away", "the rights on one schema after another taken away", 6, rights_taken_away),
+    _scenario("database-full", "the disk of deliver's tables full", 3, database_full),
 )

@@ -38,6 +38,11 @@ class Worker:
         """Its process id."""
         return self.process.pid
 
+    @property
+    def lives(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
     def end(self, how: signal.Signals) -> None:
         """Send a signal and wait until the process is gone."""
         self.process.send_signal(how)

@@ -129,6 +129,24 @@ def postgres_restarted(stage: Stage, times: int) -> None:
         stage.go_on()
 
 
+def first_starts(stage: Stage, times: int) -> None:
+    """Everything that was stored is taken away, topic, schemas and folders, and all machines and workers are started at
+    once, as at the first start on brokers that make a topic at the first look for it."""
+    for _ in stage.in_turn([stage.cluster], times):
+        with stage.nothing_comes():
+            stage.empty()
+            stage.inject("first start")
+            for machine in stage.machines:
+                machine.launch()
+            for worker in stage.workers:
+                worker.start()
+        stage.go_on()
+        stage.wait_for_owners()
+        copies = stage.cluster.copies(stage.topic)
+        if copies != [len(stage.cluster.brokers)] * PARTITIONS:
+            stage.failures.append(f"first start: copies of each partition are {copies}")
+
+
 def partitions_raised(stage: Stage, times: int) -> None:
     """Two more partitions, and the machines restarted with them: by turns one after another, all at once, one alone."""
     first, second = stage.machines
@@ -155,6 +173,7 @@ SCENARIOS = (
     Scenario("workers-stopped", "worker stands still (SIGSTOP) beyond its session", 5, workers_stopped),
     Scenario("collects-killed", "collect killed (kill -9)", 10, collects_killed),
     Scenario("storm", f"a worker joins or leaves every {STORM_SECONDS:g} s", 24, storm),
+    Scenario("topics-on-demand", "first start on brokers that make topics on demand", 4, first_starts),
     Scenario("partitions-raised", "partitions added by restarts of one machine, or both", 9, partitions_raised),
     Scenario("folders-copied", "copied data folder started beside its original", 6, folders_copied),
     Scenario("log-reader", "the log's reader stands still, then is gone", 4, log_reader),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.postgres import PostgresServer
 from tests.service.harness import Hookline
 
 PARTITIONS = 6
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1"
 OWNERS = "SELECT partition, worker FROM hookline_deliver.owned"
 
 
@@ -36,6 +39,7 @@ class Stage(Load):
     ) -> None:
         """``pooler``: by which everything comes to the server. ``given``: as a Load takes it."""
         super().__init__(folder, **given)
+        self.topic = topic
         self.cluster, self.server, self.pooler = cluster, server, pooler
         self._numbers = itertools.count()
         url = server.plain_url("postgres")
@@ -69,6 +73,18 @@ class Stage(Load):
         """The process of each role of each machine, and of each worker."""
         workers = {f"worker {number}": worker.pid for number, worker in enumerate(self.workers) if worker.lives}
         return super().roles() | workers
+
+    def empty(self) -> None:
+        """Stop everything, and take away what it stored: the topic, the schemas and the folders."""
+        for worker in self.workers:
+            worker.end(signal.SIGTERM)
+            shutil.rmtree(worker.log.parent / "data", ignore_errors=True)
+        for machine in self.machines:
+            machine.stop()
+            shutil.rmtree(machine.data)
+        self.cluster.delete(self.topic)
+        for (schema,) in self.server.admin(SCHEMAS):
+            self.server.admin(f"DROP SCHEMA {schema} CASCADE")
 
     def owners(self) -> dict[int, int]:
         """The process that owns each partition."""

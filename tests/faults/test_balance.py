@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.faults.balance import Balance, Injection, backlog, balance, caught_up
 from tests.faults.chart import chart
 from tests.faults.report import Outcome, page, percentile
 from tests.faults.scenarios import SCENARIOS
-from tests.faults.sender import ACKNOWLEDGED, BATCH_EVENTS, DUE, STARTED_NS
+from tests.faults.sender import ACKNOWLEDGED, BATCH_EVENTS, DUE, REFUSED, STARTED_NS
 
 RATE = 200.0
 BATCHES = 60
@@ -40,11 +41,10 @@ class Books:
         for number in range(first, first + BATCH_EVENTS):
             self.arrivals.times[number] = due + arrived
 
-    def balance(self, *injected: float) -> Balance:
+    def balance(self, *injected: float, damaged: Set[int] = frozenset()) -> Balance:
         """The ledgers joined; ``injected`` are seconds from the start."""
-        return balance(
-            self.accepted, self.arrivals, RATE, [Injection("fault", STARTED + seconds) for seconds in injected]
-        )
+        injections = [Injection("fault", STARTED + seconds) for seconds in injected]
+        return balance(self.accepted, self.arrivals, RATE, injections, damaged)
 
 
 @pytest.fixture
@@ -53,8 +53,7 @@ def books(tmp_path: Path) -> Books:
     return Books(tmp_path)
 
 
-def _passes(counted: Balance, *failures: str) -> bool:
-    name = SCENARIOS[0].name
+def _passes(counted: Balance, *failures: str, name: str = SCENARIOS[0].name) -> bool:
     outcome = Outcome(name=name, rate=RATE, times=1, balance=counted, failures=failures)
     return page({name: outcome}, 6, "10s", charts=False).passed
 
@@ -76,6 +75,34 @@ def test_one_event_that_never_arrives_is_lost(books: Books) -> None:
     counted = books.balance(2.0)
     assert counted.lost == 1
     assert not _passes(counted)
+
+
+def test_what_was_damaged_may_be_missing_and_is_counted(books: Books) -> None:
+    """One whose bytes were changed is no loss, another one is; one that arrived all the same is not counted."""
+    books.arrivals.times[777] = 0.0
+    counted = books.balance(2.0, damaged={777, 778})
+    assert (counted.lost, counted.damaged) == (0, 1)
+    assert _passes(counted)
+    books.arrivals.times[900] = 0.0
+    assert not _passes(books.balance(2.0, damaged={777, 778}))
+
+
+def test_no_call_is_refused_while_only_a_database_suffers(books: Books) -> None:
+    """One 503 fails a fault of a database, and is allowed at one of a broker."""
+    books.accepted.counters[REFUSED] = 1
+    assert _passes(books.balance(2.0), name="brokers-killed")
+    assert not _passes(books.balance(2.0), name="read-only")
+
+
+def test_each_fault_says_what_it_does(books: Books) -> None:
+    """In a sentence that the page shows; a fault that nobody felt has no picture."""
+    outcomes = {
+        each.name: Outcome(name=each.name, rate=RATE, times=1, balance=books.balance(2.0)) for each in SCENARIOS
+    }
+    text = page(outcomes, 6, "10s", charts=True).markdown()
+    rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(". |")]
+    assert len(rows) == len(SCENARIOS)
+    assert ".svg" not in text
 
 
 def test_what_was_not_acknowledged_may_be_missing(books: Books) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 
 from tests.faults.load import Scenario
-from tests.faults.stage import Stage
+from tests.faults.stage import SCHEMAS, Stage
 from tests.postgres import PLAIN_USER, PostgresServer
 
 LOCK_SECONDS = 8.0
@@ -24,7 +24,6 @@ STATEMENT_MS_MAX = 2
 """Ends checkpoints, and lets the shortest questions be answered."""
 SMALL_DISK_MB = 32
 TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname LIKE 'hookline%' ORDER BY 1"
-SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1"
 BIG_TABLES = ("outcome_blocks", "attempts", "checkpoints", "commit_marks")
 
 

@@ -232,6 +232,16 @@ class Cluster:
         metadata = self._admin().list_topics(topic, timeout=5).topics[topic].partitions[partition]
         return self.brokers[metadata.leader - 1]
 
+    def copies(self, topic: str) -> list[int]:
+        """How many brokers have each partition of a topic."""
+        partitions = self._admin().list_topics(timeout=5).topics[topic].partitions
+        return [len(partitions[number].replicas) for number in sorted(partitions)]
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic and wait until no broker knows it."""
+        self._admin().delete_topics([topic])[topic].result(START_SECONDS)
+        wait_until(lambda: topic not in self._admin().list_topics(timeout=5).topics, START_SECONDS, f"no {topic}")
+
     @property
     def logs(self) -> str:
         """The end of what each broker printed."""

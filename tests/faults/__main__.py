@@ -100,7 +100,13 @@ def _stage(
     server = PostgresServer()
     stack.callback(server.remove)
     pooler = stack.enter_context(new_pooler(server)) if scenario.is_pooled else None
-    return Stage(folder, cluster, server, workers=WORKERS, session=session, pooler=pooler, **given)
+    own: dict[str, Any] = {
+        "workers": WORKERS,
+        "session": session,
+        "pooler": pooler,
+        "has_audience": scenario.has_audience,
+    }
+    return Stage(folder, cluster, server, **own, **given)
 
 
 def _options() -> argparse.Namespace:

@@ -57,6 +57,8 @@ class Scenario(NamedTuple):
     """Needs a broker in a network of its own."""
     is_pooled: bool = False
     """Needs a pooler before PostgreSQL."""
+    has_audience: bool = False
+    """With an audience, so that people are followed too."""
     refuses_none: bool = False
     """Only databases suffer: no call is refused or cut off."""
 

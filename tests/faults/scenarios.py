@@ -166,7 +166,7 @@ def partitions_raised(stage: Stage, times: int) -> None:
 
 
 SCENARIOS = (
-    Scenario("brokers-killed", "broker killed (kill -9) and started again", 50, brokers_killed),
+    Scenario("brokers-killed", "broker killed (kill -9) and started again", 12, brokers_killed),
     Scenario("brokers-restarted", "rolling restart of the brokers", 9, brokers_restarted),
     Scenario("broker-cut-off", f"broker cut off for {CUT_SECONDS:g} s", 5, broker_cut_off, is_cut=True),
     Scenario("workers-killed", "worker killed (kill -9)", 10, workers_killed),

@@ -19,6 +19,12 @@ from tests.service.harness import Hookline
 
 PARTITIONS = 6
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1"
+AUDIENCE = {
+    "id": "busy",
+    "name": "Busy",
+    "destinations": [],
+    "condition": {"event": "Order Completed", "count": {"gte": 2}},
+}
 OWNERS = "SELECT partition, worker FROM hookline_deliver.owned"
 
 
@@ -35,6 +41,7 @@ class Stage(Load):
         session: str,
         topic: str = "faults",
         pooler: PgBouncer | None = None,
+        has_audience: bool = False,
         **given: Any,
     ) -> None:
         """``pooler``: by which everything comes to the server. ``given``: as a Load takes it."""
@@ -50,8 +57,9 @@ class Stage(Load):
             "deliver.session_timeout": session,
             "log.format": "json",
         }
+        definitions = {"audiences": [AUDIENCE]} if has_audience else {}
         self.machines = [
-            Hookline(folder / name, self._receiving(), sources=[source()], settings=settings)
+            Hookline(folder / name, self._receiving(), sources=[source()], definitions=definitions, settings=settings)
             for name in ("first", "second")
         ]
         self.workers: list[Worker] = []
@@ -108,3 +116,6 @@ class Stage(Load):
         for _ in range(self._workers):
             self.add_worker()
         self.wait_for_owners()
+        if first.definitions:
+            seen = first.data / "run" / "metrics-profiles.json"
+            wait_until(seen.exists, BACK_SECONDS_MAX, "people are followed")

@@ -14,11 +14,11 @@ from tests.faults.load import Scenario
 from tests.faults.stage import SCHEMAS, Stage
 from tests.postgres import PLAIN_USER, PostgresServer
 
-LOCK_SECONDS = 8.0
+LOCK_SECONDS = 7.0
 """Of each table: longer than anybody waits for a lock. ``--lasting 60`` is what an ``ALTER TABLE`` takes."""
 TABLES_MAX = 85
 """There are as many."""
-TROUBLE_SECONDS = 20.0
+TROUBLE_SECONDS = 15.0
 EVENTS_PER_SECOND = 200.0
 STATEMENT_MS_MAX = 2
 """Ends checkpoints, and lets the shortest questions be answered."""
@@ -119,7 +119,7 @@ def _filled(disk: Path) -> Iterator[None]:
 
 
 def _scenario(name: str, title: str, times: int, play: Callable[[Stage, int], None]) -> Scenario:
-    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, refuses_none=True)
+    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, has_audience=True, refuses_none=True)
 
 
 TROUBLES = (

@@ -34,9 +34,9 @@ scale: .venv/.ready-dev ## Measure how work grows with workers and destinations,
 	@sh scripts/kafka-jars.sh
 	@.venv/bin/python -m tests.scale --write
 
-faults: .venv/.ready-dev ## Damage brokers, workers, the network and PostgreSQL under load, for 25 minutes, and write the report (needs root)
+faults: .venv/.ready-dev ## Damage what the service leans on, under load, for 75 minutes, and write the report (needs root; FAULTS=--resume goes on)
 	@sh scripts/test-needs.sh
-	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md
+	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md $(FAULTS)
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m hookline.control.openapi.reference

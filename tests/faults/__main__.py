@@ -37,6 +37,8 @@ def main() -> int:
     known = _read(options.json)
     chosen = [each for each in SCENARIOS if not options.only or each.name in options.only]
     for scenario in chosen:
+        if options.resume and scenario.name in known and known[scenario.name].balance is not None:
+            continue
         before = known.get(scenario.name) if options.add else None
         outcome = _outcome(scenario, options, before.times if before is not None else 0)
         known[scenario.name] = before.plus(outcome) if before is not None else outcome
@@ -127,6 +129,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--add", action="store_true", help="go on where what --json has of a fault ended, and count to it"
     )
+    parser.add_argument("--resume", action="store_true", help="leave out what --json has: go on after an interruption")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="keep outcomes here; those of scenarios not played now stay"
     )

@@ -29,7 +29,7 @@ WAITING_SECONDS = 2.0
 """Of events that wait when a byte of one of them is changed."""
 LATER_SECONDS = 3.0
 """Between an older copy and what it is put back beside."""
-LOCK_SECONDS = 30.0
+LOCK_SECONDS = 60.0
 CLOSED_SECONDS = 10.0
 NOTICED_SECONDS_MAX = 60.0
 EVENTS_PER_SECOND = 200.0

@@ -81,7 +81,7 @@ class Embedded(Load):
         """Inside the service is stopped; its folder."""
         self.machine.stop()
         yield self.machine.data
-        self.machine.start()
+        self.start(self.machine)
 
     def groups(self) -> list[Group]:
         """Every group of the only partition, the oldest first."""
@@ -139,7 +139,7 @@ def flipped_end(stage: Embedded, chance: random.Random) -> None:
     end = stage.machine.data / "journal" / "0" / "end"
     flip(end, chance.randrange(end.stat().st_size))
     stage.machine.kill9()
-    stage.machine.start()
+    stage.start(stage.machine)
 
 
 FLIPS: tuple[Callable[[Embedded, random.Random], None], ...] = (

@@ -110,7 +110,7 @@ class Stage(Load):
 
     def _start(self) -> None:
         first, second = self.machines
-        first.start()
+        self.start(first)
         second.launch()
         self.wait_until_collecting(second)
         for _ in range(self._workers):

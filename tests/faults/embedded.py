@@ -20,7 +20,7 @@ from hookline.bench.waiting import wait_until
 from hookline.database.place import Which
 from hookline.database.sqlite import connect
 from hookline.journal.local.segment import GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_header
-from tests.faults.load import Load, Scenario
+from tests.faults.load import AUDIENCE, Load, Scenario
 from tests.service.harness import COMMAND, Hookline
 
 USER = "nobody"
@@ -58,7 +58,12 @@ class Embedded(Load):
             command = ("setpriv", f"--reuid={USER}", f"--regid={account.pw_gid}", "--clear-groups", *COMMAND)
         settings = {"log.format": "json", "deliver.retry_max": "1s"}
         self.machine = Hookline(
-            folder / "machine", self._receiving(), sources=[source()], settings=settings, command=command
+            folder / "machine",
+            self._receiving(),
+            sources=[source()],
+            definitions={"audiences": [AUDIENCE]},
+            settings=settings,
+            command=command,
         )
         self.machines = [self.machine]
         self._flipped: dict[tuple[Path, int], int] = {}
@@ -68,6 +73,7 @@ class Embedded(Load):
         self.machine.data.mkdir(parents=True)
         self.hand_over(self.machine.data)
         super()._start()
+        self.wait_until_following(self.machine)
 
     def hand_over(self, path: Path) -> None:
         """Let a file, or a folder with what is in it, be the service's."""

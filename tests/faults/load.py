@@ -30,13 +30,22 @@ LoadT = TypeVar("LoadT", bound="Load")
 ROOT = Path(__file__).parents[2]
 EVENTS_MAX = 4_000_000
 LEVEL_SECONDS = 0.5
-"""All is well when no more waits, at the sender and in the service, than comes in so long a time."""
+"""All is well when no more waits, at the sender and in the service, than comes in so long a time,"""
+LEVEL_EVENTS_MIN = 200
+"""or than half of the sender's connections have under way."""
 BACK_SECONDS_MAX = 240.0
 """Far more than it takes: cores that others need are no failure."""
 START_SECONDS_MAX = 180.0
 SETTLE_SECONDS_MAX = 120.0
 QUIET_SECONDS = 3.0
 """How long to go on listening for duplicates when everything has arrived."""
+AUDIENCE = {
+    "id": "busy",
+    "name": "Busy",
+    "destinations": [],
+    "condition": {"event": "Order Completed", "count": {"gte": 2}},
+}
+"""Of the people whose events come, so that they are followed too; nobody hears of it."""
 BREATHING_SECONDS = 1.0
 """Between what is over and the next injection."""
 ROLES = ("collect", "deliver", "control", "profiles")
@@ -188,7 +197,7 @@ class Load:
 
     def is_level(self) -> bool:
         """Nothing waits but what has only just come."""
-        return max(self.waiting()) <= self.rate * LEVEL_SECONDS
+        return max(self.waiting()) <= max(self.rate * LEVEL_SECONDS, LEVEL_EVENTS_MIN)
 
     def wait_until_level(self) -> None:
         """Wait until the service has caught up; TimeoutError says what waits."""
@@ -215,6 +224,10 @@ class Load:
     def wait_until_collecting(self, machine: Hookline) -> None:
         """Wait until it takes events; control of one of several machines stands by, and is never ready."""
         wait_until(lambda: is_ready(machine.collect_port), BACK_SECONDS_MAX, "collect is ready")
+
+    def wait_until_following(self, machine: Hookline) -> None:
+        """Wait until people are followed, where it has an audience."""
+        wait_until((machine.data / "run" / "metrics-profiles.json").exists, BACK_SECONDS_MAX, "people are followed")
 
     def settle(self) -> Balance:
         """End the load, wait for what is missing and for duplicates of it, and count."""

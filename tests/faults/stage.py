@@ -10,7 +10,7 @@ from typing import Any
 
 from hookline.bench.connections import source
 from hookline.bench.waiting import wait_until
-from tests.faults.load import BACK_SECONDS_MAX, Load
+from tests.faults.load import AUDIENCE, BACK_SECONDS_MAX, Load
 from tests.kafka.cluster import Cluster
 from tests.kafka.worker import Worker
 from tests.pgbouncer import PgBouncer
@@ -19,12 +19,6 @@ from tests.service.harness import Hookline
 
 PARTITIONS = 6
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1"
-AUDIENCE = {
-    "id": "busy",
-    "name": "Busy",
-    "destinations": [],
-    "condition": {"event": "Order Completed", "count": {"gte": 2}},
-}
 OWNERS = "SELECT partition, worker FROM hookline_deliver.owned"
 
 
@@ -117,5 +111,4 @@ class Stage(Load):
             self.add_worker()
         self.wait_for_owners()
         if first.definitions:
-            seen = first.data / "run" / "metrics-profiles.json"
-            wait_until(seen.exists, BACK_SECONDS_MAX, "people are followed")
+            self.wait_until_following(first)

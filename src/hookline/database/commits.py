@@ -81,6 +81,7 @@ class Commits:
         self._lock = threading.Lock()
         self.is_behind = False
         """Whether the database was found behind since ``begin``."""
+        self._found = 0
 
     def begin(self, found: int, found_ms: int = 0) -> None:
         """Take up from the number that is in the database, and say so when that is behind; of PostgreSQL it is known
@@ -98,6 +99,7 @@ class Commits:
         with self._lock:
             is_first, self.is_behind = not self.is_behind, True
         if is_first:
+            self._found = number - 1
             self._tell(number - 1, found_ms)
             self._slot.write(self._kept(number - 1))
             os.kill(os.getpid(), signal.SIGTERM)
@@ -105,6 +107,10 @@ class Commits:
             f"the {self._which} database is behind what was committed to it; this process ends, and the next one takes"
             " up from there"
         )
+
+    def go_on_behind(self) -> None:
+        """Let this process, before it ends, write what is true whatever the database lacks."""
+        self.known = self._found
 
     def done(self, number: int) -> None:
         """The transaction with this number was committed."""

@@ -19,7 +19,9 @@ STANDS_BY_SECONDS_MAX = 60.0
 def newer_schema(stage: Stage, times: int) -> None:
     """A newer version brings one schema after another further; a worker and a control that are started beside it stand
     by, or go on, until it is as before."""
-    for which in stage.in_turn(get_args(Which), times):
+    query = "SELECT 1 FROM pg_namespace WHERE nspname = 'hookline_{}'"
+    made = [each for each in get_args(Which) if stage.server.admin(query.format(each))]  # nobody keeps people here
+    for which in stage.in_turn(made, times):
         stage.inject(f"{which} of a newer version")
         _set(stage, which, "ALTER TABLE alembic_version ADD COLUMN more TEXT", 99)
         worker, machine = stage.workers[0], stage.machines[0]

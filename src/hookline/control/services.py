@@ -233,7 +233,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Retention(data, deliver, settings.retention, thresholds.retention_ahead, store.steady_ms),
         Sources(SourceActivity(place_of(settings, "control")), thresholds.source_silent),
         JournalBudget(settings.retention.bytes),
-        JournalLost(data),
+        JournalLost(data, deliver),
         DatabaseDamage(settings.data_path),
         JournalDamage(settings.data_path / "journal", place_of(settings, "deliver")),
         DiskRoom(data, thresholds.disk_free),

@@ -49,6 +49,12 @@ AFFECTED: Mapping[Which, str] = {
 """By database: what it means."""
 
 
+MAY_LOSE_A_MOMENT = frozenset({"deliver", "insights", "profiles"})
+"""Files of which a power cut takes the last commits as a whole; what they tell of is then made again."""
+MOMENT_COMMITS_MAX = 50
+"""About what ``deliver`` commits in five seconds."""
+
+
 class DatabaseWentBack(DatabaseAway):
     """What this process had committed is not in the database any more. Nothing of the transaction was written, and
     nothing will be: the process is told to end, and the next one takes up from where the database is."""
@@ -65,8 +71,10 @@ class Highest(NamedTuple):
 class Commits:
     """The commits of this data folder to one database; safe to share between threads."""
 
-    def __init__(self, folder: Path, which: Which, *, is_shared: bool) -> None:
-        """``is_shared``: other data folders may write to the database, as they may on PostgreSQL."""
+    def __init__(self, folder: Path, which: Which, *, is_shared: bool, booted_ms: int | None = None) -> None:
+        """``is_shared``: other data folders may write to the database, as they may on PostgreSQL; ``booted_ms`` is when
+        the machine was started."""
+        self._booted_ms = _booted_ms() if booted_ms is None else booted_ms
         self._which = which
         self._run = folder / "run"
         self._slot = _Slot(folder / FILE, which)
@@ -81,12 +89,16 @@ class Commits:
         self._lock = threading.Lock()
         self.is_behind = False
         """Whether the database was found behind since ``begin``."""
+        self._found = 0
 
     def begin(self, found: int, found_ms: int = 0) -> None:
         """Take up from the number that is in the database, and say so when that is behind; of PostgreSQL it is known
         when it was committed."""
         if found < self.known:
-            self._tell(found, found_ms)
+            if self._is_of_power_cut(self.known - found):
+                logger().info("database_lost_a_moment", database=self._which, commits=self.known - found)
+            else:
+                self._tell(found, found_ms)
         self.known = found
         self._save()
 
@@ -98,6 +110,7 @@ class Commits:
         with self._lock:
             is_first, self.is_behind = not self.is_behind, True
         if is_first:
+            self._found = number - 1
             self._tell(number - 1, found_ms)
             self._slot.write(self._kept(number - 1))
             os.kill(os.getpid(), signal.SIGTERM)
@@ -105,6 +118,10 @@ class Commits:
             f"the {self._which} database is behind what was committed to it; this process ends, and the next one takes"
             " up from there"
         )
+
+    def go_on_behind(self) -> None:
+        """Let this process, before it ends, write what is true whatever the database lacks."""
+        self.known = self._found
 
     def done(self, number: int) -> None:
         """The transaction with this number was committed."""
@@ -124,6 +141,12 @@ class Commits:
 
     def _kept(self, number: int) -> _Kept:
         return _Kept(self.writer, number, self._at_ms, self.highest)
+
+    def _is_of_power_cut(self, lost: int) -> bool:
+        """Whether a machine that has started again since may have lost these by the design of the file, which is
+        brought to the disk more seldom than it is committed to."""
+        may = self.writer == ALONE and self._which in MAY_LOSE_A_MOMENT and lost <= MOMENT_COMMITS_MAX
+        return may and self._at_ms < self._booted_ms
 
     def _tell(self, found: int, found_ms: int) -> None:
         lost = self.known - found
@@ -253,6 +276,11 @@ _commits: dict[Place, Commits] = {}
 
 def _note_name(which: Which) -> str:
     return f"went-back-{which}.json"
+
+
+def _booted_ms() -> int:
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return int((time.time() - time.clock_gettime(clock)) * 1000)
 
 
 def _clock(ms: int) -> str:

@@ -222,3 +222,12 @@ erased_parts = Table(
     Column("last_offset", BigInteger, nullable=False),
     Column("places", LargeBinary, nullable=False),
 )
+
+ring_entries = Table(
+    "ring_entries",
+    metadata,
+    Column("folder", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("entries", LargeBinary, nullable=False),
+)

@@ -24,7 +24,7 @@ from hookline.database.sqlite import DatabaseAway, engine
 from hookline.database.sqlite import connect as connect_file
 from hookline.settings import Settings
 
-HEADS: dict[Which, int] = {"control": 5, "deliver": 9, "insights": 2, "privacy": 2, "profiles": 9}
+HEADS: dict[Which, int] = {"control": 5, "deliver": 10, "insights": 2, "privacy": 2, "profiles": 9}
 """The newest schema of each database: the number of its last migration."""
 
 FILE_MODE = 0o600

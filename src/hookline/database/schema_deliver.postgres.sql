@@ -196,3 +196,12 @@ UPDATE alembic_version SET version_num='deliver_0008' WHERE alembic_version.vers
 -- Running upgrade deliver_0008 -> deliver_0009
 ALTER TABLE dead_letters ADD COLUMN first_at BIGINT;
 UPDATE alembic_version SET version_num='deliver_0009' WHERE alembic_version.version_num = 'deliver_0008';
+-- Running upgrade deliver_0009 -> deliver_0010
+CREATE TABLE ring_entries (
+    folder TEXT COLLATE "C" NOT NULL,
+    partition INTEGER NOT NULL,
+    at BIGINT NOT NULL,
+    entries BYTEA NOT NULL,
+    PRIMARY KEY (folder, partition)
+);
+UPDATE alembic_version SET version_num='deliver_0010' WHERE alembic_version.version_num = 'deliver_0009';

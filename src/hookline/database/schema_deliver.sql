@@ -171,4 +171,11 @@ CREATE TABLE workers (
 	state TEXT NOT NULL, 
 	PRIMARY KEY (worker)
 );
-INSERT INTO alembic_version (version_num) VALUES ('deliver_0009');
+CREATE TABLE ring_entries (
+	folder TEXT NOT NULL, 
+	partition INTEGER NOT NULL, 
+	at BIGINT NOT NULL, 
+	entries BLOB NOT NULL, 
+	PRIMARY KEY (folder, partition)
+);
+INSERT INTO alembic_version (version_num) VALUES ('deliver_0010');

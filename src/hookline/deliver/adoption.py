@@ -42,6 +42,7 @@ class Adoption:
         }
         self._feeder.shared[claim.partition] = shared
         self._recovery.records = claim.records
+        self._recovery.learn(claim.delivered)
         for lane in list(self._engine.lanes.values()):
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
@@ -54,6 +55,9 @@ class Adoption:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
                 self._join(lane, shared)
             self._add_backlog(lane, claim)
+        for number, place in claim.settled:
+            if number in self._engine.lanes:
+                self._recovery.settle(self._engine.lanes[number], place)
         self._replays.keep_places(claim.lanes.values())
         for number in then.keys() - self._engine.lanes.keys():
             self._end(claim, *then[number])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from hookline.connections.feed import Feed
@@ -20,6 +20,7 @@ from hookline.database.place import place_of
 from hookline.deliver.fence import raise_epoch
 from hookline.deliver.retry_rows import bring_near
 from hookline.deliver.run_shelf import RunShelf
+from hookline.deliver.shared_ring import delivered, settled
 from hookline.deliver.store import RetryBacklog, SavedCheckpoint, SavedLane
 from hookline.index.duplicates import Duplicates
 from hookline.journal.kafka.erased import ErasedLog
@@ -46,6 +47,10 @@ class Claim(NamedTuple):
     backlogs: Mapping[int, RetryBacklog]
     records: Mapping[int, Record]
     duplicates: Duplicates
+    delivered: Mapping[int, Mapping[int, bytes]]
+    """What processes delivered that no checkpoint may tell of: entries of their rings, by lane and place."""
+    settled: Sequence[tuple[int, int]]
+    """Lane and place of retry rows whose event is among them."""
 
 
 class Claims:
@@ -87,6 +92,8 @@ class Claims:
         undone = {offset for ranges in open_places.values() for offset in places.to_offsets(ranges)}
         for row in lanes.values():
             undone.update(places.to_offsets(places.decode_intake(row.blob).undone))
+        backlogs = self._backlogs(partition)
+        known = delivered(self._connection, partition)
         return Claim(
             partition,
             epoch,
@@ -95,9 +102,11 @@ class Claims:
             then,
             open_places,
             lanes,
-            self._backlogs(partition),
+            backlogs,
             {partition << PLACE_SHIFT | offset: record for offset, record in self._records(partition, undone).items()},
             self._index(partition, epoch, start, next_offset),
+            known,
+            settled(self._connection, partition, known, backlogs),
         )
 
     def close(self) -> None:

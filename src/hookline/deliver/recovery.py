@@ -23,11 +23,10 @@ from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.progress import (
     CAPACITY,
-    DUPLICATE_TAG,
     ENTRY,
     OFFSET_MASK,
     PLACE_SHIFT,
-    URL_BITS,
+    deliveries,
     newest_position,
 )
 from hookline.telemetry.log import logger
@@ -146,21 +145,29 @@ class Recovery:
         for row in self._store.rows.oldest(lane.number, backlog.rows) if done else ():
             place = row.partition << PLACE_SHIFT | row.offset
             if place in done:
-                lane.retry_count -= 1
-                lane.settling.add(place)
-                self._engine.batch.settle(lane.number, row.partition, row.offset)
-                self._recovered.setdefault(row.partition, []).append(done[place])
+                self.settle(lane, place)
         load_order(lane, self._store, self._journal)
+
+    def settle(self, lane: Lane, place: int) -> None:
+        """The event of a retry row was delivered."""
+        partition = place >> PLACE_SHIFT
+        lane.retry_count -= 1
+        lane.settling.add(place)
+        self._engine.batch.settle(lane.number, partition, place & OFFSET_MASK)
+        self._recovered.setdefault(partition, []).append(self._entries[lane.number][place])
 
     def read_ring(self) -> None:
         """Learn what an earlier process of this data folder delivered."""
         ring = self._engine.ring
         everything = ring.everything()
-        for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(everything)):
-            if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
-                entry = everything[at * ENTRY.size : (at + 1) * ENTRY.size]
-                self._entries.setdefault(tag >> URL_BITS, {})[place] = entry
+        for lane, place, entry in deliveries(everything):
+            self._entries.setdefault(lane, {})[place] = entry
         ring.resume_after(newest_position(everything))
+
+    def learn(self, delivered: Mapping[int, Mapping[int, bytes]]) -> None:
+        """Do not send again what others delivered: entries by lane and place."""
+        for lane, entries in delivered.items():
+            self._entries.setdefault(lane, {}).update(entries)
 
     def forget(self, partition: int) -> None:
         """What the ring knew of a partition is in the database by now."""

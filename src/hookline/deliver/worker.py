@@ -25,6 +25,7 @@ from hookline.deliver.fence import Fence, now_seconds
 from hookline.deliver.heartbeat import Heartbeat
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.shared_ring import SharedRing
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
 from hookline.journal.port import JournalError, Lookups
@@ -70,6 +71,7 @@ class Worker:
         self._follow_connections = follow_connections
         self._loop = asyncio.get_running_loop()
         self.shelf = RunShelf(place_of(settings, "deliver"))
+        self._ring = SharedRing(place_of(settings, "deliver"), engine.ring)
         self._claims = Claims(settings, self.shelf, engine.clock.steady_ms)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
         self._agreement = Agreement(
@@ -107,6 +109,7 @@ class Worker:
     def start(self) -> None:
         """Join the group."""
         sys.setswitchinterval(SWITCH_SECONDS)
+        self._ring.publish()
         self._membership.start()
         self._heartbeat.start()
 
@@ -122,6 +125,7 @@ class Worker:
     def close(self) -> None:
         """Leave the group. Everything is to be saved before; whoever gets the partitions goes on from there."""
         self._is_closing = True
+        self._ring.hand_over()
         self._membership.close()
         for task in self._tasks:
             task.cancel()

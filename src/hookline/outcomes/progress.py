@@ -181,6 +181,13 @@ def entries(block: bytes) -> Iterator[Entry]:
             yield Entry(place, at_ms, tag >> URL_BITS, tag & ((1 << URL_BITS) - 1), result, milliseconds)
 
 
+def deliveries(block: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The lane, the place and the whole entry of each delivery in a block: what is not to be sent again."""
+    for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(block)):
+        if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
+            yield tag >> URL_BITS, place, block[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES]
+
+
 def newest_position(block: bytes) -> int:
     """The slot after the newest entry of a whole ring."""
     newest, slot = 0, 0

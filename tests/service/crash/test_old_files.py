@@ -37,6 +37,11 @@ def members(hookline: Hookline) -> set[str]:
     return {each["userId"] for each in answer.json["items"]} if answer.status == 200 else set()
 
 
+def state(hookline: Hookline, replay: str) -> str:
+    """How a replay stands."""
+    return str(hookline.api("GET", f"replays/{replay}").json.get("state"))
+
+
 def noticed(hookline: Hookline) -> set[str]:
     """The databases of which a notice says that they went back."""
     return {each["subject"] for each in hookline.api("GET", "notices?kind=database_went_back").json["items"]}
@@ -46,14 +51,17 @@ def test_each_file_is_put_back_by_itself(
     new_hookline: Callable[..., Hookline], receiver: Receiver, tmp_path: Path
 ) -> None:
     """A notice names it, every acknowledged event has reached its receiver, what was delivered is not sent again,
-    people agree with the journal, numbers are not given again, and new events flow."""
-    failing: set[str] = set()
+    people agree with the journal, a replay comes to its end, numbers are not given again, and new events flow."""
+    failing: set[str] = {"early"}
     receiver.respond = lambda request: Reply(503 if request.message_id in failing else 200)
     definitions: dict[str, Any] = {"audiences": [AUDIENCE]}
     hookline = new_hookline(webhook("crm", receiver.url()), definitions=definitions)
     with hookline:
-        hookline.wait_fate(hookline.track("Bought", userId="early"), "crm", "delivered")
+        hookline.wait_fate(hookline.track("Bought", "early", userId="early"), "crm", "retrying")
         wait_until(lambda: members(hookline) == {"early"}, what="the first is a member")
+        replay = hookline.api("POST", "replays", {"destination": "crm"}).json["id"]
+        receiver.wait_for("early", 2)
+    failing.clear()
     copy_files(hookline.data, tmp_path / "old", FILES)
     with hookline:
         sent = [hookline.track("Bought", userId="later") for _ in range(20)]
@@ -80,6 +88,7 @@ def test_each_file_is_put_back_by_itself(
             for message in tried:
                 hookline.wait_fate(message, "crm", "delivered")
             wait_until(lambda: members(hookline) == {"early", "later"}, what="people agree with the journal")
+            wait_until(lambda: state(hookline, replay) == "done", 60, "the replay comes to its end")
             assert hookline.api("GET", "connections/versions").json["items"][0]["version"] >= version
             assert send(hookline.collect_port, "GET", "/readyz").status == 200
     assert [len(receiver.of(message)) for message in sent] == [1] * len(sent)

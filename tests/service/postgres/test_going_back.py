@@ -89,6 +89,15 @@ def members(hookline: Hookline) -> set[str]:
     return set()
 
 
+def ended(hookline: Hookline, replay: str) -> tuple[str, int]:
+    """How a replay ended and how many events it delivered; nothing before."""
+    with suppress(OSError):
+        answer = hookline.api("GET", f"replays/{replay}")
+        if answer.status == 200 and answer.json["state"] == "done":
+            return answer.json["state"], answer.json["delivered"]
+    return "", 0
+
+
 def caught_up(standby: PostgresServer, url: str, query: str) -> bool:
     """Whether a query finds something on the standby."""
     return bool(standby.run(standby.url(url.partition("?")[0].rpartition("/")[2]), query))
@@ -128,6 +137,36 @@ def test_events_are_sent_although_their_retries_are_gone(
         wait_until(lambda: noticed(hookline) >= {"deliver", "profiles"}, SECONDS_MAX, "a notice tells of it")
         said = [line for line in hookline.log.splitlines() if '"event": "database_went_back"' in line]
         assert len(said) == len({json.loads(line)["database"] for line in said})
+
+
+def test_a_replay_goes_on_from_where_the_database_is(
+    on_both: Callable[..., Hookline],
+    server: PostgresServer,
+    standby: PostgresServer,
+    database_url: str,
+    receiver: Receiver,
+) -> None:
+    """A replay that had begun before the standby stood still, and was over after it, is on its way again and comes to
+    its end: every event has arrived and counts once, and what the ring knows is not sent again."""
+    with Receiver() as other, on_both(webhook("crm", receiver.url())) as hookline:
+        sent = [hookline.track() for _ in range(20)]
+        for message in sent:
+            hookline.wait_fate(message, "crm", "delivered")
+        other.respond = lambda request: Reply(503 if request.message_id == sent[0] else 200)
+        assert hookline.api("POST", "destinations", webhook("late", other.url())).status == 201
+        replay = hookline.api("POST", "replays", {"destination": "late"}).json["id"]
+        for message in sent:
+            other.wait_for(message)
+        begun = "SELECT 1 FROM hookline_deliver.replays WHERE delivered > 0"
+        wait_until(lambda: caught_up(standby, database_url, begun), SECONDS_MAX, "the standby knows of the replay")
+        standby.stand_still()
+        other.reply_with(200)
+        wait_until(lambda: ended(hookline, replay) == ("done", 20), SECONDS_MAX, "all is delivered")
+        tried = len(other.requests)
+        fail_over(server, standby)
+        wait_until(lambda: "deliver" in noticed(hookline), SECONDS_MAX, "a notice tells of it")
+        wait_until(lambda: ended(hookline, replay) == ("done", 20), SECONDS_MAX, "the replay is done again")
+        assert len(other.requests) == tried
 
 
 def test_a_version_that_is_gone_is_told_and_its_number_is_not_given_again(

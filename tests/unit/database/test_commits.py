@@ -16,7 +16,7 @@ from hookline.database import commits as module
 from hookline.database.commits import FILE, Commits, DatabaseWentBack, Highest, commits_of, found_behind
 from hookline.database.connect import connect
 from hookline.database.open import count_commits, ensure
-from hookline.database.place import place_of
+from hookline.database.place import Which, place_of
 from hookline.database.postgres.installation import meet
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
@@ -137,7 +137,8 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
 def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, before: Path, ended: list[int]) -> None:
-    """The transaction that finds it is undone, and so is each later one."""
+    """The transaction that finds it is undone, and so is each later one, but for what is true whatever was lost."""
+    commits = begin(settings)
     connection = connect(place_of(settings, "control"))
     connection.execute("SELECT 1")
     go_back(settings, before)
@@ -145,8 +146,11 @@ def test_a_running_process_writes_nothing_more_and_ends(settings: Settings, befo
         with pytest.raises(DatabaseWentBack):
             connection.execute("UPDATE replay_changes SET next = 9")
     assert connection.execute("SELECT next FROM replay_changes").fetchall() == [(2,)]
+    commits.go_on_behind()
+    connection.execute("UPDATE replay_changes SET next = 9")
     connection.close()
     assert (ended, told(settings)) == ([signal.SIGTERM], [("control", 2)])
+    assert begin(settings).known == 2
 
 
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
@@ -168,3 +172,25 @@ def test_what_must_last_asks_for_it_by_name(settings: Settings) -> None:
         session.execute(f"ALTER DATABASE {session.info.dbname} SET synchronous_commit = off")
     with closing(connect(place_of(settings, "control"))) as connection:
         assert connection.execute("SELECT current_setting('synchronous_commit')").fetchall() == [("on",)]
+
+
+LATER_MS = 2**41
+"""When the machine is started again."""
+
+
+@pytest.mark.parametrize(
+    ("which", "lost", "booted_ms", "is_told"),
+    [
+        ("deliver", 3, LATER_MS, False),
+        ("deliver", 3, 0, True),
+        ("deliver", 99, LATER_MS, True),
+        ("control", 3, LATER_MS, True),
+    ],
+)
+def test_what_a_power_cut_may_take_is_no_going_back(
+    tmp_path: Path, which: Which, lost: int, booted_ms: int, is_told: bool
+) -> None:
+    """The last moment of a file that promises no more, gone with the machine, is told to nobody; all else is."""
+    Commits(tmp_path, which, is_shared=False).done(200)
+    Commits(tmp_path, which, is_shared=False, booted_ms=booted_ms).begin(200 - lost)
+    assert [each.commits for each in found_behind(tmp_path, time.time())] == [lost] * is_told

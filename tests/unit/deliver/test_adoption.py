@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -16,6 +17,7 @@ from hookline.deliver.fence import Fence, now_seconds
 from hookline.deliver.recovery import Recovery
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.shared_ring import SharedRing
 from hookline.journal.port import JournalAway
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_pausing import pause, resume
@@ -162,3 +164,35 @@ def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Pass
     rig.append("m2")
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, 1, 2]
+
+
+TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")
+
+
+def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Rig, passing: Passing) -> None:
+    """Whoever takes the partition up knows from its last owner's ring what was delivered since the checkpoint that is
+    left, at once and after a retry; what that did not deliver is sent."""
+    rig.append(*(f"m{number}" for number in range(3)))
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 503)
+    passing.give_up()
+    with closing(connect(place_of(rig.settings, "deliver"))) as connection:
+        before = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
+        passing.take_up()
+        rig.append(*(f"m{number}" for number in range(3, 6)))
+        rig.come_to_rest()
+        passing.give_up()
+        sent = len(rig.network.sent)
+        for table, rows in before.items():
+            connection.execute(f"DELETE FROM {table}")
+            for row in rows:
+                connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    SharedRing(place_of(rig.settings, "deliver"), rig.role.engine.ring).publish()
+    rig.append("later")
+    passing.take_up()
+    rig.come_to_rest()
+    assert [request.offset for request in rig.network.sent[sent:]] == [6]
+    assert all(rig.fate_at(f"m{number}", "crm") == "delivered" for number in range(6))
+    rig.checkpoint()
+    with closing(connect(place_of(rig.settings, "deliver"), read_only=True)) as connection:
+        assert connection.execute("SELECT count(*) FROM retries").fetchone() == (0,)

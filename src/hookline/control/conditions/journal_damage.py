@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from hookline.database.place import Place as DatabasePlace
 from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.journal.damaged import Damage, described, noted_damage
+from hookline.journal.lost import Lost as End
+from hookline.journal.lost import read_lost
 from hookline.journal.opening import open_reader
 from hookline.journal.port import OffsetExpired, Reader
 from hookline.journal.reading import Lost, read_on
@@ -43,37 +45,48 @@ class JournalDamage:
             return ()
         since = iso(min(each.at for each in self._left))
         count = sum(each.events for each in self._left)
-        detail = f"{described(self._left)}; found at {since}{self._who_missed()}"
+        detail = f"{described(self._left)}; found at {since}; {who_missed(self._database, self._left)}"
         return [Finding(self.kinds[0], SUBJECT, detail, count)]
 
     def close(self) -> None:
         """Close the database; idempotent."""
         self._database.close()
 
-    def _who_missed(self) -> str:
-        connection = self._database.open()
-        if connection is None:
-            return ""
-        found: set[str] = set()
-        for each in self._left:
-            rows = connection.execute(
-                "SELECT DISTINCT destination FROM ranges WHERE fate = 'discarded' AND reason LIKE 'journal segment %'"
-                " AND partition = ? AND first_offset < ? AND last_offset >= ?",
-                (each.partition, each.next, each.first),
-            )
-            found.update(row[0] for row in rows.fetchall())
-        if not found:
-            return "; no destination was waiting for them"
-        shown = ", ".join(sorted(found)[:DESTINATIONS_SHOWN_MAX])
-        return f"; not delivered to {shown}" + (" and others" if len(found) > DESTINATIONS_SHOWN_MAX else "")
+
+def who_missed(deliver: ReadOnly, spans: Iterable[Damage | End]) -> str:
+    """Say which destinations waited for events that are gone."""
+    connection = deliver.open()
+    if connection is None:
+        return "nobody can say now who waited for them"
+    found: set[str] = set()
+    for each in spans:
+        end = each.next if isinstance(each, Damage) else each.next_offset
+        rows = connection.execute(
+            "SELECT DISTINCT destination FROM ranges WHERE fate = 'discarded' AND reason LIKE 'journal segment %'"
+            " AND partition = ? AND first_offset < ? AND last_offset >= ?",
+            (each.partition, end, each.first),
+        )
+        found.update(row[0] for row in rows.fetchall())
+    if not found:
+        return "no destination was waiting for them"
+    shown = ", ".join(sorted(found)[:DESTINATIONS_SHOWN_MAX])
+    return f"not delivered to {shown}" + (" and others" if len(found) > DESTINATIONS_SHOWN_MAX else "")
 
 
 def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
-    """Those that are still kept and cannot be read."""
+    """Those that are still kept and cannot be read, but for what the journal ended before: that is told as a whole
+    (``journal_lost``)."""
     if not noted:
         return []
+    ends = read_lost(folder)
     with closing(open_reader(folder)) as reader:
-        return [each for each in noted if _is_lost(reader, each)]
+        return [each for each in noted if not _is_of_end(each, ends) and _is_lost(reader, each)]
+
+
+def _is_of_end(each: Damage, ends: Sequence[End]) -> bool:
+    return any(
+        end.partition == each.partition and end.first <= each.first and each.next <= end.next_offset for end in ends
+    )
 
 
 def _is_lost(reader: Reader, each: Damage) -> bool:

@@ -1,4 +1,5 @@
-"""The journal ended before what the rest of the installation knew: what is missing, and when that was found."""
+"""The journal ended before what the rest of the installation knew: what is missing, who waited for it, and when that
+was found."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
+from hookline.control.conditions.journal_damage import who_missed
+from hookline.database.place import Place
+from hookline.database.read_only import ReadOnly
 from hookline.events.timestamps import iso
 from hookline.journal.lost import Lost, read_lost
 from hookline.journal.opening import FOLDER
@@ -15,20 +19,25 @@ TOLD_MS = 7 * 86_400_000
 
 
 class JournalLost:
-    """Reads one small file."""
+    """Reads one small file, and deliver's database while there is something to tell."""
 
     kinds = ("journal_behind",)
 
-    def __init__(self, data_path: Path) -> None:
+    def __init__(self, data_path: Path, deliver: Place) -> None:
         self._folder = data_path / FOLDER
+        self._database = ReadOnly(deliver)
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
         """The newest loss of each partition."""
         newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < TOLD_MS}
-        return [Finding(self.kinds[0], str(partition), detail(lost)) for partition, lost in newest.items()]
+        return [
+            Finding(self.kinds[0], str(partition), f"{detail(lost)}; {who_missed(self._database, [lost])}")
+            for partition, lost in newest.items()
+        ]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close the database; idempotent."""
+        self._database.close()
 
 
 def detail(lost: Lost) -> str:

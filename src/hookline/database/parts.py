@@ -21,7 +21,8 @@ NAME = "parts"
 
 COSTS = {
     "control.db": "all sources, destinations, audiences and write keys are gone but for those of the connections file,"
-    " and so are accounts, tokens, replays, notices and the audit log; calls with a lost key are answered 401",
+    " and so are accounts, tokens, replays, notices and the audit log; calls with a lost key are answered 401, and what"
+    " waited for a destination that has to be made anew has to be replayed",
     "deliver.db": "every event that the journal keeps is sent again to every destination; retries that wait, dead"
     " letters and the status of past deliveries are gone",
     "privacy.db": "nobody is suppressed any more, so events of people who objected are stored and delivered again;"

@@ -67,11 +67,19 @@ def noted(folder: Path) -> frozenset[str]:
         return frozenset(["privacy-key"] if _has_suppressions(folder / "privacy.db") else [])
 
 
-def made(path: Path) -> None:
-    """Note that a part is there, durably; hold its folder (``held``) meanwhile."""
+def made(path: Path, content: str = "") -> None:
+    """Note that a part is there, durably, and a word that tells what is in it, of one that never changes; hold its
+    folder (``held``) meanwhile."""
     names = noted(path.parent)
-    if path.name not in names:
-        _write(path.parent, names | {path.name})
+    wanted = {path.name, f"{path.name}={content}"} if content else {path.name}
+    if not wanted <= names:
+        _write(path.parent, names | wanted)
+
+
+def is_as_noted(path: Path, content: str) -> bool:
+    """Return whether a part is what it was when it was made, as far as that was noted."""
+    before = [each for each in noted(path.parent) if each.startswith(f"{path.name}=")]
+    return not before or f"{path.name}={content}" in before
 
 
 def check_new(path: Path) -> None:
@@ -85,7 +93,7 @@ def check_new(path: Path) -> None:
 def forget(folder: Path, name: str) -> None:
     """Let a missing part be made anew at the next start."""
     with held(folder):
-        _write(folder, noted(folder) - {name})
+        _write(folder, frozenset(each for each in noted(folder) if each.partition("=")[0] != name))
 
 
 @contextmanager

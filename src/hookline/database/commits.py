@@ -40,7 +40,8 @@ ALONE = bytes(16)
 """The writer of a file."""
 
 AFFECTED: Mapping[Which, str] = {
-    "control": "changes of connections, accounts, tokens, replays and notices that were confirmed since then are gone",
+    "control": "changes of connections, accounts, tokens, replays and notices that were confirmed since then are gone,"
+    " and what waited for a destination that had to be made anew has to be replayed",
     "deliver": "events whose delivery stood there alone are sent again",
     "insights": "time series and schemas have a gap",
     "privacy": "deletion requests and suppressions that were confirmed since then are gone",

@@ -21,7 +21,8 @@ NAME = "parts"
 
 COSTS = {
     "control.db": "all sources, destinations, audiences and write keys are gone but for those of the connections file,"
-    " and so are accounts, tokens, replays, notices and the audit log; calls with a lost key are answered 401",
+    " and so are accounts, tokens, replays, notices and the audit log; calls with a lost key are answered 401, and what"
+    " waited for a destination that has to be made anew has to be replayed",
     "deliver.db": "every event that the journal keeps is sent again to every destination; retries that wait, dead"
     " letters and the status of past deliveries are gone",
     "privacy.db": "nobody is suppressed any more, so events of people who objected are stored and delivered again;"
@@ -66,11 +67,19 @@ def noted(folder: Path) -> frozenset[str]:
         return frozenset(["privacy-key"] if _has_suppressions(folder / "privacy.db") else [])
 
 
-def made(path: Path) -> None:
-    """Note that a part is there, durably; hold its folder (``held``) meanwhile."""
+def made(path: Path, content: str = "") -> None:
+    """Note that a part is there, durably, and a word that tells what is in it, of one that never changes; hold its
+    folder (``held``) meanwhile."""
     names = noted(path.parent)
-    if path.name not in names:
-        _write(path.parent, names | {path.name})
+    wanted = {path.name, f"{path.name}={content}"} if content else {path.name}
+    if not wanted <= names:
+        _write(path.parent, names | wanted)
+
+
+def is_as_noted(path: Path, content: str) -> bool:
+    """Return whether a part is what it was when it was made, as far as that was noted."""
+    before = [each for each in noted(path.parent) if each.startswith(f"{path.name}=")]
+    return not before or f"{path.name}={content}" in before
 
 
 def check_new(path: Path) -> None:
@@ -84,7 +93,7 @@ def check_new(path: Path) -> None:
 def forget(folder: Path, name: str) -> None:
     """Let a missing part be made anew at the next start."""
     with held(folder):
-        _write(folder, noted(folder) - {name})
+        _write(folder, frozenset(each for each in noted(folder) if each.partition("=")[0] != name))
 
 
 @contextmanager

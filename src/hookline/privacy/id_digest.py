@@ -63,8 +63,9 @@ def key_of(data_path: Path) -> bytes:
             except parts.PartMissing as gone:
                 raise PrivacyKeyError(str(gone)) from None
             write_whole(path, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
-        parts.made(path)
-    return _read(data_path)
+        key = _read(data_path)
+        parts.made(path, _check_of(key))
+    return key
 
 
 def _read(data_path: Path) -> bytes:
@@ -73,7 +74,16 @@ def _read(data_path: Path) -> bytes:
         key = bytes.fromhex(path.read_text())
     except ValueError:
         key = b""
-    if len(key) != KEY_BYTES:
-        raise PrivacyKeyError(f"{path} holds no usable key; put it back from a backup: suppression depends on it")
+    if len(key) != KEY_BYTES or not parts.is_as_noted(path, _check_of(key)):
+        wrong = "is not the key that this data folder had" if len(key) == KEY_BYTES else "holds no usable key"
+        raise PrivacyKeyError(
+            f"{path} {wrong}: put it back from a snapshot, for suppression depends on it. To go on without it: move it"
+            f" away, then hookline renew {FILE_NAME}"
+        )
     path.chmod(0o600)
     return key
+
+
+def _check_of(key: bytes) -> str:
+    """Return what tells a key from one of which a bit was changed, and says nothing of it."""
+    return blake2b(key, digest_size=8, person=b"check").hexdigest()

@@ -1,33 +1,27 @@
 """Every file of a data folder put back from an older copy, deleted, halved, zeroed or flipped: whatever comes then is
-sent, what waited is sent or named, or the start is refused with a sentence that names the part.
+sent, what waited is sent or named, and a part that Hookline cannot work with is named, until it was renewed.
 
-The table is made from the files that are there, so that a new one cannot be forgotten. ``FOLDER_TABLE=all``
-plays it as a whole, ``=pairs`` every two parts put back together, ``=FAULT`` or ``=PART`` those; without it a few that
-tell most are played.
+The table is made from the files that are there, so that a new one cannot be forgotten. ``FOLDER_TABLE=all`` plays every
+fault of every part, ``=pairs`` every two parts put back together, ``=mixed`` every two with faults that take turns,
+``=FAULT``, ``=PART`` or ``=PART+FAULT`` those, several with commas between; without it a few that tell most are played.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.service.harness import Hookline, Receiver, free_port, is_ready, webhook
-from tests.service.waiting import wait_until
+from tests.service.crash.put_back import NOT_PARTS, judge
+from tests.service.harness import Hookline, Receiver, free_port, webhook
 
 EVENTS = 10
-REFUSED = 2
-DECIDED_SECONDS = 60.0
-NOT_PARTS = ("lock", "run", "*-shm", "admin-token")
-"""Made anew at each start, or no part of what is known of events."""
 SAMPLE = (
     (("journal", "older"), ("deliver.db", "older")),
     (("index", "older"), ("progress.ring", "flipped"), ("journal/0/00000000000000000000.seg", "older")),
@@ -111,16 +105,26 @@ def cases(newer: Path) -> list[Case]:
     """The table as far as it is asked for."""
     asked = os.environ.get("FOLDER_TABLE", "")
     found = sorted(path.relative_to(newer).as_posix() for path in newer.rglob("*"))
-    if asked == "pairs":
+    if asked in ("pairs", "mixed"):
         tops = sorted(path.name for path in newer.iterdir() if not path.name.endswith("-wal"))
-        return [((one, "older"), (other, "older")) for one, other in combinations(tops, 2)]
+        pairs = combinations(tops, 2)
+        if asked == "pairs":
+            return [((one, "older"), (other, "older")) for one, other in pairs]
+        turns = cycle(product(FAULTS, FAULTS))
+        return [
+            tuple(
+                (part, fault if (newer / part).is_file() else "older") for part, fault in zip(pair, faults, strict=True)
+            )
+            for pair, faults in zip(pairs, turns, strict=False)
+        ]
     every: list[Case] = [
         ((part, fault),)
         for part in found
         for fault in FAULTS
         if (newer / part).is_file() or fault in ("older", "deleted")
     ]
-    return [case for case in every if asked in ("all", *case[0])] if asked else list(SAMPLE)
+    words = set(asked.split(","))
+    return [case for case in every if words & {"all", *case[0], "+".join(case[0])}] if asked else list(SAMPLE)
 
 
 def play(base: Base, case: Case, folder: Path) -> str:
@@ -129,57 +133,7 @@ def play(base: Base, case: Case, folder: Path) -> str:
     shutil.copytree(base.newer, hookline.data)
     for part, fault in case:
         FAULTS[fault](hookline.data / part, base.older / part)
-    stopped = doctor(hookline)
-    with Receiver(port=base.away_port) as back:
-        process = hookline.launch()
-        try:
-            ends = time.monotonic() + DECIDED_SECONDS
-            while process.poll() is None and not is_ready(hookline.collect_port) and time.monotonic() < ends:
-                time.sleep(0.05)
-            if process.poll() is not None:
-                named = any(Path(part).name in hookline.log for part, _ in case)
-                return "" if process.returncode == REFUSED and named else f"ended with {process.returncode}"
-            return judge(hookline, base, back, stopped)
-        except (AssertionError, OSError) as error:
-            return f"{type(error).__name__} {error}"[:200]
-        finally:
-            hookline.kill9()
-
-
-def judge(hookline: Hookline, base: Base, back: Receiver, stopped: str) -> str:
-    """Say what is wrong with a service that came up."""
-    hookline.wait_ready(DECIDED_SECONDS)
-    sent = [hookline.track() for _ in range(2 * EVENTS)]
-    arrived: set[str] = set()
-
-    def have_arrived() -> bool:
-        arrived.update(request.message_id for request in back.requests)
-        return arrived.issuperset(sent)
-
-    wait_until(have_arrived, DECIDED_SECONDS, "what came afterwards is sent")
-    for message_id in sent:
-        if hookline.fate_at(message_id, "away").get("fate") != "delivered":
-            hookline.wait_fate(message_id, "away", "delivered")
-    lost = (hookline.data / "journal" / "lost.json").exists()
-    if lost and not ("knows" in stopped and "are missing since" in doctor(hookline)):
-        return "doctor does not name what is lost"
-    silent = [message_id for message_id in set(base.taken) - arrived if is_silent(hookline, message_id, lost)]
-    return f"{len(silent)} that waited are not sent, and not named" if silent else ""
-
-
-def is_silent(hookline: Hookline, message_id: str, lost: bool) -> bool:
-    """Return whether an event that did not arrive is said to have, or is gone although nothing was lost."""
-    fate = hookline.fate(message_id)
-    if fate is None:
-        return not lost
-    return hookline.fate_at(message_id, "away").get("fate") in (None, "delivered")
-
-
-def doctor(hookline: Hookline) -> str:
-    """What it says of the folder."""
-    config, _ = hookline.write_files()
-    command = [sys.executable, "-m", "hookline.cli.main", "doctor", "--config", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=hookline.folder).stdout
+    return judge(hookline, base.away_port, base.taken, [Path(part).name for part, _ in case])
 
 
 @pytest.mark.timeout(7_200)  # as a whole it is played by hand

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hookline.database import parts
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
 from hookline.privacy.id_digest import FILE_NAME, PrivacyKeyError, load, read
@@ -52,6 +53,22 @@ def test_a_key_that_is_gone_is_missed(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_a_key_that_was_changed_is_not_believed(tmp_path: Path) -> None:
+    """One digit of another value is a key like any other, and recognises nobody; renewed, a new one is taken."""
+    load(tmp_path)
+    path = tmp_path / FILE_NAME
+    content = path.read_text()
+    path.write_text(("1" if content[0] != "1" else "2") + content[1:])
+    for use in (load, read):
+        with pytest.raises(PrivacyKeyError, match="is not the key that this data folder had.*hookline renew"):
+            use(tmp_path)
+    path.write_text(content)
+    load(tmp_path)
+    path.unlink()
+    parts.forget(tmp_path, FILE_NAME)
+    assert load(tmp_path).key != bytes.fromhex(content)
+
+
 def test_the_hash_is_blake2b_with_that_key(tmp_path: Path) -> None:
     """Whoever has the key can say whether an id is meant, without Hookline."""
     digests = load(tmp_path)
@@ -69,5 +86,5 @@ def test_another_installation_hashes_otherwise(tmp_path: Path) -> None:
 def test_a_damaged_key_is_refused(tmp_path: Path) -> None:
     """A key that is no key is never replaced: the list would say nothing any more."""
     (tmp_path / FILE_NAME).write_text("not a key\n")
-    with pytest.raises(PrivacyKeyError, match="backup"):
+    with pytest.raises(PrivacyKeyError, match="snapshot"):
         load(tmp_path)

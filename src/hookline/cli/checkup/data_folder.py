@@ -12,6 +12,7 @@ from hookline.cli.checkup.here import Here
 from hookline.database import parts
 from hookline.database.claim import LOCAL
 from hookline.database.file_damage import damage_of, how_to_mend
+from hookline.privacy import id_digest
 from hookline.setting_text import is_secret
 
 PRIVATE_FILES = (
@@ -62,6 +63,13 @@ def check_parts(here: Here) -> Iterator[Finding]:
         message = f"{path / name} is missing, and was there"
         next_step = f"Put it back from a snapshot; Hookline does not start without it. hookline renew {name} goes on."
         yield Finding("parts", "fail", message, next_step)
+    if is_here:
+        try:
+            id_digest.read(path)
+        except FileNotFoundError:
+            pass  # not made yet, or missing, as said
+        except id_digest.PrivacyKeyError as error:
+            yield Finding("parts", "fail", *str(error).split(": ", 1))
     for file in sorted(path.glob("*.db")) if is_here else ():
         reason = damage_of(file, CHECK_SECONDS)
         if reason is not None:

@@ -7,6 +7,7 @@ once a reserve beyond ``retention.bytes`` is spent too.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,12 @@ NEAR_SHARE = 0.8
 """Of the bytes: from here on it is looked what of them is waited for, and a notice says so."""
 RESERVE_SHARE = 0.1
 """Beyond the bytes: for sources within their fair share."""
+LOOK_SECONDS = 0.25
+FLOOD_SHARE = 0.01
+"""Of the bytes: once they are near, it is looked anew as soon as so much more came. The reserve is the others', however
+fast one source floods."""
+FLOOD_LOOK_SECONDS = 0.02
+"""From one look for a flood to the next; what is looked at is a few numbers."""
 SLOTS = 16
 """The window is counted in so many parts."""
 SOURCES_MAX = 1_000
@@ -113,6 +120,14 @@ class Budget:
     def is_near(self) -> bool:
         """Whether so much is stored that it matters what of it is waited for."""
         return self.stored_bytes >= self._bytes_max * NEAR_SHARE
+
+    async def wait(self) -> None:
+        """Return when it is time to look: after a while, or when a flood has brought much since the last look."""
+        pauses = round(LOOK_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
+        for _ in range(pauses):
+            await asyncio.sleep(LOOK_SECONDS / pauses)
+            if sum(self._appender.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
+                return
 
     def look(self, now_ms: int, needed: Needed | None) -> Verdict | None:
         """Drop what may go, if room is needed; return who is refused from now on, None for nobody. ``needed`` is asked

@@ -41,7 +41,6 @@ AnswerT = TypeVar("AnswerT")
 CONNECTIONS_SECONDS = 0.25
 PUBLISH_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
-BUDGET_SECONDS = 0.25
 NEEDED_SECONDS = 1.0
 """How old what lanes wait for may be: they only go on, and what is behind them is kept meanwhile."""
 DAMAGED_MAX = 16
@@ -305,7 +304,7 @@ class CollectRole:
                 budget.retain(now_ms, needed)
                 budget.save()
             self.edge.refuse(budget.look(now_ms, needed if is_near else None))
-            await asyncio.sleep(BUDGET_SECONDS)
+            await budget.wait()
 
     def _publish(self) -> None:
         counters = self.edge.counters

@@ -63,7 +63,8 @@ class Events(Controller):
     ) -> Stream:
         """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
         wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
-        messages = _while_known(the_call(), services.live.watch(request.headers.get("last-event-id"), wanted))
+        watched = await services.live.watch(request.headers.get("last-event-id"), wanted)
+        messages = _while_known(the_call(), watched)
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     @get("/{message_id:path}", needs="viewer")

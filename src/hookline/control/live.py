@@ -71,17 +71,22 @@ class LiveEvents:
         """Whether the loop runs, which it does only for watchers."""
         return self._loop is not None and not self._loop.done()
 
-    def watch(self, last_event_id: str | None = None, wanted: EventFilter = EVERYTHING) -> AsyncIterator[bytes]:
+    async def watch(self, last_event_id: str | None = None, wanted: EventFilter = EVERYTHING) -> AsyncIterator[bytes]:
         """Begin to watch; the iterator ends when Hookline stops. Raise Problem when too many watch already.
 
         ``last_event_id`` is the id of the last message a watcher got before its connection was lost: what came since
-        is told first. It hears of the events that are ``wanted``, whatever becomes of them.
+        is told first. It hears of the events that are ``wanted``, whatever becomes of them, from now on: who has the
+        answer's head misses none, though its first message may be long in coming.
         """
         if self._closed:
             raise Problem(503, "stopping", "Hookline is stopping; connect again in a moment.")
         if len(self._watchers) >= WATCHERS_MAX:
             raise Problem(503, "too_many_streams", f"Only {WATCHERS_MAX} streams may be open at once; close one.")
-        return self._messages(Watcher(wanted.matcher()), positions_after(last_event_id or ""))
+        try:
+            now = await self._events.ends()
+        except Exception:  # noqa: BLE001 - whether it lasts is found out, and said, when the stream begins
+            now = None
+        return self._messages(Watcher(wanted.matcher()), positions_after(last_event_id or ""), now)
 
     def close(self) -> None:
         """End every stream, so that the server can stop at once; idempotent."""
@@ -91,12 +96,14 @@ class LiveEvents:
         if self._loop is not None:
             self._loop.cancel()
 
-    async def _messages(self, watcher: Watcher, since: dict[int, int]) -> AsyncIterator[bytes]:
+    async def _messages(
+        self, watcher: Watcher, named: dict[int, int], now: dict[int, int] | None
+    ) -> AsyncIterator[bytes]:
         # Registered here and not in `watch`: a stream whose client left before the first byte is never iterated.
         self._watchers.add(watcher)
         try:
             yield b"retry: 1000\n: Hookline\n\n"
-            for message in await self._begin(watcher, since):
+            for message in await self._begin(watcher, named, now):
                 yield message.data
             while not watcher.ended:
                 try:
@@ -106,15 +113,17 @@ class LiveEvents:
         finally:
             self._watchers.discard(watcher)
 
-    async def _begin(self, watcher: Watcher, since: dict[int, int]) -> list[Message]:
-        """Fix where the watcher begins, and return what it is told first. Without an answer its stream ends."""
+    async def _begin(self, watcher: Watcher, named: dict[int, int], now: dict[int, int] | None) -> list[Message]:
+        """Fix where the watcher begins, and return what it is told first: what it did not name, from ``now`` on.
+        Without an answer its stream ends."""
         try:
             # One at a time: the loop must begin no later than any watcher.
             async with self._beginning:
                 ends = await self._events.ends()
-                # What a watcher did not name begins now; a journal begun anew ends before what it named.
-                starts = {partition: min(since.get(partition, end), end) for partition, end in ends.items()}
-                new, left_out, watcher.starts = await self._events.since(starts) if since else ([], 0, ends)
+                began = {**(ends if now is None else now), **named}
+                # A journal begun anew ends before what a watcher named.
+                starts = {partition: min(began.get(partition, 0), end) for partition, end in ends.items()}
+                new, left_out, watcher.starts = ([], 0, ends) if starts == ends else await self._events.since(starts)
                 if not self.looking:
                     self._loop = asyncio.get_running_loop().create_task(self._look_while_watched(watcher.starts))
         except Exception:  # noqa: BLE001 - the stream's border: the watcher connects again

@@ -12,8 +12,10 @@ from hookline.collect.budget import SLOTS, SOURCES_MAX, Budget, StoredBytes, Ver
 from hookline.database.open import open_deliver
 from hookline.journal.conformance import a_record
 from hookline.journal.local.appender import LocalAppender
+from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.settings import Bytes, Retention, Settings
+from tests.unit.collect.wire import WAIT_SECONDS
 
 SEGMENT_BYTES = 64 * 1024
 BYTES_MAX = 10 * SEGMENT_BYTES
@@ -22,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 def spend(
-    data: Path, segments: dict[str, int], working: int | None, then: Callable[[Budget, LocalAppender], None]
+    data: Path, segments: dict[str, int], working: int | None, then: Callable[[Budget, LocalAppender], object]
 ) -> None:
     """Store so much of each source, of which working lanes wait for what is from an offset on."""
     if working is not None:
@@ -37,16 +39,23 @@ def spend(
         appender = LocalAppender(data / "journal", **limits)  # type: ignore[arg-type]
         for source, count in segments.items():
             for number in range(count * 4):
-                record = a_record(number, received_at=NOW_MS, body=b"x" * (SEGMENT_BYTES // 4 - 500))
-                record.source = source
-                await appender.append([record])
+                await appender.append([large(number, source)])
         budget = Budget(settings, appender)
-        then(budget, appender)
+        done = then(budget, appender)
+        if asyncio.iscoroutine(done):
+            await done
         budget.close()
         await appender.close()
 
     (data / "run").mkdir(parents=True)
     asyncio.run(run())
+
+
+def large(number: int, source: str) -> Record:
+    """An event of which four fill a segment."""
+    record = a_record(number, received_at=NOW_MS, body=b"x" * (SEGMENT_BYTES // 4 - 500))
+    record.source = source
+    return record
 
 
 def verdict(budget: Budget) -> Verdict | None:
@@ -92,6 +101,19 @@ def test_without_a_reserve_everybody_is(tmp_path: Path) -> None:
         assert found.refuses("web")
 
     spend(tmp_path, {"web": 1, "flood": 12}, 0, then)
+
+
+def test_a_flood_is_looked_at_before_it_has_spent_the_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it is from look to look: once the bytes are near, a hundredth of them more is enough for one."""
+    monkeypatch.setattr("hookline.collect.budget.LOOK_SECONDS", 3600.0)
+
+    async def then(budget: Budget, appender: LocalAppender) -> None:
+        verdict(budget)
+        looked = asyncio.ensure_future(budget.wait())
+        await appender.append([large(0, "flood")])
+        await asyncio.wait_for(looked, WAIT_SECONDS)
+
+    spend(tmp_path, {"web": 9}, 0, then)
 
 
 def test_while_deliver_has_said_nothing_all_is_waited_for(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,21 @@ def test_new_events_arrive(control: Running) -> None:
     assert (kind, event["messageId"], event["event"]["event"]) == ("event", "new", "Signed Up")
     assert event["fate"] == "not_routed"
     stream.close()
+
+
+def test_from_the_head_on_nothing_is_missed(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has been answered is told what comes next, although the stream takes its bearings only after that."""
+    appended, begin = threading.Event(), live.LiveEvents._begin
+
+    async def late(self: live.LiveEvents, *given: Any) -> list[Message]:
+        await asyncio.to_thread(appended.wait)
+        return await begin(self, *given)
+
+    monkeypatch.setattr(live.LiveEvents, "_begin", late)
+    stream = Stream(control)
+    control.append(record("new"))
+    appended.set()
+    assert next(stream.events())[1]["messageId"] == "new"
 
 
 def test_json_over_several_lines_stays_one_message(control: Running) -> None:

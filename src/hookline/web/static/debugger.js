@@ -77,13 +77,16 @@
     query.delete("fate"); // a fate changes: it is looked at here
     stream = new EventSource(`/api/v1/events/stream?${query}`);
     const mine = turn;
-    let behind = load(mine);
+    // What was there is asked for once the stream is open: before, an event between the two would be in neither.
+    let decided;
+    const behind = new Promise((resolve) => { decided = resolve; }).then(() => mine === turn && load(mine));
     const taking = (take) => async (message) => { await behind; if (mine === turn) take(message); };
-    stream.onopen = () => say("good", "live");
+    stream.onopen = () => { decided(); say("good", "live"); };
     stream.addEventListener("event", taking((message) => came(parse(message.data))));
     stream.addEventListener("fate", taking((message) => changed(parse(message.data))));
     stream.addEventListener("skipped", taking((message) => skipped(JSON.parse(message.data).count)));
     stream.onerror = () => {
+      decided();
       say("warn", "reconnecting");
       if (stream.readyState !== EventSource.CLOSED || mine !== turn) return;
       setTimeout(async () => {

@@ -108,6 +108,7 @@ class Deliver(msgspec.Struct, frozen=True, kw_only=True):
     retry_window: Seconds = Seconds(4 * 3600.0)
     allow_networks: Networks = Networks(())
     ca_file: str | None = None
+    connection_age: Seconds = Seconds(60.0)
     session_timeout: Seconds = Seconds(10.0)
 
 
@@ -369,6 +370,8 @@ def _validate(settings: Settings) -> None:
     for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
         if value_of(settings, key) <= 0:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
+    if settings.deliver.connection_age < 1:
+        raise SettingsError("setting 'deliver.connection_age': write a duration from 1s")
     if not 1 <= settings.deliver.session_timeout <= 300:
         raise SettingsError("setting 'deliver.session_timeout': write a duration from 1s to 5m")
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):

@@ -12,6 +12,7 @@ from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.answer_head import HEAD_BYTES_MAX
 from hookline.deliver.burst import Burst
 from hookline.deliver.connection import ANSWER_KEPT_BYTES, Connection
+from hookline.deliver.dialer import Dialer
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
 from hookline.deliver.plain_answers import PlainAnswers
@@ -68,7 +69,7 @@ class BareSender(Pool, Sink):
 
     def __init__(self) -> None:
         resolver = Resolver(Guard(()), lambda host, port: [])
-        super().__init__(parse_receiver_url("http://h/"), self, resolver, NO_TLS, set(), Answers(self))
+        super().__init__(parse_receiver_url("http://h/"), self, Dialer(resolver), NO_TLS, set(), Answers(self))
         self.results: list[tuple[object, Result]] = []
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
@@ -78,7 +79,7 @@ class BareSender(Pool, Sink):
             told = (failure.outcome.value, failure.status, failure.error, failure.retry_after)
         self.results.append((token, Result(result, told)))
 
-    def send_afresh(self, token: object, target: Target, request: bytes) -> None:
+    def send_afresh(self, token: object, burst: Burst, request: bytes) -> None:
         """Note that the request is to be sent again on another connection."""
         self.results.append((token, Result(-1)))
 

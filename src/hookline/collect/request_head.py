@@ -26,6 +26,7 @@ LISTS = frozenset((b"accept-encoding", b"if-none-match", b"origin", b"x-forwarde
 """Those of which several make one list (RFC 9110 5.3)."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 _HOSTS_BYTES_MAX = 64 * 1024
 _HOST_BYTES_MAX = 512
 _LENGTH_DIGITS_MAX = 20
@@ -83,8 +84,16 @@ class RequestHead:
         coding = self.headers.get(b"transfer-encoding")
         if coding is not None and (coding.lower() != b"chunked" or version == "1.0"):
             return "malformed_request"
-        if not self.target.startswith(b"/"):
+        return None if self.target.startswith(b"/") else self._fault_of_absolute()
+
+    def _fault_of_absolute(self) -> str | None:
+        """Take a target in absolute form, as a proxy's client sends it, for its path and host (RFC 9112 3.2.2)."""
+        found = _ABSOLUTE.match(self.target)
+        if found is None or not _is_host(found[1]):
             return "malformed_request"
+        self.headers[b"host"] = found[1]
+        path = self.target[found.end() :]
+        self.target = path if path.startswith(b"/") else b"/" + path
         return None
 
 

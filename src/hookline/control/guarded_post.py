@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hookline.connections.receiver_url import ReceiverUrl
+from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.dialer import Dialer
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.outcomes.outcome import Outcome, of_status
 
-HEAD_BYTES_MAX = 32 * 1024
-
-_STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r\n]")
 
 
 class Answered(NamedTuple):
@@ -32,7 +32,7 @@ class GuardedPost:
     """Sends; ``timeout_seconds`` is for the whole exchange, from the look-up to the end of the answer's head."""
 
     def __init__(self, resolver: Resolver, tls: ssl.SSLContext, timeout_seconds: float) -> None:
-        self._resolver = resolver
+        self._dialer = Dialer(resolver)
         self._tls = tls
         self._timeout_seconds = timeout_seconds
 
@@ -55,17 +55,14 @@ class GuardedPost:
             return Answered(Outcome.CONNECTION_FAILED, error=error.strerror or str(error) or "closed at once")
 
     async def _exchange(self, url: ReceiverUrl, request: bytes) -> Answered:
-        address = (await self._resolver.resolve(url.host, url.port))[0]
+        _, plain = await self._dialer.dial(url.host, url.port)
         tls = self._tls if url.scheme == "https" else None
         host = url.host if tls is not None else None
-        reader, writer = await asyncio.open_connection(
-            address, url.port, ssl=tls, server_hostname=host, limit=HEAD_BYTES_MAX
-        )
+        reader, writer = await asyncio.open_connection(sock=plain, ssl=tls, server_hostname=host, limit=HEAD_BYTES_MAX)
         try:
             writer.write(request)
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                match = _STATUS.match(head)
+                match = _STATUS.match(await _head(reader))
                 if match is None:
                     return Answered(Outcome.BAD_RESPONSE, error="the answer is not HTTP")
                 status = int(match[1])
@@ -73,6 +70,17 @@ class GuardedPost:
                     return Answered(of_status(status), status)
         finally:
             writer.transport.abort()
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    """Return the next head; a line may end with a bare LF, as in the answers to events."""
+    head = line = b""
+    while not head or line.strip(b"\r\n"):
+        line = await reader.readuntil(b"\n")
+        head += line
+        if len(head) > HEAD_BYTES_MAX:
+            raise asyncio.LimitOverrunError("the head is too long", len(head))
+    return head
 
 
 def _request(url: ReceiverUrl, headers: Mapping[str, str], body: bytes) -> bytes:

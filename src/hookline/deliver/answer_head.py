@@ -1,16 +1,21 @@
-"""What is kept of the head of a receiver's answer."""
+"""The head of a receiver's answer: where it ends, and what is kept of it."""
 
 from __future__ import annotations
 
+import re
+
 HEAD_KEPT_BYTES = 1024
-END_OF_HEAD = b"\r\n\r\n"
-HEAD_BYTES_MAX = 32 * 1024
+HEAD_BYTES_MAX = 64 * 1024
+END_OF_HEAD = re.compile(rb"\n\r?\n")
+"""An empty line; a line may end with a bare LF (RFC 9112 section 2.2)."""
+END_OF_HEAD_BYTES_MAX = len(b"\r\n\r\n")
 
 
 def answer_head(received: bytes, bytes_max: int = HEAD_KEPT_BYTES) -> str:
     """Status line and headers of the answer itself, without interim answers before it and the body after it."""
-    start, end = 0, received.find(END_OF_HEAD)
-    while end >= 0 and received[start + 8 : start + 10] == b" 1":
-        start = end + len(END_OF_HEAD)
-        end = received.find(END_OF_HEAD, start)
-    return received[start : end if end >= 0 else len(received)][:bytes_max].decode("latin-1")
+    start, end = 0, END_OF_HEAD.search(received)
+    while end is not None and received[start + 8 : start + 10] == b" 1":
+        start = end.end()
+        end = END_OF_HEAD.search(received, start)
+    head = received[start : end.start() if end is not None else len(received)].removesuffix(b"\r")
+    return head[:bytes_max].decode("latin-1")

@@ -7,15 +7,20 @@ decides the outcome; the body is read to its end only so that the connection can
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import math
 import re
 import select
 import ssl
+import sys
+import termios
+from random import uniform
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from hookline.deliver.answer_head import END_OF_HEAD, HEAD_BYTES_MAX, answer_head
+from hookline.deliver.answer_head import END_OF_HEAD, END_OF_HEAD_BYTES_MAX, HEAD_BYTES_MAX, answer_head
 from hookline.deliver.burst import Burst
 from hookline.deliver.failure import Failure
 from hookline.deliver.guard import same_address
@@ -27,14 +32,16 @@ if TYPE_CHECKING:
 BODY_BYTES_MAX = 64 * 1024
 ANSWER_KEPT_BYTES = 2 * 1024
 INTERIM_ANSWERS_MAX = 10
-REUSE_SECONDS_MAX = 4.0
-"""Idle connections older than this are not used again: common servers close at 5 s, and a request that crosses the
-close would have to be sent twice."""
+REST_SECONDS_MAX = 4.0
+"""Connections that were idle for longer are not used again: common servers close at 5 s, and a request that crosses
+the close may have to be sent twice."""
+AGES_FROM = 0.75
+"""Of the greatest age, the least that a connection gets: not all that were made together end together."""
 RESTED_SECONDS = 0.005
 """One that was idle for longer is looked at before it takes a request: what has come meanwhile is nobody's answer.
 Those that are used again at once, as nearly all are under load, are spared the look."""
 
-_RETRY_AFTER = re.compile(rb"\r\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
+_RETRY_AFTER = re.compile(rb"\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
 
 
 class Connection(asyncio.Protocol):
@@ -50,9 +57,11 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_received",
         "_status",
+        "_untaken",
         "burst",
         "checked_address",
         "idle_since",
+        "old_at",
         "pool",
         "request",
         "task",
@@ -72,6 +81,9 @@ class Connection(asyncio.Protocol):
         self.request = b""
         self.idle_since = 0.0
         self.checked_address = ""
+        self.old_at = math.inf
+        """From when on it takes no other request."""
+        self._untaken = False
         self._head_done = False
         self._received = 0
 
@@ -83,6 +95,7 @@ class Connection(asyncio.Protocol):
 
     def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
         self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)  # as RFC 9112 section 2.2 lets us
         self._status = 0
         self._head_done = self._complete = self._keep_alive = False
         self._interim = 0
@@ -99,6 +112,7 @@ class Connection(asyncio.Protocol):
         if self.token is None or peer is None or not same_address(peer[0], self.checked_address):
             self.transport.abort()
         else:
+            self.old_at = monotonic() + self.pool.age_seconds * uniform(AGES_FROM, 1.0)
             self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
@@ -126,12 +140,12 @@ class Connection(asyncio.Protocol):
             parser = self._begin_parsing(data)
         elif not self._head_done:
             self._head += data
-        seen_before = max(0, self._received - len(END_OF_HEAD) + 1)  # the head's end may be cut in two
+        seen_before = max(0, self._received - END_OF_HEAD_BYTES_MAX + 1)  # the head's end may be cut in two
         self._received += len(data)
         if (
             self._received > HEAD_BYTES_MAX
             and not self._head_done
-            and self._head.find(END_OF_HEAD, seen_before, HEAD_BYTES_MAX) < 0
+            and END_OF_HEAD.search(self._head, seen_before, HEAD_BYTES_MAX) is None
         ):
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
             return
@@ -150,6 +164,14 @@ class Connection(asyncio.Protocol):
         elif self._received > HEAD_BYTES_MAX or self._interim > INTERIM_ANSWERS_MAX:
             self._fail(Outcome.BAD_RESPONSE, "the answer's head is too long")
 
+    def eof_received(self) -> None:
+        """Note, on a kept connection, whether the receiver had closed before anything of the request reached it.
+
+        Its end says up to where it had what we sent: if that is nothing of the request, then nobody has taken it.
+        """
+        if self.token is not None and self.idle_since and not self._received:
+            self._untaken = self._unacknowledged_bytes() >= len(self.request)
+
     def connection_lost(self, error: Exception | None) -> None:
         """The receiver closed: the end of an answer, a request to send again, or a failure."""
         self.pool.forget(self)
@@ -163,14 +185,13 @@ class Connection(asyncio.Protocol):
     def _ended_early(self, error: Exception | None) -> None:
         if self._head_done:
             self._report()
-        elif self.idle_since and not self._received:
-            # It closed an idle connection while our request was on its way: it cannot have been answered there.
-            token, burst, request = self._release()
-            self.pool.send_afresh(token, burst.target, request)
+        elif self._untaken:
+            self.pool.send_afresh(*self._release())
         else:
             # TLS 1.3 says only now that a client certificate is wanted.
             outcome = Outcome.TLS_REFUSED if isinstance(error, ssl.SSLError) else Outcome.CONNECTION_FAILED
-            self._fail(outcome, f"connection closed before an answer ({error or 'end of stream'})")
+            taken = "; the request may have been taken" if outcome is Outcome.CONNECTION_FAILED else ""
+            self._fail(outcome, f"connection closed before an answer ({error or 'end of stream'}){taken}")
 
     # httptools callbacks
 
@@ -222,6 +243,24 @@ class Connection(asyncio.Protocol):
         poll.register(self.transport.get_extra_info("socket"), select.POLLIN)  # type: ignore[union-attr]
         return not poll.poll(0)
 
+    def _unacknowledged_bytes(self) -> int:
+        """Return how much of what was written the receiver's system has not confirmed; 0 when that cannot be told."""
+        transport = self.transport
+        assert transport is not None
+        try:
+            number = transport.get_extra_info("socket").fileno()
+            queued = fcntl.ioctl(number, termios.TIOCOUTQ, bytes(4))
+        except (OSError, ValueError):
+            return 0
+        return transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
+
+    def retire(self) -> None:
+        """Take no other request: the answer under way is read to its end, then the connection closes."""
+        if self.burst is None:
+            self.close()
+        elif self._parser is None:
+            self._begin_parsing(b"")  # which looks at the age when the answer is whole; ordinary ones skip that
+
     def close(self) -> None:
         """Drop the connection, whatever state it is in."""
         self.burst = None
@@ -244,7 +283,8 @@ class Connection(asyncio.Protocol):
         milliseconds = int((now - burst.began) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
-        if reusable and self.transport is not None and not self.transport.is_closing():
+        if reusable and now < self.old_at and self.transport is not None and not self.transport.is_closing():
+            self.pool.note_keep_alive(self._head)
             self._parser = None
             self._head = b""
             self._head_done = False
@@ -262,14 +302,15 @@ class Connection(asyncio.Protocol):
         self.pool.sink.answered(token, burst.target, self._status, milliseconds, failure)
 
     def _failure(self) -> Failure:
-        found = _RETRY_AFTER.search(self._head, 0, self._head.find(END_OF_HEAD) + 2)
+        end = END_OF_HEAD.search(self._head)
+        found = _RETRY_AFTER.search(self._head, 0, end.end() if end is not None else len(self._head))
         answer = self._answer.decode("utf-8", "replace")
         retry_after = found[1] if found else None
         return Failure(of_status(self._status), self._status, answer, retry_after, answer_head(self._head))
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None
-        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD in self._head:
+        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD.search(self._head):
             # Such as two lengths that differ: what was answered is plain, only where it ends is not.
             self._status = self._parser.get_status_code()
             self._head_done = True

@@ -6,17 +6,20 @@ Pools put no limit on requests; lanes do. So two destinations on one host cannot
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
+import re
 import resource
+import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable
+from random import random
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.burst import Burst
-from hookline.deliver.connection import RESTED_SECONDS, REUSE_SECONDS_MAX, Connection
+from hookline.deliver.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
+from hookline.deliver.dialer import SHORT, Dialer
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.plain_answers import PlainAnswers, plain_success
 from hookline.deliver.sink import Sink
@@ -24,18 +27,24 @@ from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
 
-ADDRESSES_TRIED_MAX = 4
+CONNECTION_AGE_SECONDS = 60.0
+"""Older connections take no other request, so that a receiver that moves is followed however busy it is."""
+LOOK_AGAIN_SECONDS = 30.0
+"""From one look at a name to the next while there are connections: the system's look-up does not say how long its
+answer holds."""
+LEAVING_SECONDS = 10.0
+"""Connections to an address that is no longer one of the name's end within this, not all at the same moment."""
 PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 """Longer answers are the parser's: what is remembered takes memory per origin."""
-FIRST_ADDRESSES_SECONDS = 1.5
-"""Time for each address but the last, so that one dead address of several does not use up the whole exchange."""
+REST_SHARE = 0.75
+"""Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`)."""
 DESCRIPTORS_KEPT = 64
 """Of those that the process may have: left for its own files, and for looking names up."""
 SHORT_SECONDS = 0.02
 """From one look for a free descriptor to the next."""
 SHORT_LOG_SECONDS = 60.0
-_SHORT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-"""What the system says when this machine has too little of something; no receiver is to blame."""
+
+_KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
 
 class Pool:
@@ -45,18 +54,24 @@ class Pool:
         self,
         url: ReceiverUrl,
         sink: Sink,
-        resolver: Resolver,
+        dialer: Dialer,
         tls: ssl.SSLContext,
         active: set[Pool],
         answers: PlainAnswers | None = None,
+        age_seconds: float = CONNECTION_AGE_SECONDS,
     ) -> None:
         self.sink = sink
+        self.age_seconds = age_seconds
         self.answers = answers or PlainAnswers(sink)
         self._active = active
         self._host = url.host
         self._port = url.port
         self._tls = tls if url.scheme == "https" else None
-        self._resolver = resolver
+        self._dialer = dialer
+        self.rest_seconds = REST_SECONDS_MAX
+        """Connections that were idle for longer are not used again."""
+        self._look_again_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
         self.idle: deque[Connection] = deque()
         """Connections whose answer has been read to its end, the one used last at the right."""
         self._connections: set[Connection] = set()
@@ -73,31 +88,37 @@ class Pool:
                 connection = idle.pop()
                 if connection.idle_since < rested_since and not connection.is_silent:
                     connection.close()
-                    self.send_afresh(token, target, request)
+                    self.send_afresh(token, burst, request)
                     continue
                 connection.token = token
                 connection.burst = burst
                 connection.request = request
                 connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
             else:
-                self.send_afresh(token, target, request)
+                self.send_afresh(token, burst, request)
 
-    def send_afresh(self, token: object, target: Target, request: bytes) -> None:
-        """Send a request on a new connection."""
+    def send_afresh(self, token: object, burst: Burst, request: bytes) -> None:
+        """Send a request on a new connection; its time runs since its burst began."""
         connection = Connection(self)
         self._connections.add(connection)
         self._active.add(self)
-        connection.begin(token, Burst(target, monotonic()), request)
+        connection.begin(token, burst, request)
         connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
 
     def is_plain(self, data: bytes) -> bool:
         """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
         status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
         if status:
+            self.note_keep_alive(data)
             if status != self.plain_answer_status:
                 self.answers.burst = None  # a run is of one status
             self.plain_answer, self.plain_answer_status = data, status
         return bool(status)
+
+    def note_keep_alive(self, head: bytes) -> None:
+        """Note how long the receiver keeps an idle connection, where it says so: the end of that is left to it."""
+        found = _KEEP_ALIVE.search(head) if b"eep-" in head else None
+        self.rest_seconds = min(REST_SECONDS_MAX, int(found[1]) * REST_SHARE) if found else REST_SECONDS_MAX
 
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
@@ -108,20 +129,40 @@ class Pool:
             self.answers.forget(connection)
 
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
-        """End exchanges that take too long and close connections that were idle too long."""
+        """End exchanges that take too long, and connections that were idle too long or have become old."""
         overdue = now_seconds - timeout_seconds
         for connection in [c for c in self._connections if c.burst is not None and c.burst.began <= overdue]:
             connection.expire()
         self._close_stale(now_seconds)
+        for connection in [c for c in self._connections if c.old_at <= now_seconds]:
+            connection.retire()
+        if now_seconds >= self._look_again_at:
+            self._look_again_at = now_seconds + LOOK_AGAIN_SECONDS
+            self._looking = asyncio.get_running_loop().create_task(self._look_again())
+
+    async def _look_again(self) -> None:
+        """Leave addresses that the name has no longer."""
+        try:
+            addresses = await self._dialer.resolver.resolve(self._host, self._port)
+        except NameNotResolved:
+            return  # a name server that is away takes no receiver away that is there
+        except BlockedAddress:
+            addresses = []
+        now = monotonic()
+        for connection in self._connections:
+            if connection.transport is not None and connection.checked_address not in addresses:
+                connection.old_at = min(connection.old_at, now + random() * LEAVING_SECONDS)
 
     def _close_stale(self, now_seconds: float) -> None:
         """Close connections that were idle too long; those at the left were so the longest, to within a turn."""
-        idle, usable_since = self.idle, now_seconds - REUSE_SECONDS_MAX
+        idle, usable_since = self.idle, now_seconds - self.rest_seconds
         while idle and idle[0].idle_since < usable_since:
             idle.popleft().close()
 
     def close(self) -> None:
         """Drop every connection."""
+        if self._looking is not None:
+            self._looking.cancel()
         for connection in list(self._connections):
             connection.close()
 
@@ -137,16 +178,8 @@ class Pool:
         if not _may_open():
             return False
         try:
-            addresses = (await self._resolver.resolve(self._host, self._port))[:ADDRESSES_TRIED_MAX]
-            for index, address in enumerate(addresses):
-                last = index == len(addresses) - 1
-                try:
-                    async with asyncio.timeout(None if last else FIRST_ADDRESSES_SECONDS):
-                        await self._connect_to(connection, address)
-                    break
-                except (OSError, TimeoutError) as error:
-                    if last or isinstance(error, ssl.SSLError) or error.errno in _SHORT:
-                        raise
+            connection.checked_address, plain = await self._dialer.dial(self._host, self._port)
+            await self._take_up(connection, plain)
             connection.task = None
         except BlockedAddress as error:
             self._refused(connection, Outcome.BLOCKED_ADDRESS, str(error))
@@ -155,7 +188,7 @@ class Pool:
         except ssl.SSLError as error:
             self._refused(connection, Outcome.TLS_REFUSED, _tls_reason(error))
         except OSError as error:
-            if error.errno in _SHORT:
+            if error.errno in SHORT:
                 return False
             self._refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
         return True
@@ -171,11 +204,15 @@ class Pool:
         if connection.burst is not None:
             connection.burst = Burst(connection.burst.target, monotonic())
 
-    async def _connect_to(self, connection: Connection, address: str) -> None:
-        connection.checked_address = address
+    async def _take_up(self, connection: Connection, plain: socket.socket) -> None:
+        """Begin the exchange on a socket that is connected, with TLS where that is to be."""
         host = self._host if self._tls is not None else None
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: connection, address, self._port, ssl=self._tls, server_hostname=host)
+        try:
+            await loop.create_connection(lambda: connection, sock=plain, ssl=self._tls, server_hostname=host)
+        except (OSError, asyncio.CancelledError):
+            self._dialer.was_dead(connection.checked_address, self._port)  # there are others, perhaps, that get further
+            raise
 
     def _refused(self, connection: Connection, outcome: Outcome, error: str) -> None:
         connection.task = None
@@ -188,11 +225,18 @@ class Pool:
 class Pools:
     """All pools of a process, by origin."""
 
-    def __init__(self, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        age_seconds: float = CONNECTION_AGE_SECONDS,
+    ) -> None:
         self._sink = sink
         self._answers = PlainAnswers(sink)
-        self._resolver = resolver
+        self._dialer = Dialer(resolver)
         self._tls = tls
+        self._age_seconds = age_seconds
         self._pools: dict[tuple[str, str, int], Pool] = {}
         self._active: set[Pool] = set()
         """Pools that have connections: the others cost nothing."""
@@ -201,7 +245,8 @@ class Pools:
         """The pool of a URL's origin."""
         pool = self._pools.get(url.origin)
         if pool is None:
-            pool = Pool(url, self._sink, self._resolver, self._tls, self._active, self._answers)
+            parts = self._sink, self._dialer, self._tls, self._active, self._answers
+            pool = Pool(url, *parts, age_seconds=self._age_seconds)
             self._pools[url.origin] = pool
         return pool
 

@@ -390,7 +390,7 @@ class DeliverRole:
 
 def _network(sink: Sink, settings: Settings) -> Pools:
     resolver = Resolver(Guard(settings.deliver.allow_networks))
-    return Pools(sink, resolver, tls_context(settings.deliver.ca_file))
+    return Pools(sink, resolver, tls_context(settings.deliver.ca_file), settings.deliver.connection_age)
 
 
 def _listen(path: Path) -> socket.socket:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.answer_head import END_OF_HEAD
 from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
@@ -46,7 +45,7 @@ class TracedTarget(Target):
             return request
         if context.sampled:
             context = self.begun[event.place] = context.child()
-        end = request.index(END_OF_HEAD)
+        end = request.index(b"\r\n\r\n")
         return b"%b\r\n%b: %b%b" % (request[:end], HEADER.encode(), context.traceparent.encode(), request[end:])
 
 

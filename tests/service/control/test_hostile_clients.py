@@ -139,6 +139,15 @@ def test_answers_that_nobody_reads_are_given_up(server: Server) -> None:
     unread.close()
 
 
+def test_a_target_in_absolute_form_is_its_path(server: Server) -> None:
+    """What a proxy is sent is answered by control, too (RFC 9112 3.2.2)."""
+    with RawSocket(server.port) as raw:
+        raw.write(b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = raw.answer()
+    assert answer is not None
+    assert answer.status == 200
+
+
 def test_slow_clients_are_closed(server: Server) -> None:
     """A head gets 10 s and a body half a minute however they drip."""
     head, body = server.slow["head"].wait(), server.slow["body"].wait()

@@ -56,7 +56,24 @@ MALFORMED = {
     "host with a bad port": START + b"Host: localhost:80x\r\n" + AUTHORIZATION + LENGTH + b"\r\n" + BODY,
     "host with a path": START + b"Host: localhost/v1\r\n" + AUTHORIZATION + LENGTH + b"\r\n" + BODY,
     "two authorizations": HEAD + AUTHORIZATION + LENGTH + b"\r\n" + BODY,
-    "absolute target": b"POST http://localhost/v1/track HTTP/1.1\r\n" + HOST + AUTHORIZATION + LENGTH + b"\r\n" + BODY,
+    "absolute target of no web page": b"POST ftp://localhost/v1/track HTTP/1.1\r\n"
+    + HOST
+    + AUTHORIZATION
+    + LENGTH
+    + b"\r\n"
+    + BODY,
+    "absolute target with a user": b"POST http://u@localhost/v1/track HTTP/1.1\r\n"
+    + HOST
+    + AUTHORIZATION
+    + LENGTH
+    + b"\r\n"
+    + BODY,
+    "absolute target without a host": b"POST http:///v1/track HTTP/1.1\r\n"
+    + HOST
+    + AUTHORIZATION
+    + LENGTH
+    + b"\r\n"
+    + BODY,
     "target without a slash": b"POST v1/track HTTP/1.1\r\n" + HOST + AUTHORIZATION + LENGTH + b"\r\n" + BODY,
     "asterisk target": b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n",
     "control character in the target": b"POST /v1/\x01track HTTP/1.1\r\n" + HOST + LENGTH + b"\r\n" + BODY,
@@ -89,6 +106,16 @@ MALFORMED = {
     "bad trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX T: 1\r\n\r\n",
     "length in a trailer": HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n",
 }
+
+
+@pytest.mark.parametrize("target", [b"http://localhost/v1/track", b"HTTPS://other.example:443/v1/track?x=http://y"])
+def test_a_target_in_absolute_form_is_its_path(edge: Running, target: bytes) -> None:
+    """A server has to take what proxies are sent (RFC 9112 3.2.2), again and again on one connection."""
+    sent = b"POST %s HTTP/1.1\r\n" % target + HOST + AUTHORIZATION + LENGTH + b"\r\n" + BODY
+    wire = edge.wire().send(sent)
+    assert wire.answer().status == 200
+    assert wire.send(sent).answer().status == 200
+    assert len(edge.memory.records) == 2
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())

@@ -11,6 +11,7 @@ import pytest
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.burst import Burst
 from hookline.deliver.connection import Connection
+from hookline.deliver.dialer import Dialer
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
 from hookline.deliver.plain_answers import PlainAnswers, plain_success
@@ -95,7 +96,9 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
         return made
 
     first, second = (
-        Pool(parse_receiver_url(f"http://{host}/"), sink, Resolver(Guard(())), tls_context(None), set(), answers)
+        Pool(
+            parse_receiver_url(f"http://{host}/"), sink, Dialer(Resolver(Guard(()))), tls_context(None), set(), answers
+        )
         for host in "ab"
     )
     one, other = cast(Target, object()), cast(Target, object())
@@ -125,7 +128,7 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
 
 def test_only_short_answers_are_remembered() -> None:
     """An ordinary answer beyond the bound is the parser's, so that no origin takes much memory."""
-    pool = Pool(parse_receiver_url("http://h/"), Turns(), Resolver(Guard(())), tls_context(None), set())
+    pool = Pool(parse_receiver_url("http://h/"), Turns(), Dialer(Resolver(Guard(()))), tls_context(None), set())
     short, long = OK % 2 + b"ok", OK % PLAIN_ANSWER_BYTES_MAX + b"x" * PLAIN_ANSWER_BYTES_MAX
     assert pool.is_plain(short)
     assert not pool.is_plain(long)

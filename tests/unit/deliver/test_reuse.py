@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.connection import REUSE_SECONDS_MAX
+from hookline.deliver.connection import REST_SECONDS_MAX
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
 from hookline.deliver.pool import Pools, tls_context
@@ -68,7 +68,7 @@ def test_a_connection_that_rested_too_long_is_closed_and_not_used(too_old: int) 
             await take(sink.tokens, CONNECTIONS)
             assert asked == [1] * CONNECTIONS
             for connection in list(pool.idle)[:too_old]:
-                connection.idle_since = monotonic() - REUSE_SECONDS_MAX
+                connection.idle_since = monotonic() - REST_SECONDS_MAX
             pool.send(NO_TARGET, burst)
             assert len(pool) == CONNECTIONS
             await take(sink.tokens, CONNECTIONS)

@@ -20,6 +20,7 @@ from hookline.control.tester.shown_request import Header
 from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.burst import Burst
 from hookline.deliver.connection import BODY_BYTES_MAX, Connection
+from hookline.deliver.dialer import Dialer
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
 from hookline.deliver.pool import Pool, tls_context
@@ -68,7 +69,7 @@ class Trials:
         Unless ``reveal`` is said, what a receiver sends back of its credentials is masked.
         """
         trial = _Trial()
-        pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedResolver(self._guard, trial), self._tls, set())
+        pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedDialer(self._guard, trial), self._tls, set())
         connection = pool.begin(written)
         try:
             await asyncio.wait_for(trial.ended.wait(), self._timeout_seconds)
@@ -103,6 +104,18 @@ class _TimedResolver(Resolver):
             return await super().resolve(host, port)
         finally:
             self._trial.timings.dns = _since(began)
+
+
+class _TimedDialer(Dialer):
+    def __init__(self, guard: Guard, trial: _Trial) -> None:
+        super().__init__(_TimedResolver(guard, trial))
+        self._trial = trial
+
+    async def dial(self, host: str, port: int) -> tuple[str, socket.socket]:
+        began, timings = monotonic(), self._trial.timings
+        dialled = await super().dial(host, port)
+        timings.connect = round(_since(began) - (timings.dns or 0.0), 1)
+        return dialled
 
 
 class _TimedConnection(Connection):
@@ -153,10 +166,8 @@ class _TimedConnection(Connection):
 
 
 class _TimedPool(Pool):
-    def __init__(
-        self, url: ReceiverUrl, trial: _Trial, resolver: Resolver, tls: ssl.SSLContext, active: set[Pool]
-    ) -> None:
-        super().__init__(url, trial, resolver, tls, active)
+    def __init__(self, url: ReceiverUrl, trial: _Trial, dialer: Dialer, tls: ssl.SSLContext, active: set[Pool]) -> None:
+        super().__init__(url, trial, dialer, tls, active)
         self._trial = trial
 
     def begin(self, written: WrittenRequest) -> _TimedConnection:
@@ -171,24 +182,13 @@ class _TimedPool(Pool):
         """No answer is so plain that its body is of no interest."""
         return False
 
-    async def _connect_to(self, connection: Connection, address: str) -> None:
-        connection.checked_address = address
-        loop, timings = asyncio.get_running_loop(), self._trial.timings
+    async def _take_up(self, connection: Connection, plain: socket.socket) -> None:
         began = monotonic()
-        plain = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            plain.setblocking(False)
-            await loop.sock_connect(plain, (address, self._port))
-            timings.connect = _since(began)
-            began = monotonic()
-            host = self._host if self._tls is not None else None
-            await loop.create_connection(lambda: connection, sock=plain, ssl=self._tls, server_hostname=host)
-        except BaseException:
-            plain.close()
-            raise
+            await super()._take_up(connection, plain)
         finally:
-            if self._tls is not None and timings.connect is not None:
-                timings.tls = _since(began)
+            if self._tls is not None:
+                self._trial.timings.tls = _since(began)
 
 
 def _answer(

@@ -1,6 +1,6 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench scale faults reference tour image lock clean
+.PHONY: help setup run test lint format bench scale faults edges reference tour image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,15 +16,15 @@ test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, fak
 	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
-	@.venv/bin/ruff format --check src tests examples clients deploy
-	@.venv/bin/ruff check src tests examples clients deploy
+	@.venv/bin/ruff format --check src tests examples clients deploy bench
+	@.venv/bin/ruff check src tests examples clients deploy bench
 	@.venv/bin/mypy
 	@.venv/bin/mypy --config-file clients/python/pyproject.toml
 	@.venv/bin/lint-imports
 
 format: .venv/.ready-dev ## Rewrite the sources in the house format
-	@.venv/bin/ruff format src tests examples clients deploy
-	@.venv/bin/ruff check --fix src tests examples clients deploy
+	@.venv/bin/ruff format src tests examples clients deploy bench
+	@.venv/bin/ruff check --fix src tests examples clients deploy bench
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
@@ -37,6 +37,11 @@ scale: .venv/.ready-dev ## Measure how work grows with workers and destinations,
 faults: .venv/.ready-dev ## Damage what the service leans on, under load, for 75 minutes, and write the report (needs root; FAULTS=--resume goes on)
 	@sh scripts/test-needs.sh
 	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md $(FAULTS)
+
+edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before it and fifty odd receivers behind it, and write the report
+	@sh scripts/test-needs.sh
+	@sh scripts/apt-install.sh varnish
+	@.venv/bin/python -m bench.edges --write
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
 	@.venv/bin/python -m hookline.control.openapi.reference

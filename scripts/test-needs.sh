@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, PostgreSQL, PgBouncer, and the real SDKs and Kafka in
-# build/. Installs what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, PostgreSQL, PgBouncer, nginx, HAProxy, Apache, Caddy, and
+# the real SDKs and Kafka in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,10 @@ need strace strace
 need faketime faketime
 need ps procps
 [ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
+[ -x /usr/sbin/nginx ] || need nginx nginx
+[ -x /usr/sbin/haproxy ] || need haproxy haproxy
+[ -x /usr/sbin/apache2 ] || need apache2 apache2
+need caddy caddy
 # Debian keeps the server out of PATH.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || need postgres postgresql
 # shellcheck disable=SC2086

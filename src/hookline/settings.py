@@ -144,7 +144,7 @@ class Notices(msgspec.Struct, frozen=True, kw_only=True):
 
     webhooks: Urls = Urls(())
     secret: str | None = None
-    breaker_open: Seconds = Seconds(300.0)
+    breaker_open: Seconds = Seconds(60.0)
     dead_letters: int = 100
     retention_ahead: Seconds = Seconds(DAY_SECONDS)
     source_silent: Seconds = Seconds(DAY_SECONDS)

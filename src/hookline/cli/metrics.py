@@ -33,7 +33,8 @@ def print_destination(admin: AdminApi, id: str, over: str, as_json: bool) -> int
         series = admin.get("/metrics/series", range=over, destination=id)
         print(json.dumps({**found, "series": series["series"], "times": series["times"]}))
         return 0
-    print(f"{id}  {found['state']}, last {over}")
+    waits = found["waitsFor"]
+    print(f"{id}  {found['state']}, last {over}" + (f"; {_waits_for(waits)}" if waits else ""))
     print("  " + ", ".join(f"{_number(count)} {name}" for name, count in found["funnel"].items()))
     times = [f"{name} {ms:g} ms" for name, ms in found["responseMilliseconds"].items() if ms is not None]
     print("  response " + (", ".join(times) or "none yet"))
@@ -50,6 +51,11 @@ def _sums(series: dict[str, Sequence[float | None]], over: str) -> Iterator[str]
     yield f"last {over}: " + ", ".join(f"{_number(sum(known[name]))} {name}" for name in SUMS)
     latest = {name: known[name][-1] for name in ("waiting", "lag") if known[name]}
     yield "now: " + ", ".join(f"{_number(value)} {name}" for name, value in latest.items())
+
+
+def _waits_for(waits: Json) -> str:
+    what = "its receiver is asked again" if waits["what"] == "probe" else "the first that failed is tried again"
+    return f"{what} at {waits['until']}" if waits["until"] else what
 
 
 def _cause(cause: Json) -> str:

@@ -66,7 +66,7 @@ async def get_destination_metrics(
 
 def metrics_of(services: Services, stored: Stored[Destination], range: Range) -> DestinationMetrics:
     """Look it up; reads files, so not on an event loop."""
-    standing = standing_of(services.settings, services.series, stored)
+    standing = standing_of(services, stored)
     now = int(time.time())
     sums = services.series.sums(stored.object.id, range, now)
     causes = services.causes.of(stored.object.id, (now - SPANS[range].seconds) * 1000)

@@ -9,10 +9,12 @@ import msgspec
 
 from hookline.connections.model import Destination, Lane
 from hookline.connections.state import Stored
+from hookline.control.conditions.finding import NEXT_PROBE
 from hookline.control.destination_health import WINDOW_SECONDS, is_failing
+from hookline.control.services import Services
 from hookline.database.place import place_of
 from hookline.events.timestamps import iso
-from hookline.insights.series_log import Recent, SeriesLog
+from hookline.insights.series_log import Recent
 from hookline.journal.opening import open_reader
 from hookline.journal.port import JournalError, Reader
 from hookline.journal.reading import Lost, read_on
@@ -20,7 +22,6 @@ from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.delivery import Deliveries
 from hookline.route.decision import not_routed_reason
-from hookline.settings import Settings
 
 COUNTED_MAX = 20_000
 """Records looked at to count what waits; where more lie ahead, their number is an upper bound."""
@@ -50,6 +51,17 @@ class Waiting(msgspec.Struct, frozen=True, rename="camel"):
     oldest_at: str | None
 
 
+class WaitsFor(msgspec.Struct, frozen=True):
+    """What has to come before anything of what waits is sent, and when it is due; null where that is not known here.
+
+    ``probe``: the breaker is open, and the receiver is asked with one event. ``retry``: all that waits was tried, and
+    the first of it is tried again.
+    """
+
+    what: Literal["probe", "retry"]
+    until: str | None
+
+
 class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
     """The answer of ``destinations/{id}/pause`` and ``resume``, and the beginning of that of ``metrics``."""
 
@@ -57,20 +69,41 @@ class DestinationStanding(msgspec.Struct, frozen=True, rename="camel"):
     state: State
     paused: PausedSince | None
     waiting: Waiting
+    waits_for: WaitsFor | None
     dead_letters: int
 
 
-def standing_of(settings: Settings, series: SeriesLog, stored: Stored[Destination]) -> DestinationStanding:
+def standing_of(services: Services, stored: Stored[Destination]) -> DestinationStanding:
     """Look it up; reads the journal where something waits, so not on an event loop."""
-    id = stored.object.id
-    recent = series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
+    id, settings = stored.object.id, services.settings
+    recent = services.series.recent(WINDOW_SECONDS, int(time.time()), id).get(id, Recent())
     deliveries = Deliveries(settings.data_path, place_of(settings, "deliver"))
     journal = open_reader(settings.data_path / "journal")
     try:
-        return _standing(deliveries, journal, stored, recent)
+        standing = _standing(deliveries, journal, stored, recent)
+        lane = stored.lane
+        due_ms = None if lane is None or standing.waiting.events else deliveries.next_retry_ms(lane.number)
     finally:
         deliveries.close()
         journal.close()
+    return msgspec.structs.replace(standing, waits_for=_waits_for(services, standing, due_ms))
+
+
+def next_probes(services: Services) -> dict[str, str]:
+    """When each receiver with an open breaker is asked next, as far as the deliver process here knows."""
+    deliver = services.metrics.reports().get("deliver")
+    found = deliver.by_label(NEXT_PROBE) if deliver is not None else {}
+    return {id: iso(int(seconds * 1000)) for id, seconds in found.items()}
+
+
+def _waits_for(services: Services, standing: DestinationStanding, due_ms: int | None) -> WaitsFor | None:
+    """``due_ms`` is when the first retry is due, where nothing else waits."""
+    if standing.state == "open":
+        return WaitsFor("probe", next_probes(services).get(standing.id))
+    if due_ms is None or standing.state in ("paused", "pausing", "gone"):
+        return None
+    at_ms = due_ms - services.store.steady_ms() + services.store.now_ms()
+    return WaitsFor("retry", iso(at_ms))
 
 
 def _standing(
@@ -79,7 +112,7 @@ def _standing(
     destination, lane = stored.object, stored.lane
     buried = deliveries.dead_letters(destination.id)
     if lane is None:
-        return DestinationStanding(destination.id, "disabled", None, Waiting(0, True, 0, None), buried)
+        return DestinationStanding(destination.id, "disabled", None, Waiting(0, True, 0, None), None, buried)
     states: list[str] = []
     count, exact, oldest = 0, True, deliveries.oldest_retry_ms(lane.number)
     for partition in journal.partitions():
@@ -94,7 +127,7 @@ def _standing(
     paused = None if pause is None else PausedSince(iso(pause.since), pause.by, pause.reason)
     failing = is_failing(recent, waiting.retrying)
     state = "draining" if lane.until is not None else _state(paused is not None, states, failing)
-    return DestinationStanding(destination.id, state, paused, waiting, buried)
+    return DestinationStanding(destination.id, state, paused, waiting, None, buried)
 
 
 def _state(paused: bool, states: list[str], failing: bool) -> State:

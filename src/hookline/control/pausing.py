@@ -130,4 +130,4 @@ async def _standing(services: Services, object_id: str) -> DestinationStanding:
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)
-    return await asyncio.to_thread(standing_of, services.settings, services.series, stored)
+    return await asyncio.to_thread(standing_of, services, stored)

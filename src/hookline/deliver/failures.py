@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
-from hookline.deliver.breaker import Breaker
+from hookline.deliver.breaker import OPEN_SECONDS, Breaker
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
@@ -68,6 +68,10 @@ class Failures:
         urls |= sum(1 << target.index for target in left)
         due_ms = None
         wait_ms = _wait_asked_for(failures, now_ms)
+        if (
+            wait_ms is not None and lane.order is not None
+        ):  # its user's others would wait for the window's hours as well
+            wait_ms = min(wait_ms, int(self._engine.schedule.max_ms))
         steady_ms = self._engine.clock.steady_ms()
         if urls:
             due_ms = self._engine.schedule.next_due(steady_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
@@ -87,9 +91,16 @@ class Failures:
         if last is not None and not delivery.accepted:
             self._count_against(lane, failures, last, gone, now_ms)
         if wait_ms is not None and lane.breaker.allowance == 0:
-            # The receiver's wish holds for the next probe too, but it was about one event: not for the window's hours.
-            wait_seconds = min(wait_ms, self._engine.schedule.max_ms) / 1000
-            lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
+            self._ask_later(lane, wait_ms)
+
+    def _ask_later(self, lane: Lane, wait_ms: int) -> None:
+        """The receiver's wish holds for the next probe too, but it was about one event: not for the window's hours."""
+        wait_seconds = min(wait_ms, self._engine.schedule.max_ms) / 1000
+        if lane.breaker.state == "suspect" and wait_seconds >= OPEN_SECONDS:
+            # Nobody would find out sooner whether it is an outage, and what stands for so long is said to stand.
+            lane.breaker.open(lane.breaker.reason)
+            self._open(lane, lane.run_started)
+        lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
 
     def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """Tell the breaker of it. Where any URL refused the event for itself, a receiver is there and well."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.database.outages import OUTAGES
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
+from hookline.deliver.lane import Lane
 from hookline.deliver.pool import Pools
 from hookline.deliver.replays import Replays
 from hookline.deliver.slot_reports import SlotReports
@@ -96,6 +97,11 @@ class Reports:
             "hookline_deliver_breaker_open": {
                 "destination": {lane.destination.id: int(lane.breaker.state == "open") for lane in busy}
             },
+            "hookline_deliver_next_probe_timestamp_seconds": {
+                "destination": {
+                    lane.destination.id: self._next_probe(lane) for lane in busy if lane.breaker.state == "open"
+                }
+            },
             "hookline_deliver_filtered_total": {"destination": {lane.destination.id: lane.filtered for lane in lanes}},
             "hookline_usage_events_total": {"source": counters.events},
             "hookline_usage_filtered_total": {"source": counters.filtered},
@@ -110,3 +116,9 @@ class Reports:
         if self._tracing is not None:
             values["hookline_deliver_spans_total"] = {"outcome": self._tracing.counts}
         return values
+
+    def _next_probe(self, lane: Lane) -> float:
+        """When a lane's receiver is asked next, by the wall clock; now, where that is due."""
+        clock = self._engine.clock
+        at = max(lane.probe_at_seconds, lane.others_probe_until_seconds)
+        return round(clock.now_ms() / 1000 + max(0.0, at - clock.monotonic()), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from hookline.settings import Deliver
@@ -50,7 +51,8 @@ def retry_after_ms(value: bytes, now_ms: int) -> int | None:
     if text.isascii() and text.isdigit():
         return min(int(text[:12]), 10**9) * 1000
     try:
-        at = parsedate_to_datetime(text).timestamp()
+        at = parsedate_to_datetime(text)
+        at_ms = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)  # the old form names no zone
     except (ValueError, TypeError, OverflowError):
         return None
-    return max(0, int(at * 1000) - now_ms)
+    return max(0, at_ms - now_ms)

@@ -149,6 +149,10 @@ class Deliveries:
         """When the oldest event that is tried again was tried first."""
         return self._number("SELECT min(first_at) FROM retries WHERE lane = ?", lane)
 
+    def next_retry_ms(self, lane: int) -> int | None:
+        """When the first event that was tried is due again, by the service's own clock; others wait for their turn."""
+        return self._number("SELECT due FROM retries WHERE lane = ? AND attempt > 0 ORDER BY due LIMIT 1", lane)
+
     def dead_letters(self, destination: str) -> int:
         """How many dead letters of a destination are kept."""
         return (

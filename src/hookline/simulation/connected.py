@@ -24,7 +24,7 @@ from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
 from hookline.simulation.machine import Machine
 from hookline.simulation.plan import SOURCES, Feature
-from hookline.simulation.receiver import BEHAVIOURS, CHOOSY, WELL, Receiver
+from hookline.simulation.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
 from hookline.simulation.starvation import Starvation
 from hookline.simulation.watch import Watch
 
@@ -46,7 +46,7 @@ FILTERS = (
 ALONE = 0.5
 """How often only the last URL of a destination falls ill, in runs where all of them must accept."""
 LOW_RATES = (8.0, 15.0)
-_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, CHOOSY)}
+_BY_NAME = {behaviour.name: behaviour for behaviour in (*BEHAVIOURS, BURST, CHOOSY)}
 
 
 class Connected:

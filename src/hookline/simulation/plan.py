@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from hookline.settings import Deliver, Seconds
-from hookline.simulation.receiver import BEHAVIOURS, CHOOSY
+from hookline.simulation.receiver import BEHAVIOURS, BURST, CHOOSY, WELL
 from hookline.telemetry.crashpoints import CRASH_POINTS
 
 Kind = Literal[
@@ -79,6 +79,9 @@ REPLAYED = ("stretch", "late", "source", "user", "ids", "letters", "unfiltered")
 everything past the filters."""
 CHOOSY_SHARE = 0.3
 """In how many runs a receiver refuses most events for themselves."""
+BURST_SHARE = 0.4
+"""In how many runs receivers send everybody away for a moment, with a Retry-After of any kind."""
+BURST_SECONDS = (0.3, 4.0)
 MANY = 0.04
 """How often a run has many lanes."""
 
@@ -128,7 +131,12 @@ def plan_of(seed: int) -> Plan:
     if rng.random() < PLAIN:
         return plan
     features = tuple(feature for feature in FEATURES if rng.random() < 0.5)
-    faults = [*plan.faults, *_uses(rng, features, plan.seconds, plan.spared), *_choosy(seed, plan)]
+    faults = [
+        *plan.faults,
+        *_uses(rng, features, plan.seconds, plan.spared),
+        *_choosy(seed, plan),
+        *_sent_away(seed, plan),
+    ]
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
     return msgspec.structs.replace(plan, features=features, faults=ordered)
 
@@ -181,6 +189,15 @@ def _choosy(seed: int, plan: Plan) -> Iterator[Fault]:
     rng = random.Random(f"{seed}/choosy")
     if rng.random() < CHOOSY_SHARE:
         yield Fault(rng.uniform(0, plan.seconds), "receiver", rng.randrange(plan.spared), CHOOSY.name)
+
+
+def _sent_away(seed: int, plan: Plan) -> Iterator[Fault]:
+    """Bursts of 429 and 503 that end as they came; by numbers of their own as well."""
+    rng = random.Random(f"{seed}/sent away")
+    for _ in range(rng.randint(1, 3) if rng.random() < BURST_SHARE else 0):
+        at, target = rng.uniform(0, plan.seconds), rng.randrange(plan.spared)
+        yield Fault(at, "receiver", target, BURST.name)
+        yield Fault(at + rng.uniform(*BURST_SECONDS), "receiver", target, WELL.name)
 
 
 def _uses(rng: random.Random, features: tuple[Feature, ...], seconds: float, touchable: int) -> Iterator[Fault]:

@@ -57,6 +57,20 @@ BEHAVIOURS = (
 CHOOSY = Behaviour("choosy", (422,), run=70)
 """Has no use for most events, and says so of each. Apart from the others, so that a seed keeps its run."""
 
+DATES = (b"Fri, 20 Nov 2026 07:00:20 GMT", b"Fri, 20 Nov 2026 08:00:00 GMT", b"Sun, 06 Nov 1994 08:49:37 GMT")
+"""Of a run, whose clock begins at 7:00: within it, an hour later, and long ago."""
+BURST = Behaviour(
+    "burst",
+    (429, 503),
+    retry_after=(
+        *(b"7", b"120", b"3600", b"30000", b"31536000", b"99999999999999999999"),
+        *(*DATES, b"Fri, 31 Dec 2066 23:59:59 GMT"),
+        *(b"-1", b"1.5", b"30s", b"soon", b"", b"2026", b"Fri, 99 Nov 2026 07:00:20 GMT"),
+    ),
+)
+"""For a moment it sends everybody away, each with another wait: seconds, milliseconds that were meant, years, dates, or
+none of these. Apart as well."""
+
 
 class Receiver:
     """One receiver URL of a destination."""

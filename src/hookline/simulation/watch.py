@@ -159,6 +159,9 @@ class Watch:
             self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
         wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
         if wait_ms is not None:
+            lane = self._lane_of(request.lane)
+            if lane is not None and lane.order is not None:
+                wait_ms = min(wait_ms, self._longest_wait_ms)
             end_ms = tries.first_at_ms + self._window_ms
             tries.not_before_ms = max(tries.not_before_ms, min(self._clock.steady_ms() + wait_ms, end_ms))
             tries.asked_long = wait_ms > self._longest_wait_ms

@@ -111,6 +111,9 @@ METRICS: dict[str, Metric] = {
         "gauge", "deliveries", "Failed deliveries waiting for another try.", "deliver", "destination"
     ),
     "hookline_deliver_breaker_open": Metric("gauge", "", "1 while the breaker is open.", "deliver", "destination"),
+    "hookline_deliver_next_probe_timestamp_seconds": Metric(
+        "gauge", "seconds", "When a receiver with an open breaker is asked next, since 1970.", "deliver", "destination"
+    ),
     "hookline_deliver_filtered_total": Metric(
         "counter", "events", "Events that a filter kept from a destination.", "deliver", "destination"
     ),

@@ -10,6 +10,7 @@ from hookline.connections.rotation import running_rotations, secret_of
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import BREAKER_OPEN
 from hookline.control.destination_health import WINDOW_SECONDS, Failure, Health, is_failing
+from hookline.control.destination_standing import next_probes
 from hookline.control.services import Services
 from hookline.insights.series_log import Recent
 from hookline.web.snippets import Snippet, few_of_source, host_of
@@ -40,7 +41,7 @@ class OverlapView(NamedTuple):
 
 
 class DestinationView(NamedTuple):
-    """One destination and how it is doing."""
+    """One destination and how it is doing. ``asked_at``: when a receiver that does not answer is asked next."""
 
     id: str
     name: str
@@ -54,6 +55,7 @@ class DestinationView(NamedTuple):
     retrying: int
     dead_letters: int
     problem: Failure | None
+    asked_at: str | None
 
 
 def source_view(source: Source, url: str) -> SourceView:
@@ -70,7 +72,7 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     healths = services.health.of_lanes(lanes)
     deliver = services.metrics.reports().get("deliver")
     here = {id for id, value in deliver.by_label(BREAKER_OPEN).items() if value} if deliver else set()
-    open_breakers = here | services.fleet.open_breakers
+    open_breakers, probes = here | services.fleet.open_breakers, next_probes(services)
     now_ms = services.store.now_ms()
     recent = services.series.recent(WINDOW_SECONDS, now_ms // 1000)
     views: list[DestinationView] = []
@@ -78,12 +80,12 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
         id, health = stored.object.id, healths.get(stored.object.id)
         failing = health is not None and is_failing(recent.get(id, Recent()), health.retrying)
         state = _destination_state(stored, health, id in open_breakers, failing)
-        views.append(_destination_view(stored, health or Health(), state, now_ms))
+        views.append(_destination_view(stored, health or Health(), state, probes.get(id), now_ms))
     return views
 
 
 def _destination_view(
-    stored: Stored[Destination], health: Health, state: tuple[str, str, str], now_ms: int
+    stored: Stored[Destination], health: Health, state: tuple[str, str, str], probe: str | None, now_ms: int
 ) -> DestinationView:
     destination = stored.object
     kind, shape, word = state
@@ -100,6 +102,7 @@ def _destination_view(
         retrying=health.retrying,
         dead_letters=health.dead_letters,
         problem=health.failure if kind in ("warn", "dead") else None,
+        asked_at=probe if kind == "dead" else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -102,3 +103,14 @@ def test_a_retry_after_header_may_be_a_date() -> None:
     now_ms = int(now.timestamp() * 1000)
     assert retry_after_ms(format_datetime(now + timedelta(hours=1), usegmt=True).encode(), now_ms) == 3_600_000
     assert retry_after_ms(b"Wed, 21 Oct 2015 07:28:00 GMT", now_ms) == 0
+
+
+def test_a_date_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of the three forms names no zone: it is not that of this machine."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert retry_after_ms(b"Sun Nov  6 08:49:37 1994", 784_111_767_000) == 10_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()

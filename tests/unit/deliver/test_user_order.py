@@ -51,6 +51,15 @@ def test_the_next_one_waits_for_the_answer(crm: Rig) -> None:
     assert crm.offsets("crm") == [0, 2, 1, 3]
 
 
+def test_what_holds_its_user_up_waits_for_retry_max_at_most(crm: Rig) -> None:
+    """Whatever its receiver asked for: the user's later events, which nobody has seen, would wait for hours as well."""
+    send(crm, "ann-1", "ann-2")
+    crm.answer(request(crm, "ann-1"), 429, retry_after=b"3600")
+    crm.checkpoint()
+    crm.pass_time(601)
+    assert asked(crm) == ["ann-1"]
+
+
 def test_a_failure_holds_up_its_user_only(crm: Rig) -> None:
     """Until it has succeeded, none of the user's later events is sent."""
     send(crm, "ann-1", "ann-2", "bob-1", "bob-2")

@@ -16,12 +16,13 @@ from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
-from hookline.control.conditions.finding import BREAKER_OPEN
+from hookline.control.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
 from hookline.database.open import DatabaseNotMade
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.guard import Guard
+from hookline.events.timestamps import iso
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
 """Hookline pauses only what cannot go on: every URL answered 410."""
@@ -110,7 +111,8 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     now_ms = time.time_ns() // 1_000_000
     unusable = [sentence for each in enabled for sentence in _unusable(here, each, now_ms)]
     yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
-    known = [f"{id}: its breaker is open; events wait" for id in sorted(failing)]
+    probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
+    known = [f"{id}: its breaker is open; events wait{_asked_at(probes.get(id))}" for id in sorted(failing)]
     yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
     held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
     for by, status in PAUSED_BY.items():
@@ -118,6 +120,10 @@ def check_destinations(here: Here) -> Iterator[Finding]:
         yield from _bounded(paused, "hookline resume ID, when its receiver can take events again.", status)
     if not (unusable or failing or held):
         yield Finding("destinations", "ok", f"{len(enabled)} enabled, no breaker open")
+
+
+def _asked_at(seconds: float | None) -> str:
+    return "" if seconds is None else f"; its receiver is asked again at {iso(int(seconds * 1000))}"
 
 
 def _odd_names(snapshot: Snapshot) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from hookline.connections.state import Stored
 from hookline.control.role_metrics import RoleReport
 
 BREAKER_OPEN = "hookline_deliver_breaker_open"
+NEXT_PROBE = "hookline_deliver_next_probe_timestamp_seconds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Rigs outside the package: they need the tests, and programs of others."""

@@ -11,11 +11,12 @@ import os
 import resource
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.burst import Burst
+from hookline.deliver.client_certificate import ClientCertificate, Pair, tls_reason
 from hookline.deliver.connection import RESTED_SECONDS, REUSE_SECONDS_MAX, Connection
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
 from hookline.deliver.plain_answers import PlainAnswers, plain_success
@@ -49,6 +50,7 @@ class Pool:
         tls: ssl.SSLContext,
         active: set[Pool],
         answers: PlainAnswers | None = None,
+        certificate: ClientCertificate | None = None,
     ) -> None:
         self.sink = sink
         self.answers = answers or PlainAnswers(sink)
@@ -56,6 +58,8 @@ class Pool:
         self._host = url.host
         self._port = url.port
         self._tls = tls if url.scheme == "https" else None
+        self.certificate = certificate if self._tls is not None else None
+        """What new connections show of us where the receiver asks."""
         self._resolver = resolver
         self.idle: deque[Connection] = deque()
         """Connections whose answer has been read to its end, the one used last at the right."""
@@ -153,7 +157,7 @@ class Pool:
         except NameNotResolved as error:
             self._refused(connection, Outcome.NAME_NOT_RESOLVED, str(error))
         except ssl.SSLError as error:
-            self._refused(connection, Outcome.TLS_REFUSED, _tls_reason(error))
+            self._refused(connection, Outcome.TLS_REFUSED, tls_reason(error))
         except OSError as error:
             if error.errno in _SHORT:
                 return False
@@ -175,7 +179,8 @@ class Pool:
         connection.checked_address = address
         host = self._host if self._tls is not None else None
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: connection, address, self._port, ssl=self._tls, server_hostname=host)
+        tls = self._tls if self.certificate is None else self.certificate.context()
+        await loop.create_connection(lambda: connection, address, self._port, ssl=tls, server_hostname=host)
 
     def _refused(self, connection: Connection, outcome: Outcome, error: str) -> None:
         connection.task = None
@@ -186,23 +191,32 @@ class Pool:
 
 
 class Pools:
-    """All pools of a process, by origin."""
+    """All pools of a process, by origin and client certificate."""
 
-    def __init__(self, sink: Sink, resolver: Resolver, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        certificate_of: Callable[[Pair], ClientCertificate] | None = None,
+    ) -> None:
         self._sink = sink
         self._answers = PlainAnswers(sink)
         self._resolver = resolver
         self._tls = tls
-        self._pools: dict[tuple[str, str, int], Pool] = {}
+        self._certificate_of = certificate_of
+        self._pools: dict[tuple[object, ...], Pool] = {}
         self._active: set[Pool] = set()
         """Pools that have connections: the others cost nothing."""
 
-    def of(self, url: ReceiverUrl) -> Pool:
-        """The pool of a URL's origin."""
-        pool = self._pools.get(url.origin)
+    def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
+        """The pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
+        key = (url.origin, pair)
+        pool = self._pools.get(key)
         if pool is None:
-            pool = Pool(url, self._sink, self._resolver, self._tls, self._active, self._answers)
-            self._pools[url.origin] = pool
+            certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
+            pool = Pool(url, self._sink, self._resolver, self._tls, self._active, self._answers, certificate)
+            self._pools[key] = pool
         return pool
 
     @property
@@ -212,7 +226,7 @@ class Pools:
 
     def keep_only(self, used: set[Pool]) -> None:
         """Forget origins that no destination leads to any more, once their last answers are in."""
-        self._pools = {origin: pool for origin, pool in self._pools.items() if pool in used or len(pool)}
+        self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
 
     def sweep(self, timeout_seconds: float) -> int:
         """Sweep every pool that has connections; return how many connections are left."""
@@ -254,13 +268,6 @@ def _tell_of_shortage() -> None:
         logger().warning(
             "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
         )
-
-
-def _tls_reason(error: ssl.SSLError) -> str:
-    """What is wrong with the certificate where it is the certificate, else OpenSSL's name for the failure."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    return error.reason or str(error)
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:

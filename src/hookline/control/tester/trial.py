@@ -19,6 +19,7 @@ from hookline.control.tester.request_writer import WrittenRequest
 from hookline.control.tester.shown_request import Header
 from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.burst import Burst
+from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.connection import BODY_BYTES_MAX, Connection
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.failure import Failure
@@ -68,7 +69,9 @@ class Trials:
         Unless ``reveal`` is said, what a receiver sends back of its credentials is masked.
         """
         trial = _Trial()
-        pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedResolver(self._guard, trial), self._tls, set())
+        resolver = _TimedResolver(self._guard, trial)
+        url, certificate = parse_receiver_url(written.url), written.target.pool.certificate
+        pool = _TimedPool(url, trial, resolver, self._tls, set(), certificate)
         connection = pool.begin(written)
         try:
             await asyncio.wait_for(trial.ended.wait(), self._timeout_seconds)
@@ -154,9 +157,15 @@ class _TimedConnection(Connection):
 
 class _TimedPool(Pool):
     def __init__(
-        self, url: ReceiverUrl, trial: _Trial, resolver: Resolver, tls: ssl.SSLContext, active: set[Pool]
+        self,
+        url: ReceiverUrl,
+        trial: _Trial,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        active: set[Pool],
+        certificate: ClientCertificate | None,
     ) -> None:
-        super().__init__(url, trial, resolver, tls, active)
+        super().__init__(url, trial, resolver, tls, active, certificate=certificate)
         self._trial = trial
 
     def begin(self, written: WrittenRequest) -> _TimedConnection:
@@ -182,7 +191,8 @@ class _TimedPool(Pool):
             timings.connect = _since(began)
             began = monotonic()
             host = self._host if self._tls is not None else None
-            await loop.create_connection(lambda: connection, sock=plain, ssl=self._tls, server_hostname=host)
+            tls = self._tls if self.certificate is None else self.certificate.context()
+            await loop.create_connection(lambda: connection, sock=plain, ssl=tls, server_hostname=host)
         except BaseException:
             plain.close()
             raise

@@ -43,9 +43,14 @@ def check_secret(value: str) -> None:
         raise ValueError("write the plain name of a file in secrets.dir, without a path: file:crm-secret")
 
 
-def resolve_in(value: str, secrets_dir: str | None, environment: Mapping[str, str] | None = None) -> str:
-    """The secret that ``value`` is or refers to, a file being one of ``secrets_dir``; raise SecretMissing when the
-    reference leads nowhere."""
+def resolve_in(
+    value: str,
+    secrets_dir: str | None,
+    environment: Mapping[str, str] | None = None,
+    bytes_max: int = SECRET_BYTES_MAX,
+) -> str:
+    """The secret that ``value`` is or refers to, a file being one of ``secrets_dir`` of at most ``bytes_max``; raise
+    SecretMissing when the reference leads nowhere."""
     if not is_reference(value):
         return value
     try:
@@ -57,7 +62,7 @@ def resolve_in(value: str, secrets_dir: str | None, environment: Mapping[str, st
         secret = (os.environ if environment is None else environment).get(name, "")
         where = f"the environment variable {name}"
     else:
-        secret = _read_file(name, secrets_dir)
+        secret = _read_file(name, secrets_dir, bytes_max)
         where = f"the file {name} in secrets.dir"
     if not secret:
         raise SecretMissing(f"{where} is not set or empty; put the secret there and start Hookline again")
@@ -71,7 +76,7 @@ def mask(secret: str) -> str:
     return MASK + (secret[-_SHOWN_CHARS:] if len(secret) >= _SHOWN_FROM_CHARS else "")
 
 
-def _read_file(name: str, secrets_dir: str | None) -> str:
+def _read_file(name: str, secrets_dir: str | None, bytes_max: int) -> str:
     if secrets_dir is None:
         raise SecretMissing(f"file:{name} needs the setting secrets.dir; set it to the folder that holds the secrets")
     folder = Path(secrets_dir).expanduser().resolve()
@@ -80,26 +85,26 @@ def _read_file(name: str, secrets_dir: str | None) -> str:
         path = (folder / name).resolve(strict=True)
         if not path.is_relative_to(folder):
             raise SecretMissing(f"file:{name} leads out of secrets.dir; put the secret itself into that folder")
-        content = _read_plain_file(path)
+        content = _read_plain_file(path, bytes_max)
     except OSError as error:
         raise SecretMissing(f"cannot read file:{name} in {folder}: {error.strerror}") from None
     except RuntimeError:  # how pathlib reports a ring of links
         raise SecretMissing(f"file:{name} in {folder} is a ring of links; put the secret itself there") from None
     content = content.removesuffix(b"\n").removesuffix(b"\r")
-    if len(content) > SECRET_BYTES_MAX:
-        raise SecretMissing(f"file:{name} is longer than {SECRET_BYTES_MAX} bytes; it must hold the secret alone")
+    if len(content) > bytes_max:
+        raise SecretMissing(f"file:{name} is longer than {bytes_max} bytes; it must hold the secret alone")
     try:
         return content.decode()
     except UnicodeDecodeError:
         raise SecretMissing(f"file:{name} is not UTF-8 text; write the secret as text") from None
 
 
-def _read_plain_file(path: Path) -> bytes:
+def _read_plain_file(path: Path, bytes_max: int) -> bytes:
     # Not blocking: a pipe put there must not hang the reader.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
-        return os.read(descriptor, SECRET_BYTES_MAX + 3)
+        return os.read(descriptor, bytes_max + 3)
     finally:
         os.close(descriptor)

@@ -66,6 +66,7 @@ class Collect(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:8080"
     public_url: str | None = None
     trusted_proxies: Networks = Networks(())
+    proxy_protocol: bool = False
     rate_limit: RateLimit | None = None
     rate_limit_per_address: RateLimit | None = None
 
@@ -76,6 +77,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:8081"
     public_url: str | None = None
     admin_token: str | None = None
+    proxy_protocol: bool = False
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,6 +369,9 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"setting {key!r}: {error}") from None
     if settings.collect.public_url and not _is_address(settings.collect.public_url):
         raise SettingsError("setting 'collect.public_url': write an address such as https://events.example.com")
+    for key in ("collect.proxy_protocol", "control.proxy_protocol"):
+        if value_of(settings, key) and not settings.collect.trusted_proxies:
+            raise SettingsError(f"setting {key!r}: name the load balancers that send it in collect.trusted_proxies")
     for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
         if value_of(settings, key) <= 0:
             raise SettingsError(f"setting {key!r}: write a duration above zero")

@@ -65,6 +65,8 @@ class Receiver:
         self.host = host
         self.respond: Callable[[Request], Reply] = lambda request: Reply()
         self._tls = tls
+        self.callers: list[str] = []
+        """Of each request that came with a client certificate: the common name in it."""
         self._requests: list[Request] = []
         self._connections = 0
         self._loop = asyncio.new_event_loop()
@@ -146,6 +148,9 @@ class Receiver:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         request = Request(method, path, headers, lines, body, time.monotonic(), number)
         self._requests.append(request)
+        certificate = writer.get_extra_info("peercert")
+        if certificate:
+            self.callers.append(dict(pair for part in certificate["subject"] for pair in part)["commonName"])
         reply = self.respond(request)
         if reply.delay_seconds:
             await asyncio.sleep(reply.delay_seconds)

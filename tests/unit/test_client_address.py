@@ -39,6 +39,39 @@ def test_only_what_trusted_proxies_said_is_believed(peer: str, forwarded: list[s
     assert client_address(peer, [(b"host", b"x"), *headers], TRUSTED) == expected
 
 
+@pytest.mark.parametrize(
+    ("forwarded", "expected"),
+    [
+        (["for=203.0.113.9"], "203.0.113.9"),
+        (['FOR="203.0.113.9:4711";proto=https;by=10.0.0.1'], "203.0.113.9"),
+        (['for="[2001:db8::9]:4711"'], "2001:db8::9"),
+        (['for="[2001:db8::9]"; host="a,b;c"'], "2001:db8::9"),
+        (['for="203.0.113.9:_port"'], "203.0.113.9"),
+        (["for=198.51.100.7, for=203.0.113.9;proto=http , for=10.0.0.2"], "203.0.113.9"),
+        (["for=198.51.100.7", "for=203.0.113.9"], "203.0.113.9"),
+        (['for="\\2\\03.0.113.9"'], "203.0.113.9"),
+        (["for=unknown"], "10.0.0.1"),
+        (["for=203.0.113.9, for=_hidden, for=10.0.0.2"], "10.0.0.2"),
+        (["for=203.0.113.9, proto=https"], "10.0.0.1"),
+        (["203.0.113.9"], "10.0.0.1"),
+        (['for=198.51.100.7;by=", for=203.0.113.9'], "203.0.113.9"),  # what a client leaves open hides nothing
+        (['for=198.51.100.7;by="', 'for="[2001:db8::9]"'], "2001:db8::9"),
+        (["for=203.0.113.9;" + "x=y," * 4_000], "10.0.0.1"),
+    ],
+)
+def test_forwarded_says_the_same_as_x_forwarded_for(forwarded: list[str], expected: str) -> None:
+    """RFC 7239: quoted, IPv6 with a port, several elements; hidden and unknown ones end what is believed."""
+    headers = [(b"forwarded", value.encode()) for value in forwarded]
+    assert client_address("10.0.0.1", headers, TRUSTED) == expected
+    assert client_address("192.0.2.1", headers, TRUSTED) == "192.0.2.1"
+
+
+def test_x_forwarded_for_goes_before_forwarded() -> None:
+    """A proxy that writes the one passes on the other as the client made it up."""
+    headers = [(b"forwarded", b"for=198.51.100.7"), (b"x-forwarded-for", b"203.0.113.9")]
+    assert client_address("10.0.0.1", headers, TRUSTED) == "203.0.113.9"
+
+
 def test_nobody_is_trusted_unless_the_settings_say_so() -> None:
     assert client_address("127.0.0.1", [(b"x-forwarded-for", b"203.0.113.9")], ()) == "127.0.0.1"
 

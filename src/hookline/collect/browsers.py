@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.client_address import FORWARDED_FOR, Network, client_address
+from hookline.client_address import Network, client_address, forwarded
 from hookline.collect.exchange import Exchange
 from hookline.collect.router import SERVER_ONLY
 from hookline.connections.model import Source
@@ -49,7 +49,7 @@ class BrowserAddresses:
 
     def __init__(self, trusted: Sequence[Network]) -> None:
         self._trusted = trusted
-        self._kept: dict[tuple[str, bytes], bytes] = {}
+        self._kept: dict[tuple[str, tuple[bytes, bytes]], bytes] = {}
 
     def member(self, exchange: Exchange, source: Source, events: Callable[[], Sequence[bytes]]) -> bytes:
         """Return the member for a request; ``events`` are asked, if need be, for the library's name."""
@@ -58,12 +58,13 @@ class BrowserAddresses:
             return b""
         if headers.get(b"x-ip-policy", b"keep") != b"keep" or exchange.path.startswith(SERVER_ONLY):
             return b""  # Jitsu's SDK says where an address is not wanted
-        key = exchange.line.peer, headers.get(FORWARDED_FOR, b"")
+        said = forwarded(headers)
+        key = exchange.line.peer, said
         member = self._kept.get(key)
         if member is None:
-            address = client_address(key[0], [(FORWARDED_FOR, key[1])], self._trusted)
+            address = client_address(key[0], [said], self._trusted)
             member = b'"ip":"%b"' % address.encode() if address else b""
-            if len(key[1]) <= FORWARDED_BYTES_KEPT:
+            if len(said[1]) <= FORWARDED_BYTES_KEPT:
                 if len(self._kept) >= ADDRESSES_KEPT:
                     self._kept.clear()
                 self._kept[key] = member

@@ -11,7 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from hookline.client_address import FORWARDED_FOR, Network, client_address, network_of
+from hookline.client_address import Network, client_address, forwarded, network_of
 from hookline.collect.clients import Address
 from hookline.collect.exchange import Exchange
 from hookline.collect.limits import RETRY_AFTER_SECONDS_MAX
@@ -128,8 +128,7 @@ class RateLimits:
             return ""
         if not address.trusted:
             return address.group
-        forwarded = exchange.headers.get(FORWARDED_FOR, b"")
-        return network_of(client_address(address.host, [(FORWARDED_FOR, forwarded)], self._trusted))
+        return network_of(client_address(address.host, [forwarded(exchange.headers)], self._trusted))
 
 
 def _until(left: float, rate: float) -> float:

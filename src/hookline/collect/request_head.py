@@ -22,7 +22,7 @@ WANTED = frozenset(
     )
 )
 """The headers that are looked at; there may be only one of each."""
-LISTS = frozenset((b"accept-encoding", b"if-none-match", b"origin", b"x-forwarded-for", b"x-ip-policy"))
+LISTS = frozenset((b"accept-encoding", b"if-none-match", b"origin", b"forwarded", b"x-forwarded-for", b"x-ip-policy"))
 """Those of which several make one list (RFC 9110 5.3)."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")

@@ -27,6 +27,7 @@ from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
 from hookline.listening import EVERYWHERE, bound
 from hookline.privacy.suppressed import Suppressed
+from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Edge:
         self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
         self._intake.browser_addresses = BrowserAddresses(proxies)
         self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies)
+        self._proxies = proxies
+        self._accept = self._connect_handed_on if settings.collect.proxy_protocol else self._connect
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -106,12 +109,12 @@ class Edge:
         if host == EVERYWHERE:
             return await self.start(bound(host, port))
         loop = asyncio.get_running_loop()
-        return self._add(await loop.create_server(self._connect, host, port, backlog=BACKLOG_CONNECTIONS))
+        return self._add(await loop.create_server(self._accept, host, port, backlog=BACKLOG_CONNECTIONS))
 
     async def start(self, sock: socket.socket) -> tuple[str, int]:
         """Listen on a socket that is already bound."""
         loop = asyncio.get_running_loop()
-        return self._add(await loop.create_server(self._connect, sock=sock, backlog=BACKLOG_CONNECTIONS))
+        return self._add(await loop.create_server(self._accept, sock=sock, backlog=BACKLOG_CONNECTIONS))
 
     async def stop(self) -> None:
         """Accept no more, answer what has been asked, close; at most 5 s. Idempotent."""
@@ -129,6 +132,9 @@ class Edge:
 
     def _connect(self) -> Connection:
         return Connection(self._clients, self._intake)
+
+    def _connect_handed_on(self) -> asyncio.Protocol:
+        return ProxyHeader(self._proxies, self._connect)
 
     def _add(self, server: asyncio.Server) -> tuple[str, int]:
         self._servers.append(server)

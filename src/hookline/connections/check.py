@@ -55,6 +55,7 @@ ProblemCode = Literal[
     "invalid_url",
     "invalid_headers",
     "invalid_secret",
+    "invalid_certificate",
     "invalid_filter",
     "invalid_definition",
     "duplicate_trait",
@@ -185,6 +186,7 @@ def check_destination(path: str, destination: Destination) -> list[Problem]:
     secret = destination.settings.shared_secret
     if secret is not None:
         problems += _judge("invalid_secret", join(path, "settings.sharedSecret"), check_secret, secret)
+    problems += _check_client_certificate(path, destination)
     for index, filter in enumerate(destination.filters):
         place = join(path, f"filters[{index}]")
         problems += [Problem("invalid_filter", join(place, key), text) for key, text in filter_problems(filter)]
@@ -197,6 +199,26 @@ def check_plan(path: str, destination: Destination, plan_level: str) -> list[Pro
         return []
     message = f"filters need the plan level {PLAN_LEVEL} and this installation has {plan_level}; take them out"
     return [Problem("plan_level", join(path, "filters"), f"{message}, or set plan.level to {PLAN_LEVEL}")]
+
+
+def _check_client_certificate(path: str, destination: Destination) -> Iterable[Problem]:
+    """Both or none, as references: a key that is written out would be in every copy of the connections."""
+    settings = destination.settings
+    given = {"clientCertificate": settings.client_certificate, "clientKey": settings.client_key}
+    for name, value in given.items():
+        place = join(path, f"settings.{name}")
+        if value is None:
+            if any(given.values()):
+                message = "clientCertificate and clientKey go together; give both, or none"
+                yield Problem("invalid_certificate", place, message)
+        elif not is_reference(value):
+            message = "write where it is, not what it is: file:NAME in secrets.dir, or env:HOOKLINE_SECRET_X"
+            yield Problem("invalid_certificate", place, message)
+        else:
+            yield from _judge("invalid_certificate", place, check_secret, value)
+    if any(given.values()) and not any(each.url.lower().startswith("https:") for each in settings.webhooks):
+        message = "a client certificate is shown over https alone; write https:// in the URL, or leave it out"
+        yield Problem("invalid_certificate", join(path, "settings.clientCertificate"), message)
 
 
 def _check_standard_headers(path: str, destination: Destination) -> Iterable[Problem]:

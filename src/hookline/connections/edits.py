@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -22,7 +22,7 @@ from hookline.connections.definitions.model import Audience, ComputedTrait, Defi
 from hookline.connections.definitions.together import Surroundings, references_of
 from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import KINDS, WORDS, Kind
-from hookline.connections.model import Destination, Source
+from hookline.connections.model import Destination, Source, WebhookSettings
 from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, rotated_out
 from hookline.connections.secrets import new_references
@@ -64,6 +64,7 @@ class Delete:
 
 
 Edit = Put | Delete
+CertificateFault = Callable[[WebhookSettings], str | None]
 
 
 def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], list[Problem]]:
@@ -88,11 +89,16 @@ def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], li
 
 
 def check_edits(
-    state: State, edits: Sequence[Edit], plan_level: str = PLAN_LEVEL, may_refer: bool = True
+    state: State,
+    edits: Sequence[Edit],
+    plan_level: str = PLAN_LEVEL,
+    may_refer: bool = True,
+    certificate_fault: CertificateFault = lambda settings: None,
 ) -> list[Problem]:
     """The problems that the objects would have after the edits, each at the edit that brings it.
 
-    Without ``may_refer`` a reference to a secret may only stay where it is.
+    Without ``may_refer`` a reference to a secret may only stay where it is. ``certificate_fault`` says what is wrong
+    with the client certificate that settings refer to; it is asked where they refer to another one than before.
     """
     gone = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Delete)}
     put = {(edit.kind, edit.id) for edit in edits if isinstance(edit, Put)}
@@ -111,6 +117,9 @@ def check_edits(
             stored = state.destinations.get(edit.id)
             if not may_refer:
                 problems += _check_references(edit.path, edit.object, None if stored is None else stored.object)
+            if not problems:
+                before = None if stored is None else stored.object.settings.certificate_pair
+                problems += _check_certificate(edit.path, edit.object, before, certificate_fault)
             if stored is None or stored.object.filters != edit.object.filters:
                 problems += check_plan(edit.path, edit.object, plan_level)
     problems += _check_definitions(state, edits, ids["destination"])
@@ -129,6 +138,17 @@ def _check_references(path: str, wanted: Destination, stored: Destination | None
             "only an owner may refer to a secret here, as it would be sent to this receiver; ask one, or write it out"
         )
         yield Problem("reference_needs_owner", join(path, place), message)
+
+
+def _check_certificate(
+    path: str, wanted: Destination, before: tuple[str, str] | None, certificate_fault: CertificateFault
+) -> Iterator[Problem]:
+    pair = wanted.settings.certificate_pair
+    if pair is None or pair == before:
+        return
+    fault = certificate_fault(wanted.settings)
+    if fault is not None:
+        yield Problem("invalid_certificate", join(path, "settings.clientCertificate"), fault)
 
 
 def _ids(keys: set[tuple[Kind, str]], kind: Kind) -> set[str]:

@@ -225,7 +225,7 @@ def _document(object: Object) -> dict[str, Any]:
     if built.get("batchBytes") == BATCH_BYTES_MIN:
         del built["batchBytes"]
     built.pop("rotations", None)  # nobody's to write; they go on where they are
-    for name in ("sharedSecret", "standardWebhooks"):
+    for name in ("sharedSecret", "standardWebhooks", "clientCertificate", "clientKey"):
         if "settings" in built and built["settings"][name] is None:
             del built["settings"][name]
     if "delivery" in built:

@@ -69,12 +69,22 @@ class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Settings of a destination of kind ``webhook`` (SPEC 2.1).
 
-    ``shared_secret`` may be a reference, ``env:HOOKLINE_SECRET_X`` or ``file:NAME``.
+    ``shared_secret`` may be a reference, ``env:HOOKLINE_SECRET_X`` or ``file:NAME``. ``client_certificate`` and
+    ``client_key``, PEM, always are: with them requests show who they come from to receivers that ask (mutual TLS).
     """
 
     webhooks: Annotated[tuple[Webhook, ...], msgspec.Meta(min_length=1, max_length=WEBHOOKS_MAX)]
     shared_secret: str | None = None
     standard_webhooks: StandardWebhooks | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+
+    @property
+    def certificate_pair(self) -> tuple[str, str] | None:
+        """The references to the client certificate and its key, None where there are none."""
+        if self.client_certificate is None or self.client_key is None:
+            return None
+        return self.client_certificate, self.client_key
 
 
 class Rotation(

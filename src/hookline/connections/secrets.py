@@ -53,7 +53,10 @@ def new_references(wanted: Destination, stored: Destination | None) -> Iterator[
 
 
 def _references(settings: WebhookSettings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield path, reference, and the origin that it is sent to; a secret to sign with is sent nowhere."""
+    """Yield path, reference, and the origin that it is sent to; a secret to sign with is sent nowhere.
+
+    A client certificate's key is not sent either, but it lets in at a receiver: it counts as sent there.
+    """
     for index, webhook in enumerate(settings.webhooks):
         for name, value in webhook.headers.items():
             if is_reference(value):
@@ -62,6 +65,10 @@ def _references(settings: WebhookSettings) -> Iterator[tuple[str, str, tuple[str
         yield "settings.sharedSecret", settings.shared_secret, ()
     if settings.standard_webhooks is not None and is_reference(settings.standard_webhooks.secret):
         yield "settings.standardWebhooks.secret", settings.standard_webhooks.secret, ()
+    for origin in {origin_of(webhook.url) for webhook in settings.webhooks}:
+        for name, shown in (("clientCertificate", settings.client_certificate), ("clientKey", settings.client_key)):
+            if shown is not None:
+                yield f"settings.{name}", shown, origin
 
 
 def resolve(value: str, settings: Settings, environment: Mapping[str, str] | None = None) -> str:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hookline.connections.check import Problem
 from hookline.connections.definitions.model import Audience, ComputedTrait
-from hookline.connections.edits import Delete, Edit, Put, check_edits, restore_secrets
+from hookline.connections.edits import CertificateFault, Delete, Edit, Put, check_edits, restore_secrets
 from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
@@ -84,6 +84,8 @@ class Store:
         """Told of every version as it is made; one whose change fails after all never comes into force."""
         self.may_refer: Callable[[], bool] = lambda: True
         """Asked whether whoever makes a change may have secrets sent that the connections only refer to."""
+        self.certificate_fault: CertificateFault = lambda settings: None
+        """Asked what is wrong with a client certificate that a change refers to: a sentence, None when nothing is."""
         self._cleaned_version = 0
         """Up to here the secrets of what left force were removed where they are no longer needed."""
         self.restarted = False
@@ -352,7 +354,7 @@ class Store:
             self._connection.close()
 
     def _check(self, restored: Sequence[Edit]) -> list[Problem]:
-        return check_edits(self._state, restored, self._plan_level, self.may_refer())
+        return check_edits(self._state, restored, self._plan_level, self.may_refer(), self.certificate_fault)
 
     def _changes_something(self, edit: Edit, owner: str | None) -> bool:
         if isinstance(edit, Delete):

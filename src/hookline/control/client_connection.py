@@ -22,6 +22,7 @@ import httptools
 from hookline.client_address import network_of
 from hookline.control.problem import MEDIA_TYPE, Problem, render
 from hookline.control.uvicorn_server import Config, HttpToolsProtocol, ServerState
+from hookline.proxy_protocol import HandedOn
 
 CONNECTIONS_MAX = 512
 HEAD_BYTES_MAX = 32 * 1024
@@ -149,6 +150,8 @@ class ClientConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection in."""
         super().connection_made(transport)
+        if isinstance(transport, HandedOn):
+            self.client = transport.peer  # uvicorn asks the socket itself
         self.network = network_of(self.client[0]) if self.client else ""
         self.since = self._clients.clock()
         self._clients.enter(self)

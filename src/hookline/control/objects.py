@@ -29,6 +29,8 @@ from hookline.control.listing import After, Limit, Listing, by_id
 from hookline.control.merge_patch import merged
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices, Services
+from hookline.deliver.client_certificate import fault_and_details
+from hookline.events.timestamps import iso
 
 AnyStored = Stored[Any] | None
 
@@ -100,6 +102,30 @@ class SecretsRemoved(msgspec.Struct, frozen=True, rename="camel"):
     removed: bool
 
 
+class ShownCertificate(msgspec.Struct, frozen=True, rename="camel"):
+    """A client certificate: where it is, whose it is, who issued it, how long it is valid, and what is wrong with it
+    (null when nothing is). What it says is null where it cannot be read."""
+
+    client_certificate: str
+    subject: str | None
+    issuer: str | None
+    valid_from: str | None
+    expires_at: str | None
+    problem: str | None
+
+
+def shown_certificate(services: Services, destination: Destination) -> ShownCertificate | None:
+    """Return what people see of a destination's client certificate, None when it has none."""
+    pair = destination.settings.certificate_pair
+    if pair is None:
+        return None
+    fault, details = fault_and_details(pair, services.settings)
+    if details is None:
+        return ShownCertificate(pair[0], None, None, None, None, fault)
+    valid_from, expires_at = (iso(int(at.timestamp() * 1000)) for at in (details.valid_from, details.expires_at))
+    return ShownCertificate(pair[0], details.subject, details.issuer, valid_from, expires_at, fault)
+
+
 class Destinations(Controller):
     """Where events go."""
 
@@ -125,6 +151,14 @@ class Destinations(Controller):
         """Return one destination, secrets masked."""
         stored = _destination(services, object_id)
         return tagged(_shown(services, stored.object), object_tag(stored.since))
+
+    @get("/{object_id:str}/client-certificate", needs="viewer")
+    async def get_client_certificate(self, services: FromServices, object_id: FromPath[str]) -> ShownCertificate:
+        """Return what the client certificate of a destination says, as control reads it now; never the key."""
+        shown = shown_certificate(services, _destination(services, object_id).object)
+        if shown is None:
+            raise Problem(404, "no_client_certificate", f"Destination {object_id!r} shows receivers no certificate.")
+        return shown
 
     @put("/{object_id:str}", needs="editor")
     async def put_destination(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from ipaddress import ip_network
+from typing import Any
 
 import uvloop
 from litestar.types import ASGIApp
@@ -23,6 +26,7 @@ from hookline.control.services import Services
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.listening import bound
 from hookline.privacy.id_digest import PrivacyKeyError
+from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -127,7 +131,7 @@ class Server(uvicorn_server.Server):
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
         self._clients = Clients(services.own_metrics.connections_ended)
-        super().__init__(_config(build(services, pages), self._clients))
+        super().__init__(_config(build(services, pages), self._clients, services.settings))
         self._services = services
         self._stopping = asyncio.Event()
 
@@ -159,10 +163,17 @@ class Server(uvicorn_server.Server):
         yield
 
 
-def _config(app: ASGIApp, clients: Clients) -> uvicorn_server.Config:
+def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_server.Config:
+    connect: Callable[..., asyncio.Protocol] = clients.connect
+    if settings.control.proxy_protocol:
+        trusted = [ip_network(each) for each in settings.collect.trusted_proxies]
+
+        def connect(*arguments: Any, **named: Any) -> asyncio.Protocol:
+            return ProxyHeader(trusted, partial(clients.connect, *arguments, **named))
+
     return uvicorn_server.Config(
         app,
-        http=clients.connect,  # type: ignore[arg-type]  # all that is done with it is to call it
+        http=connect,  # type: ignore[arg-type]  # all that is done with it is to call it
         ws="none",
         lifespan="off",
         log_config=None,

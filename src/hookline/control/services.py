@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from litestar.di import NamedDependency
 
+from hookline.connections.model import WebhookSettings
 from hookline.connections.past import Past
 from hookline.connections.store import Store
 from hookline.control.admin_token import AdminToken
 from hookline.control.audit.audit_log import AuditLog
-from hookline.control.call import may_refer, note_version
+from hookline.control.call import current_call, may_refer, note_version
 from hookline.control.conditions.breakers import Breakers
+from hookline.control.conditions.client_certificates import ClientCertificates
 from hookline.control.conditions.database import DatabaseDamage, DatabaseOutages, DatabasesWentBack
 from hookline.control.conditions.dead_letters import DeadLetters
 from hookline.control.conditions.deletions import Deletions
@@ -63,6 +65,7 @@ from hookline.control.usage_log import UsageLog
 from hookline.control.whole import WholeMachine
 from hookline.database.place import place_of
 from hookline.database.shared import Shared
+from hookline.deliver.client_certificate import fault_of
 from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog
@@ -91,6 +94,7 @@ class Services:
         self.store = store
         self.token = token
         store.on_version, store.may_refer = note_version, may_refer
+        store.certificate_fault = self._certificate_fault
         control = place_of(settings, "control")
         deliver = place_of(settings, "deliver")
         self.people = Shared(control)
@@ -180,6 +184,11 @@ class Services:
         """Event tests that wait for receivers."""
         self.ready = False
 
+    def _certificate_fault(self, wanted: WebhookSettings) -> str | None:
+        """Judge what a request wants saved; what no request asked for must not keep the service from starting."""
+        pair = wanted.certificate_pair
+        return fault_of(pair, self.settings) if pair is not None and current_call() is not None else None
+
     def stop_streams(self) -> None:
         """End what would keep the server from stopping; requests go on being served."""
         self.ready = False
@@ -240,6 +249,7 @@ def conditions_of(settings: Settings, store: Store, fleet: FleetLog, whole: Whol
         Roles(store.restarted, whole.roles),
         DatabaseOutages(),
         DatabasesWentBack(data),
+        ClientCertificates(settings),
         *shared,
     ]
 

@@ -22,6 +22,7 @@ import httptools
 
 from hookline.deliver.answer_head import END_OF_HEAD, END_OF_HEAD_BYTES_MAX, HEAD_BYTES_MAX, answer_head
 from hookline.deliver.burst import Burst
+from hookline.deliver.client_certificate import tls_reason
 from hookline.deliver.failure import Failure
 from hookline.deliver.guard import same_address
 from hookline.outcomes.outcome import Outcome, of_status, to_number
@@ -189,9 +190,14 @@ class Connection(asyncio.Protocol):
             self.pool.send_afresh(*self._release())
         else:
             # TLS 1.3 says only now that a client certificate is wanted.
-            outcome = Outcome.TLS_REFUSED if isinstance(error, ssl.SSLError) else Outcome.CONNECTION_FAILED
-            taken = "; the request may have been taken" if outcome is Outcome.CONNECTION_FAILED else ""
-            self._fail(outcome, f"connection closed before an answer ({error or 'end of stream'}){taken}")
+            if isinstance(error, ssl.SSLError):
+                self._fail(Outcome.TLS_REFUSED, tls_reason(error))
+            else:
+                why = error or "end of stream"
+                self._fail(
+                    Outcome.CONNECTION_FAILED,
+                    f"connection closed before an answer ({why}); the request may have been taken",
+                )
 
     # httptools callbacks
 

@@ -12,12 +12,13 @@ import resource
 import socket
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import random
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
 from hookline.deliver.burst import Burst
+from hookline.deliver.client_certificate import ClientCertificate, Pair, tls_reason
 from hookline.deliver.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
 from hookline.deliver.dialer import SHORT, Dialer
 from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
@@ -59,6 +60,7 @@ class Pool:
         active: set[Pool],
         answers: PlainAnswers | None = None,
         age_seconds: float = CONNECTION_AGE_SECONDS,
+        certificate: ClientCertificate | None = None,
     ) -> None:
         self.sink = sink
         self.age_seconds = age_seconds
@@ -67,6 +69,8 @@ class Pool:
         self._host = url.host
         self._port = url.port
         self._tls = tls if url.scheme == "https" else None
+        self.certificate = certificate if self._tls is not None else None
+        """What new connections show of us where the receiver asks."""
         self._dialer = dialer
         self.rest_seconds = REST_SECONDS_MAX
         """Connections that were idle for longer are not used again."""
@@ -186,7 +190,7 @@ class Pool:
         except NameNotResolved as error:
             self._refused(connection, Outcome.NAME_NOT_RESOLVED, str(error))
         except ssl.SSLError as error:
-            self._refused(connection, Outcome.TLS_REFUSED, _tls_reason(error))
+            self._refused(connection, Outcome.TLS_REFUSED, tls_reason(error))
         except OSError as error:
             if error.errno in SHORT:
                 return False
@@ -208,8 +212,9 @@ class Pool:
         """Begin the exchange on a socket that is connected, with TLS where that is to be."""
         host = self._host if self._tls is not None else None
         loop = asyncio.get_running_loop()
+        tls = self._tls if self.certificate is None else self.certificate.context()
         try:
-            await loop.create_connection(lambda: connection, sock=plain, ssl=self._tls, server_hostname=host)
+            await loop.create_connection(lambda: connection, sock=plain, ssl=tls, server_hostname=host)
         except (OSError, asyncio.CancelledError):
             self._dialer.was_dead(connection.checked_address, self._port)  # there are others, perhaps, that get further
             raise
@@ -223,7 +228,7 @@ class Pool:
 
 
 class Pools:
-    """All pools of a process, by origin."""
+    """All pools of a process, by origin and client certificate."""
 
     def __init__(
         self,
@@ -231,23 +236,27 @@ class Pools:
         resolver: Resolver,
         tls: ssl.SSLContext,
         age_seconds: float = CONNECTION_AGE_SECONDS,
+        certificate_of: Callable[[Pair], ClientCertificate] | None = None,
     ) -> None:
         self._sink = sink
         self._answers = PlainAnswers(sink)
         self._dialer = Dialer(resolver)
         self._tls = tls
         self._age_seconds = age_seconds
-        self._pools: dict[tuple[str, str, int], Pool] = {}
+        self._certificate_of = certificate_of
+        self._pools: dict[tuple[object, ...], Pool] = {}
         self._active: set[Pool] = set()
         """Pools that have connections: the others cost nothing."""
 
-    def of(self, url: ReceiverUrl) -> Pool:
-        """The pool of a URL's origin."""
-        pool = self._pools.get(url.origin)
+    def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
+        """The pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
+        key = (url.origin, pair)
+        pool = self._pools.get(key)
         if pool is None:
-            parts = self._sink, self._dialer, self._tls, self._active, self._answers
-            pool = Pool(url, *parts, age_seconds=self._age_seconds)
-            self._pools[url.origin] = pool
+            certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
+            parts = self._sink, self._dialer, self._tls, self._active, self._answers, self._age_seconds
+            pool = Pool(url, *parts, certificate)
+            self._pools[key] = pool
         return pool
 
     @property
@@ -257,7 +266,7 @@ class Pools:
 
     def keep_only(self, used: set[Pool]) -> None:
         """Forget origins that no destination leads to any more, once their last answers are in."""
-        self._pools = {origin: pool for origin, pool in self._pools.items() if pool in used or len(pool)}
+        self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
 
     def sweep(self, timeout_seconds: float) -> int:
         """Sweep every pool that has connections; return how many connections are left."""
@@ -299,13 +308,6 @@ def _tell_of_shortage() -> None:
         logger().warning(
             "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
         )
-
-
-def _tls_reason(error: ssl.SSLError) -> str:
-    """What is wrong with the certificate where it is the certificate, else OpenSSL's name for the failure."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    return error.reason or str(error)
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:

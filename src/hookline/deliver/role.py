@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
+from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.counters import Counters
 from hookline.deliver.egress import Resolver
@@ -390,7 +392,9 @@ class DeliverRole:
 
 def _network(sink: Sink, settings: Settings) -> Pools:
     resolver = Resolver(Guard(settings.deliver.allow_networks))
-    return Pools(sink, resolver, tls_context(settings.deliver.ca_file), settings.deliver.connection_age)
+    new_tls = partial(tls_context, settings.deliver.ca_file)
+    parts = sink, resolver, new_tls(), settings.deliver.connection_age
+    return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls))
 
 
 def _listen(path: Path) -> socket.socket:

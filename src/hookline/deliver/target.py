@@ -174,7 +174,7 @@ def targets_of(
         ]
         prefix = "\r\n".join(lines).encode("latin-1")
         tag = lane_number << URL_BITS | index
-        pool = pools.of(url)
+        pool = pools.of(url, destination.settings.certificate_pair)
         if signing is None:
             made.append(Target(webhook.url, index, tag, pool, prefix, signer, filters))
         else:

@@ -65,7 +65,7 @@ class SimulatedPools(Pools):
         self._pool = SimulatedPool(self)
         self.under_way: dict[Request, None] = {}
 
-    def of(self, url: ReceiverUrl) -> Pool:
+    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Pool:
         """One pool serves every origin: what a receiver does depends on the request."""
         return self._pool
 

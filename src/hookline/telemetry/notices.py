@@ -71,6 +71,18 @@ KINDS: dict[str, Kind] = {
         "{who} does not acknowledge deletions: {detail}.",
         "Repair its receiver; the messages are sent again every few hours, for 30 days (hookline deletion-requests).",
     ),
+    "client_certificate_expiring": Kind(
+        "warning",
+        "destination",
+        "{who} shows its receiver a client certificate that expires soon: {detail}.",
+        "Have it renewed and put it where clientCertificate and clientKey lead; new connections show it by themselves.",
+    ),
+    "client_certificate_unusable": Kind(
+        "critical",
+        "destination",
+        "{who} cannot show its receiver a client certificate: {detail}.",
+        "Correct what it says; new connections show the right one by themselves, and what waited is sent then.",
+    ),
     "retention_near": Kind(
         "critical",
         "destination",

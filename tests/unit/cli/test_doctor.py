@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hookline.cli.checkup import configured, data_folder, database, machine, running
 from hookline.cli.checkup.finding import Finding
@@ -39,6 +40,7 @@ from hookline.settings import (
     Urls,
 )
 from tests.postgres import TEMPLATE, PostgresServer
+from tests.service.deliver.certificates import DAY, Authority
 from tests.unit.connections.examples import change, destination, give_line_ends, source
 
 
@@ -317,3 +319,28 @@ def test_settings_are_written_as_in_a_file_and_secrets_masked(key: str, value: o
     """So that a line can be copied; a secret shows its last four characters."""
     assert written(key, value) == text
     assert "geheim" not in str(shown(key, value))
+
+
+def test_proxy_variables_are_named_as_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sets them expects deliveries to take that way."""
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    (finding,) = examine(configured.check_settings, here(folder))
+    assert (finding.status, finding.message.startswith("HTTPS_PROXY of the environment: not used")) == ("warn", True)
+
+
+def test_client_certificates_that_end_or_are_gone_are_named(folder: Path) -> None:
+    """As those of destinations that cannot be used: which, and what to do."""
+    at = here(folder, secrets=Secrets(dir=str(folder)))
+    pair = {"client_certificate": "file:crm.pem", "client_key": "file:crm.key"}
+    crm = destination("crm")
+    with closing(Store(folder / "control.db")) as store:
+        change(store, source(), replace(crm, settings=replace(crm.settings, **pair)))
+    assert (
+        "its client certificate cannot be used: cannot read file:crm.pem"
+        in found(configured.check_destinations, at)[0][1]
+    )
+    certificate, key = Authority(folder).client(ends=DAY)
+    (folder / "crm.pem").write_bytes(certificate)
+    (folder / "crm.key").write_bytes(key)
+    ((status, message),) = [each for each in found(configured.check_destinations, at) if "certificate" in each[1]]
+    assert (status, "its client certificate expires at" in message) == ("warn", True)

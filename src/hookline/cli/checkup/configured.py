@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hookline.cli.admin_api import AdminApi
@@ -16,16 +18,20 @@ from hookline.connections.receiver_url import parse_receiver_url
 from hookline.connections.rotation import SECRET_SETTINGS, running_rotations, secret_of
 from hookline.connections.secrets import SecretMissing, is_reference, resolve, resolve_all
 from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
+from hookline.control.conditions.client_certificates import AHEAD
 from hookline.control.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
 from hookline.database.open import DatabaseNotMade
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.deliver.client_certificate import fault_and_details, fault_of
 from hookline.deliver.guard import Guard
 from hookline.events.timestamps import iso
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}
 """Hookline pauses only what cannot go on: every URL answered 410."""
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+"""What other programs take their way out from."""
 SHOWN_MAX = 10
 """Of one kind of finding; the rest is counted."""
 
@@ -42,6 +48,12 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
     if here.differs:
         message = f"the server runs with other values of {', '.join(here.differs)} than are set here"
         yield Finding("settings", "warn", message, "Restart it to use the new ones.")
+    unused = [name for name in PROXY_VARIABLES if os.environ.get(name) or os.environ.get(name.lower())]
+    if unused:
+        message = (
+            f"{', '.join(unused)} of the environment: not used; deliveries and notices go straight to their receivers"
+        )
+        yield Finding("settings", "warn", message, "Let the network lead them out, and take the variables away.")
     token, notices = here.settings.control.admin_token, here.settings.notices
     if token is not None and len(token) < TOKEN_CHARACTERS_GOOD:
         next_step = f"Use {TOKEN_CHARACTERS_GOOD} characters or more."
@@ -111,6 +123,11 @@ def check_destinations(here: Here) -> Iterator[Finding]:
     now_ms = time.time_ns() // 1_000_000
     unusable = [sentence for each in enabled for sentence in _unusable(here, each, now_ms)]
     yield from _bounded(unusable, "Correct it with hookline apply, or through the admin API.")
+    yield from _bounded(
+        [sentence for each in enabled for sentence in _expiring(here, each)],
+        "Have it renewed and put it there.",
+        "warn",
+    )
     probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
     known = [f"{id}: its breaker is open; events wait{_asked_at(probes.get(id))}" for id in sorted(failing)]
     yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
@@ -166,12 +183,26 @@ def _unusable(here: Here, destination: Destination, now_ms: int) -> Iterator[str
             resolve_all(destination, here.settings, now_ms)
         except SecretMissing as error:
             yield f"{destination.id}: {error}"
+    pair = destination.settings.certificate_pair
+    if pair is not None and all(_can_be_told(here, each) for each in pair):
+        fault = fault_of(pair, here.settings)
+        if fault is not None:
+            yield f"{destination.id}: its client certificate cannot be used: {fault}"
     guard = Guard(here.settings.deliver.allow_networks)
     for webhook in destination.settings.webhooks:
         url = parse_receiver_url(webhook.url)
         refusal = guard.refusal(url.host) if url.is_ip else guard.name_refusal(url.host)
         if refusal is not None:
             yield f"{destination.id}: {refusal}"
+
+
+def _expiring(here: Here, destination: Destination) -> Iterator[str]:
+    pair = destination.settings.certificate_pair
+    if pair is None or not all(_can_be_told(here, each) for each in pair):
+        return
+    fault, details = fault_and_details(pair, here.settings)
+    if fault is None and details is not None and details.expires_at <= datetime.now(UTC) + AHEAD:
+        yield f"{destination.id}: its client certificate expires at {details.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
 def _can_be_told(here: Here, secret: str) -> bool:

@@ -75,6 +75,12 @@ class Moment:
         lanes = {stored.object.id: stored.lane for stored in self._destinations if stored.lane is not None}
         return {id: lane.paused for id, lane in lanes.items() if lane.paused is not None}
 
+    @cached_property
+    def certificate_pairs(self) -> dict[str, tuple[str, str]]:
+        """What the enabled destinations that show a client certificate refer to."""
+        enabled = [stored.object for stored in self._destinations if stored.lane is not None]
+        return {each.id: pair for each in enabled if (pair := each.settings.certificate_pair) is not None}
+
     def is_well(self, destination: str) -> bool:
         """Whether it is enabled, not paused, and its breaker is closed."""
         held = destination in self.pauses or destination in (self.open_breakers or ())

@@ -13,7 +13,7 @@ from hookline.control.destination_standing import DestinationStanding
 from hookline.control.effective_settings import EffectiveSetting
 from hookline.control.filter_tests import FilterTest
 from hookline.control.listing import Listing
-from hookline.control.objects import SecretsRemoved
+from hookline.control.objects import SecretsRemoved, ShownCertificate
 from hookline.control.openapi.operation import PAGE, WRITE, Operation
 from hookline.control.pausing import DisableRequest, PauseRequest, ResumeRequest, TryAsked
 from hookline.control.secret_rotation import EndOverlapRequest, RotatedSecret, RotateRequest
@@ -114,6 +114,14 @@ CONNECTION_OPERATIONS: tuple[Operation, ...] = (
         RotatedSecret,
         body=RotateRequest,
         problems=(404, *WRITE),
+    ),
+    Operation(
+        "get",
+        "/api/v1/destinations/{id}/client-certificate",
+        "getClientCertificate",
+        "Return whose the client certificate of a destination is, until when, and what is wrong with it.",
+        ShownCertificate,
+        problems=(404,),
     ),
     Operation(
         "post",

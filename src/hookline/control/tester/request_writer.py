@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from hookline.connections.model import Destination
 from hookline.connections.old_secrets import with_placeholders
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.control.problem import Problem
+from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
@@ -53,7 +55,9 @@ class RequestWriter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pools = Pools(_Nobody(), Resolver(Guard(())), tls_context(settings.deliver.ca_file))
+        new_tls = partial(tls_context, settings.deliver.ca_file)
+        parts = _Nobody(), Resolver(Guard(())), new_tls()
+        self._pools = Pools(*parts, certificate_of=lambda pair: ClientCertificate(pair, settings, new_tls))
 
     def requests(
         self, destination: Destination, record: Record, at_ms: int, replay: str | None = None

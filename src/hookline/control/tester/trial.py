@@ -19,6 +19,7 @@ from hookline.control.tester.request_writer import WrittenRequest
 from hookline.control.tester.shown_request import Header
 from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
 from hookline.deliver.burst import Burst
+from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.connection import BODY_BYTES_MAX, Connection
 from hookline.deliver.dialer import Dialer
 from hookline.deliver.egress import Guard, Resolver
@@ -69,7 +70,8 @@ class Trials:
         Unless ``reveal`` is said, what a receiver sends back of its credentials is masked.
         """
         trial = _Trial()
-        pool = _TimedPool(parse_receiver_url(written.url), trial, _TimedDialer(self._guard, trial), self._tls, set())
+        url, certificate = parse_receiver_url(written.url), written.target.pool.certificate
+        pool = _TimedPool(url, trial, _TimedDialer(self._guard, trial), self._tls, set(), certificate)
         connection = pool.begin(written)
         try:
             await asyncio.wait_for(trial.ended.wait(), self._timeout_seconds)
@@ -166,8 +168,16 @@ class _TimedConnection(Connection):
 
 
 class _TimedPool(Pool):
-    def __init__(self, url: ReceiverUrl, trial: _Trial, dialer: Dialer, tls: ssl.SSLContext, active: set[Pool]) -> None:
-        super().__init__(url, trial, dialer, tls, active)
+    def __init__(
+        self,
+        url: ReceiverUrl,
+        trial: _Trial,
+        dialer: Dialer,
+        tls: ssl.SSLContext,
+        active: set[Pool],
+        certificate: ClientCertificate | None,
+    ) -> None:
+        super().__init__(url, trial, dialer, tls, active, certificate=certificate)
         self._trial = trial
 
     def begin(self, written: WrittenRequest) -> _TimedConnection:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hookline.connections.model import WEBHOOKS_MAX, Destination, Rotation, SecretSetting
 from hookline.connections.redaction import redact
 from hookline.connections.rotation import secret_of
+from hookline.control.objects import ShownCertificate, shown_certificate
 from hookline.control.services import Services
 from hookline.web.connection_views import SIGNATURES
 from hookline.web.verification import Verification, verifications_of
@@ -47,6 +48,7 @@ class SettingsTab(NamedTuple):
     orders: Sequence[tuple[str, str]]
     secrets: Sequence[Secret]
     verifications: Sequence[Verification]
+    certificate: ShownCertificate | None
 
 
 def settings_tab(services: Services, destination: Destination) -> SettingsTab:
@@ -65,6 +67,7 @@ def settings_tab(services: Services, destination: Destination) -> SettingsTab:
             for setting, title in SIGNATURES.items()
         ],
         verifications=verifications_of(destination.settings),
+        certificate=shown_certificate(services, destination),
     )
 
 

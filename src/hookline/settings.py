@@ -52,6 +52,7 @@ __all__ = [
 _OWN_DESCRIPTORS = Path("/proc/self/fd")
 SOCKET_PATH_BYTES_MAX = 100
 NOTICE_WEBHOOKS_MAX = 5
+DRAIN_DELAY_SECONDS_MAX = 300.0
 
 
 class SettingsError(ValueError):
@@ -66,6 +67,9 @@ class Collect(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:8080"
     public_url: str | None = None
     trusted_proxies: Networks = Networks(())
+    idle_timeout: Seconds = Seconds(620.0)
+    drain_delay: Seconds = Seconds(0.0)
+    refused_body_max: Bytes = Bytes(16 * 1024**2)
     rate_limit: RateLimit | None = None
     rate_limit_per_address: RateLimit | None = None
 
@@ -75,6 +79,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
     listen: str = "127.0.0.1:8081"
     public_url: str | None = None
+    idle_timeout: Seconds = Seconds(620.0)
     admin_token: str | None = None
 
 
@@ -310,6 +315,7 @@ _NOT_SETTINGS = (
     "HOOKLINE_CLIENT_",
     "HOOKLINE_CRASH_POINT",
     "HOOKLINE_SUPERVISOR_FD",
+    "HOOKLINE_LISTENING_FDS",
     "HOOKLINE_TEST_",
 )
 
@@ -369,6 +375,11 @@ def _validate(settings: Settings) -> None:
     for key in ("deliver.timeout", "deliver.retry_first", "deliver.retry_max", "deliver.retry_window"):
         if value_of(settings, key) <= 0:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
+    for key in ("collect.idle_timeout", "control.idle_timeout"):
+        if not 1 <= value_of(settings, key) <= DAY_SECONDS:
+            raise SettingsError(f"setting {key!r}: write a duration from 1s to 24h")
+    if settings.collect.drain_delay > DRAIN_DELAY_SECONDS_MAX:
+        raise SettingsError("setting 'collect.drain_delay': write a duration up to 5m")
     if not 1 <= settings.deliver.session_timeout <= 300:
         raise SettingsError("setting 'deliver.session_timeout': write a duration from 1s to 5m")
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):

@@ -14,7 +14,7 @@ from tests.service.fronts import FRONTS
 from tests.service.harness import WRITE_KEY, Hookline
 
 NewHookline = Callable[..., Hookline]
-TRIES = int(os.environ.get("HOOKLINE_TEST_TRIES", "3"))
+TRIES = int(os.environ.get("HOOKLINE_TEST_TRIES", "1"))
 """Of each size behind each front; the whole table takes 24."""
 MEGABYTE = 1024 * 1024
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hookline.roles import SUPERVISOR_FD
 from hookline.settings import Settings
 from hookline.telemetry import log
-from hookline.telemetry.ending import Ending
+from hookline.telemetry.ending import END_SECONDS, Ending
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
@@ -42,7 +42,7 @@ def run_collect(settings: Settings) -> int:
         asked = await known_by_all(settings, stop)
         return 0 if stop.is_set() else await CollectRole(settings, boot_id(), asked).run(stop)
 
-    return _run("collect", settings, main)
+    return _run("collect", settings, main, ending=Ending(END_SECONDS + settings.collect.drain_delay))
 
 
 def run_deliver(settings: Settings) -> int:
@@ -171,13 +171,15 @@ def boot_id() -> str | None:
     return f"pipe-{os.fstat(int(descriptor)).st_ino}" if descriptor else None
 
 
-def _run(role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
+def _run(
+    role: str, settings: Settings, main: Callable[[asyncio.Event], Awaitable[int]], ending: Ending | None = None
+) -> int:
     import uvloop
 
     log.configure(role, settings.log.format)
     _prepare(settings)
 
-    ending = Ending()
+    ending = ending or Ending()
 
     async def whole() -> int:
         asyncio.get_running_loop().call_later(FREEZE_SECONDS, gc.freeze)
@@ -215,12 +217,16 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
         ending.begin()
         stop.set()
 
+    def orphaned(descriptor: int) -> None:
+        loop.remove_reader(descriptor)  # a closed pipe stays readable
+        told()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, told)
     descriptor = os.environ.get(SUPERVISOR_FD)
     if descriptor:
-        loop.add_reader(int(descriptor), told)
+        loop.add_reader(int(descriptor), orphaned, int(descriptor))
     return stop
 
 

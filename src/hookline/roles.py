@@ -11,6 +11,8 @@ The first is the role's database, the second says that it is in PostgreSQL."""
 
 SUPERVISOR_FD = "HOOKLINE_SUPERVISOR_FD"
 """The variable that a supervised role has: the number of the pipe's end that closes with the supervisor."""
+LISTENING_FDS = "HOOKLINE_LISTENING_FDS"
+"""The variable with the numbers of the sockets that a supervisor keeps for a role, separated by commas."""
 
 
 def is_wanted(role: str, folder: str) -> bool:

@@ -52,6 +52,7 @@ __all__ = [
 _OWN_DESCRIPTORS = Path("/proc/self/fd")
 SOCKET_PATH_BYTES_MAX = 100
 NOTICE_WEBHOOKS_MAX = 5
+DRAIN_DELAY_SECONDS_MAX = 300.0
 
 
 class SettingsError(ValueError):
@@ -67,6 +68,9 @@ class Collect(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None = None
     trusted_proxies: Networks = Networks(())
     proxy_protocol: bool = False
+    idle_timeout: Seconds = Seconds(620.0)
+    drain_delay: Seconds = Seconds(0.0)
+    refused_body_max: Bytes = Bytes(16 * 1024**2)
     rate_limit: RateLimit | None = None
     rate_limit_per_address: RateLimit | None = None
 
@@ -76,6 +80,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
     listen: str = "127.0.0.1:8081"
     public_url: str | None = None
+    idle_timeout: Seconds = Seconds(620.0)
     admin_token: str | None = None
     proxy_protocol: bool = False
 
@@ -313,6 +318,7 @@ _NOT_SETTINGS = (
     "HOOKLINE_CLIENT_",
     "HOOKLINE_CRASH_POINT",
     "HOOKLINE_SUPERVISOR_FD",
+    "HOOKLINE_LISTENING_FDS",
     "HOOKLINE_TEST_",
 )
 
@@ -377,6 +383,11 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"setting {key!r}: write a duration above zero")
     if settings.deliver.connection_age < 1:
         raise SettingsError("setting 'deliver.connection_age': write a duration from 1s")
+    for key in ("collect.idle_timeout", "control.idle_timeout"):
+        if not 1 <= value_of(settings, key) <= DAY_SECONDS:
+            raise SettingsError(f"setting {key!r}: write a duration from 1s to 24h")
+    if settings.collect.drain_delay > DRAIN_DELAY_SECONDS_MAX:
+        raise SettingsError("setting 'collect.drain_delay': write a duration up to 5m")
     if not 1 <= settings.deliver.session_timeout <= 300:
         raise SettingsError("setting 'deliver.session_timeout': write a duration from 1s to 5m")
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", settings.service_name):

@@ -9,7 +9,7 @@ import yaml
 
 import hookline
 from hookline.cli.options import SUMMARIES
-from hookline.settings import environment_name, keys, load
+from hookline.settings import environment_name, keys, load, parse_duration
 from tests.deploy.container import instructions
 from tests.deploy.files import DEPLOY, read_yaml
 
@@ -80,7 +80,7 @@ def test_folders_and_ports_are_those_of_the_image() -> None:
     assert f"mountPath: {instructions('WORKDIR', stage=-1)[0]}," in HELPERS
     ports = {environment[f"HOOKLINE_{role}_LISTEN"].rpartition(":")[2] for role in ("COLLECT", "CONTROL")}
     assert set(re.findall(r"containerPort: (\d+)", TEMPLATES["main.yaml"])) == ports
-    paths = {path for name in PODS for path in re.findall(r"httpGet: \{path: (\S+),", TEMPLATES[name])}
+    paths = {path for text in TEMPLATES.values() for path in re.findall(r"httpGet: \{path: (\S+),", text)}
     assert paths == {"/healthz", "/readyz"}
 
 
@@ -92,6 +92,19 @@ def test_the_whole_is_tested_and_no_probe() -> None:
 
 
 def test_the_supervisor_has_the_time_to_end() -> None:
-    """As long as the unit of systemd and compose give it."""
-    seconds = re.findall(r"terminationGracePeriodSeconds: (\d+)", HELPERS)
-    assert seconds == re.findall(r"TimeoutStopSec=(\d+)", (DEPLOY / "systemd" / "hookline.service").read_text())
+    """As long as the unit of systemd and compose give it, beside the pause before and the delay of collect."""
+    (unit,) = re.findall(r"TimeoutStopSec=(\d+)", (DEPLOY / "systemd" / "hookline.service").read_text())
+    (pause,) = re.findall(r"time\.sleep\((\d+)\)", HELPERS)
+    delay = parse_duration(VALUES["settings"]["collect"]["drain_delay"])
+    assert VALUES["terminationGracePeriodSeconds"] >= int(unit) + int(pause) + delay
+
+
+def test_a_pod_that_ends_is_noticed_before_it_takes_no_calls() -> None:
+    """Checks of readiness see its 503 within the delay, and of the pods that take calls one at a time may be moved."""
+    (period,) = re.findall(r"readinessProbe:\n.*\n  periodSeconds: (\d+)", HELPERS)
+    (failures,) = re.findall(r"failureThreshold: (\d+)  # seen", HELPERS)
+    assert int(period) * int(failures) < parse_duration(VALUES["settings"]["collect"]["drain_delay"])
+    for name in ("main.yaml", "collect.yaml"):
+        assert 'include "hookline.ready"' in TEMPLATES[name], name
+        assert 'hookline/collects: "true"' in TEMPLATES[name], name
+    assert TEMPLATES["disruption.yaml"].count("maxUnavailable: 1") == 2

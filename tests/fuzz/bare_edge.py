@@ -112,7 +112,7 @@ class BareEdge:
             pipe.closed = True
         for _ in range(3):  # idle or late, then lingering: none may outlive its deadlines
             if not pipe.closed:
-                self._now += 80.0 + STALLED_ANSWER_SECONDS_MAX + LINGER_SECONDS_MAX
+                self._now += 620.0 + STALLED_ANSWER_SECONDS_MAX + LINGER_SECONDS_MAX
                 self._clients.sweep()
         assert pipe.closed, "outlived every deadline"
         connection.connection_lost(None)

@@ -1,9 +1,10 @@
 """The supervisor: starts the roles, restarts one that dies, and ends them together. Standard library only.
 
-It runs as ``python -m hookline.cli.supervisor FOLDER LOCK_FD [welcome]``, started by ``hookline up``, and stays small
-on purpose: it lives as long as the service. The roles are its children in its process group. Each inherits the
-reading end of one pipe (its number in ``HOOKLINE_SUPERVISOR_FD``); when the supervisor is gone, however it went, the
-pipe closes and they end.
+It runs as ``python -m hookline.cli.supervisor FOLDER LOCK_FD welcome DRAIN_SECONDS ROLE=FD,FD …``, started by
+``hookline up``, and stays small on purpose: it lives as long as the service. The roles are its children in its process
+group. Each inherits the reading end of one pipe (its number in ``HOOKLINE_SUPERVISOR_FD``); when the supervisor is
+gone, however it went, the pipe closes and they end. It keeps the sockets that roles listen on
+(``HOOKLINE_LISTENING_FDS``), bound before it began: who connects while a role is started again waits for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import sys
 import time
 
-from hookline.roles import ROLES, ROLES_WITH_A_FILE, SUPERVISOR_FD, is_wanted
+from hookline.roles import LISTENING_FDS, ROLES, ROLES_WITH_A_FILE, SUPERVISOR_FD, is_wanted
 from hookline.telemetry import log_stream
 
 SMALLER = {"control": {"MALLOC_ARENA_MAX": "1"}}
@@ -33,7 +34,10 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 """All of these end the service in order. The first process of a container hears only what it listens to."""
 
 STOP_SECONDS = 10.0
-"""From the request to end until a role that has not ended is killed."""
+"""From the request to end, and what ``collect.drain_delay`` adds, until a role that has not ended is killed."""
+
+FAILED_PAUSE_SECONDS = 1.0
+"""A role that is to pause for longer has failed again and again: who connects is refused until it is back."""
 
 USAGE = 2
 """A role that returns this at its first start was given something unusable (settings, connections file, address), which
@@ -44,10 +48,12 @@ beside it must not take down those that go on."""
 class Role:
     """One child process and when it may be started again."""
 
-    __slots__ = ("due", "has_worked", "is_refused", "name", "pause_seconds", "pid", "started")
+    __slots__ = ("due", "has_worked", "is_refused", "listening", "name", "pause_seconds", "pid", "started")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, listening: list[int]) -> None:
         self.name = name
+        self.listening = listening
+        """The sockets that it listens on, by their numbers."""
         self.has_worked = False
         """Whether it has once lived for ``STABLE_SECONDS``."""
         self.is_refused = False
@@ -66,9 +72,10 @@ class Role:
 class Supervisor:
     """Keeps the roles of one data folder running until it is told to end."""
 
-    def __init__(self, folder: str, welcome: bool) -> None:
+    def __init__(self, folder: str, welcome: bool, drain_seconds: float, listening: dict[str, list[int]]) -> None:
         self.folder = folder
-        self.roles = [Role(name) for name in ROLES]
+        self.roles = [Role(name, listening.get(name, [])) for name in ROLES]
+        self._stop_seconds = STOP_SECONDS + drain_seconds
         self.awaited = set(ROLES_WITH_A_FILE)
         self.welcome = welcome
         self.welcome_pid = 0
@@ -121,13 +128,18 @@ class Supervisor:
     def _look_for_files(self) -> None:
         for name in [name for name in self.awaited if is_wanted(name, self.folder)]:
             self.awaited.remove(name)
-            self.roles.append(Role(name))
+            self.roles.append(Role(name, []))
 
     def _start(self, role: Role) -> None:
         role.started = time.monotonic()
         arguments = ["hookline.cli.main", role.name, "--supervised", self.folder]
+        environment = {**SMALLER.get(role.name, {}), **self.environment}
+        if role.listening:
+            environment[LISTENING_FDS] = ",".join(map(str, role.listening))
         try:
-            role.pid = self._spawn(arguments, {**SMALLER.get(role.name, {}), **self.environment})
+            _let_inherit(role.listening, True)
+            role.pid = self._spawn(arguments, environment)
+            _let_inherit(role.listening, False)
         except (OSError, MemoryError) as error:  # the system has no room for a process just now
             if not role.is_refused:
                 _say(f"{role.name} cannot be started ({error}); this is tried until it can")
@@ -180,11 +192,17 @@ class Supervisor:
             return
         how = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
         _say(f"{role.name} ended {how}; starting it again in {role.pause_seconds:g} s")
+        if role.pause_seconds > FAILED_PAUSE_SECONDS:
+            _refuse(role.listening)
         role.put_off(now)
 
     def _stop(self, wake: int) -> None:
+        for role in self.roles:
+            for each in role.listening:
+                os.close(each)
+        os.close(self._pipe_write)  # that is how a role knows that no other one takes its sockets over
         self._signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + self._stop_seconds
         while self._alive() and (left := deadline - time.monotonic()) > 0:
             select.select([wake], [], [], left)
             _drain(wake)
@@ -211,6 +229,25 @@ def forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (least, least))
 
 
+def _let_inherit(numbers: list[int], inherits: bool) -> None:
+    for each in numbers:
+        os.set_inheritable(each, inherits)
+
+
+def _refuse(numbers: list[int]) -> None:
+    """Listen no more until a role does again; the sockets stay bound."""
+    if not numbers:
+        return
+    import socket  # nothing else here needs it, and it is never small
+
+    for each in numbers:
+        with socket.socket(fileno=os.dup(each)) as listening:
+            try:
+                listening.shutdown(socket.SHUT_RD)
+            except OSError:
+                pass  # nobody listened yet
+
+
 def _drain(wake: int) -> None:
     try:
         while os.read(wake, 512):
@@ -226,9 +263,13 @@ def _say(sentence: str) -> None:
 def main() -> None:
     """Supervise the folder named on the command line."""
     log_stream.install()
-    folder, _lock, welcome = sys.argv[1:4]
+    folder, _lock, welcome, drain_seconds, *kept = sys.argv[1:]
+    listening = {
+        name: [int(each) for each in fds.split(",") if each] for name, _, fds in (k.partition("=") for k in kept)
+    }
+    _let_inherit([each for fds in listening.values() for each in fds], False)
     forbid_core_dumps()
-    sys.exit(Supervisor(folder, welcome == "welcome").run())
+    sys.exit(Supervisor(folder, welcome == "welcome", float(drain_seconds), listening).run())
 
 
 if __name__ == "__main__":

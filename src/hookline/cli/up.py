@@ -21,8 +21,9 @@ from hookline.cli.options import USAGE, Launch, parse
 from hookline.database.open import DatabaseTooNew, refuse_newer
 from hookline.database.place import Which
 from hookline.database.sqlite import engine
+from hookline.listening import all_bound
 from hookline.setting_text import URL_KEYS, is_secret, without_secrets
-from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, value_of
+from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, parse_listen, value_of
 
 LAUNCH_FILE = "launch.json"
 """In ``run/`` of the data folder: what the running server was started with, for its roles and for the tools."""
@@ -48,7 +49,7 @@ def up(arguments: Sequence[str]) -> int:
         print(f"hookline: {error}", file=sys.stderr)
         return 1
     os.environ.update(secrets_of(launch.settings))
-    return _become_supervisor(str(folder), held, welcome)
+    return _become_supervisor(launch.settings, held, welcome)
 
 
 def refuse_newer_files(folder: Path) -> None:
@@ -58,10 +59,23 @@ def refuse_newer_files(folder: Path) -> None:
             refuse_newer(folder / f"{which}.db", which)
 
 
-def _become_supervisor(folder: str, held: int, welcome: bool) -> NoReturn:
+def _become_supervisor(settings: Settings, held: int, welcome: bool) -> NoReturn:
     os.set_inheritable(held, True)
-    module = [sys.executable, "-P", "-m", "hookline.cli.supervisor"]
-    os.execv(sys.executable, [*module, folder, str(held), "welcome" if welcome else ""])
+    command = [sys.executable, "-P", "-m", "hookline.cli.supervisor", str(settings.data_path), str(held)]
+    command += ["welcome" if welcome else "", str(settings.collect.drain_delay)]
+    command += [f"{role}={_listening(value_of(settings, f'{role}.listen'))}" for role in ("collect", "control")]
+    os.execv(sys.executable, command)
+
+
+def _listening(address: str) -> str:
+    """Return the numbers of sockets that the supervisor keeps; none where a role has to say that they cannot be had."""
+    try:
+        sockets = all_bound(*parse_listen(address))
+    except OSError:
+        return ""
+    for each in sockets:
+        each.set_inheritable(True)
+    return ",".join(str(each.detach()) for each in sockets)
 
 
 def secrets_of(settings: Settings) -> dict[str, str]:

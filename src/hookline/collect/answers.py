@@ -56,6 +56,10 @@ ERRORS: dict[str, tuple[int, str]] = {
     "headers_too_large": (431, "The request's head is too large: 8 KB of target, 100 headers, 64 KB in all."),
     "internal_error": (500, "Hookline failed on this request; it is logged. Send it again."),
     "not_ready": (503, "Hookline is starting; send it again in a moment."),
+    "stopping": (
+        503,
+        "Hookline stops here; what is sent on this connection is still taken, and new ones go elsewhere.",
+    ),
     "connections_unread": (
         503,
         "The connections cannot be read just now, so whether this write key is in force cannot be told; send it again.",
@@ -174,6 +178,7 @@ READY = answer(200, b'{"status": "ready"}', b"")
 READY_WITH_KEPT = answer(200, b'{"status": "ready", "connections": "kept"}', b"")
 """By the connections as they last were: the database has not been met since the start."""
 NOT_READY = error("not_ready", b"")
+NOT_READY_STOPPING = error("stopping", b"")
 NOT_READY_AWAY = error("journal_away", b"")
 NOT_FOUND = error("not_found", b"")
 BY_CODE = {code: error(code) for code in ERRORS}

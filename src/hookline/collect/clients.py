@@ -7,12 +7,20 @@ from one place shuts nobody else out. A trusted proxy speaks for many and is hel
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hookline.client_address import Network, is_trusted, network_of
 from hookline.collect.counters import Counters
-from hookline.collect.limits import BUFFERED_BYTES_MAX, CONNECTIONS_MAX, UNPROVEN_CONNECTIONS_MAX
+from hookline.collect.limits import (
+    BUFFERED_BYTES_MAX,
+    CONNECTIONS_MAX,
+    DROP_CLIENTS_MAX,
+    DROP_SECONDS,
+    UNPROVEN_CONNECTIONS_MAX,
+)
+from hookline.settings import Collect
 
 
 class Address:
@@ -37,6 +45,17 @@ class Client(Protocol):
     address: Address | None
     unproven: bool
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has been served and asks for nothing."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a request of it has begun and is not whole."""
+
+    def read_on(self) -> None:
+        """Read the next part of what is dropped."""
+
     def expire(self) -> None:
         """The deadline has passed: answer what is due and close."""
 
@@ -58,10 +77,16 @@ class Clients:
         buffered_bytes_max: int = BUFFERED_BYTES_MAX,
         unproven_max: int = UNPROVEN_CONNECTIONS_MAX,
         trusted_proxies: Sequence[Network] = (),
+        settings: Collect = Collect(),  # noqa: B008 - it is frozen
     ) -> None:
         self.counters = counters
         self.now = clock()
+        self.idle_until = self.now + settings.idle_timeout
+        """The deadline of who becomes idle now."""
         self.draining = False
+        """Whether every answer is its connection's last."""
+        self.refused_body_bytes_max = settings.refused_body_max
+        self._idle_seconds_max = settings.idle_timeout
         self._clock = clock
         self._open: set[Client] = set()
         self._connections_max = connections_max
@@ -70,6 +95,7 @@ class Clients:
         self._trusted_proxies = trusted_proxies
         self._addresses: dict[str, Address] = {}
         self._buffering_addresses = 0
+        self._dropping: deque[Client] = deque()
         self._emptied = asyncio.Event()
 
     def enter(self, client: Client, host: str = "") -> bool:
@@ -77,7 +103,7 @@ class Clients:
         counters = self.counters
         counters.connections += 1
         address = self._address(host)
-        if self.draining or not self._has_room(address):
+        if not self._has_room(address):
             counters.refused_connections += 1
             return False
         self._addresses[address.group] = client.address = address
@@ -118,23 +144,68 @@ class Clients:
         return is_fair(held_bytes, self._buffering_addresses, counters.buffered_bytes, self._buffered_bytes_max)
 
     def sweep(self) -> None:
-        """Advance the clock and expire every connection whose deadline has passed."""
+        """Advance the clock, expire every connection whose deadline has passed, and idle ones when there are many."""
         self.now = now = self._clock()
+        self.idle_until = now + self._idle_seconds_max
         for client in [client for client in self._open if client.deadline <= now]:
             client.expire()
+        surplus = len(self._open) - self._connections_max * 3 // 4
+        if surplus > 0:
+            self._shed(surplus)
 
-    async def drain(self, seconds_max: float) -> None:
-        """Let every connection finish what it has been asked; abort those that take longer than ``seconds_max``."""
-        self.draining = True
+    def wait_to_drop(self, client: Client) -> None:
+        """Have the next part of a refused body read a little later, in turn with those of others.
+
+        So it arrives, as its sender may need before it looks for the answer, and takes neither memory nor time that
+        others wait for.
+        """
+        if not self._dropping:
+            asyncio.get_running_loop().call_later(DROP_SECONDS, self._drop_on)
+        self._dropping.append(client)
+
+    async def uploaded(self, seconds_max: float) -> None:
+        """Wait for the requests that are arriving now to be whole, but no longer than that."""
+        sending = {client for client in self._open if client.is_sending}
+        for _ in range(round(seconds_max / DROP_SECONDS)):
+            if not any(client.is_sending for client in sending & self._open):
+                break
+            await asyncio.sleep(DROP_SECONDS)
+
+    async def emptied(self, seconds_max: float) -> bool:
+        """Wait until no connection is open; False when that takes longer."""
         self._emptied.clear()
-        for client in list(self._open):
-            client.drain()
         if self._open:
             try:
                 await asyncio.wait_for(self._emptied.wait(), seconds_max)
             except TimeoutError:
-                for client in list(self._open):
-                    client.abort()
+                return False
+        return True
+
+    async def drain(self, seconds_max: float) -> None:
+        """Let every connection finish what it has been asked; abort those that take longer than ``seconds_max``."""
+        self.draining = True
+        for client in list(self._open):
+            client.drain()
+        if not await self.emptied(seconds_max):
+            for client in list(self._open):
+                client.abort()
+
+    def _drop_on(self) -> None:
+        for _ in range(min(DROP_CLIENTS_MAX, len(self._dropping))):
+            self._dropping.popleft().read_on()
+        if self._dropping:
+            asyncio.get_running_loop().call_later(DROP_SECONDS, self._drop_on)
+
+    def _shed(self, surplus: int) -> None:
+        """Close idle connections, the oldest of the addresses that have most; trusted proxies speak for many."""
+
+        def order(client: Client) -> tuple[int, float]:
+            address = client.address
+            return (0 if address is None or address.trusted else -address.connections, client.deadline)
+
+        for client in sorted((client for client in self._open if client.is_idle), key=order)[:surplus]:
+            client.expire()
+            self.counters.shed_connections += 1
 
     def _address(self, host: str) -> Address:
         trusted = bool(self._trusted_proxies) and is_trusted(host, self._trusted_proxies)

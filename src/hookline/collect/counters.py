@@ -27,6 +27,7 @@ class Counters:
         "rejected",
         "repaired_surrogates",
         "requests",
+        "shed_connections",
         "suppressed",
         "warnings",
     )
@@ -47,6 +48,7 @@ class Counters:
         self.rejected: defaultdict[str, int] = defaultdict(int)
         self.repaired_surrogates = 0
         self.requests: defaultdict[bytes, int] = defaultdict(int)
+        self.shed_connections = 0
         self.suppressed: defaultdict[str, int] = defaultdict(int)
         self.warnings: defaultdict[str, int] = defaultdict(int)
 

@@ -127,7 +127,7 @@ class Connection(Outbound):
         if self._phase == IDLE:
             self._phase = HEAD
             self._ordinal += 1
-            self._fed_bytes = self._shared_bytes = self._size = self._chunks = 0
+            self._fed_bytes = self._shared_bytes = self._size = self._chunks = self._dropped_bytes = 0
             self.deadline = self._clients.now + limits.HEADERS_SECONDS_MAX
 
     def on_url(self, piece: bytes) -> None:
@@ -176,7 +176,11 @@ class Connection(Outbound):
         self._chunks += 1
 
     def on_body(self, piece: bytes) -> None:
-        """Keep a piece of the body while it is within its limit; past it, read on a little, then close."""
+        """Keep a piece of the body while it is within its limit; past it, read on without keeping any, then close.
+
+        Who sends is answered once all is read: many look for no answer before, and what is closed before that is
+        reported as a failure of ours by what stands in between (RFC 9112 9.6).
+        """
         exchange = self._exchange
         if self._phase != BODY or exchange is None:
             return
@@ -187,7 +191,11 @@ class Connection(Outbound):
                 return
             self._too_large(exchange)
         if self._size > exchange.body_bytes_max + limits.DRAIN_BYTES_MAX:
-            self._answer_unread(exchange)
+            if self._size > self._clients.refused_body_bytes_max:
+                self._answer_unread(exchange)
+            else:
+                self.deadline = min(self.deadline, self._clients.now + limits.LINGER_SECONDS_MAX)
+                self._drop(len(piece))
 
     def on_message_complete(self) -> None:
         """The request is whole: hand it on."""
@@ -274,7 +282,7 @@ class Connection(Outbound):
             else:
                 exchange.continue_due = True
                 self.flush()
-        elif length > exchange.body_bytes_max + limits.DRAIN_BYTES_MAX:
+        elif length > max(self._clients.refused_body_bytes_max, exchange.body_bytes_max + limits.DRAIN_BYTES_MAX):
             self._answer_unread(exchange)
 
     def _gather(self, piece: bytes) -> None:

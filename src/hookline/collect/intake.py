@@ -121,15 +121,19 @@ class Intake:
         """Whose events are refused because the journal's bytes are spent; None for nobody's."""
         self.suppressed: Suppressed | None = None
         """Whose events are not stored; None for nobody."""
+        self.stops = False
+        """Whether new calls should go elsewhere; those that come all the same are taken."""
 
     @property
     def ready(self) -> bool:
         """Whether a snapshot is loaded and the journal takes records, as far as is known."""
         spent = self.refusing is not None and self.refusing.everybody
-        return self.takes and not (self.away or spent) and self._clock() >= self._full_until
+        return self.takes and not (self.away or spent or self.stops) and self._clock() >= self._full_until
 
     def _readiness(self) -> bytes:
         if not self.ready:
+            if self.stops:
+                return answers.NOT_READY_STOPPING
             return answers.NOT_READY_AWAY if self.takes and self.away else answers.NOT_READY
         return answers.READY_WITH_KEPT if self.kept else answers.READY
 

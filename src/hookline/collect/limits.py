@@ -53,13 +53,21 @@ CHUNK_FRAME_BYTES = 24
 # Time.
 HEADERS_SECONDS_MAX = 10.0
 BODY_SECONDS_MAX = 30.0
-IDLE_SECONDS_MAX = 75.0
 STALLED_ANSWER_SECONDS_MAX = 30.0
 """How long a client may leave its answers unread."""
-LINGER_SECONDS_MAX = 2.0
+LINGER_SECONDS_MAX = 5.0
 """How long what a refused client still sends is read and dropped, so that it can see its answer."""
-LINGER_BYTES_MAX = 1024 * 1024
+DROP_SECONDS = 0.05
+"""From one turn of refused clients, in which what they still send is read, to the next."""
+DROP_BYTES_MAX = 512 * 1024
+"""What one of them may send in a turn, roughly."""
+DROP_CLIENTS_MAX = 8
+"""Who has a turn at once: a flood of them costs a few hundredths of a core, and they wait for each other."""
 SWEEP_SECONDS = 0.5
+UPLOAD_SECONDS_MAX = 3.0
+"""How long an end waits for requests that are still arriving while it takes new ones all the same."""
+QUIET_SECONDS = 0.25
+"""How long a kept connection may be silent at the end before it is closed: a request may be on its way on it."""
 DRAIN_SECONDS_MAX = 5.0
 
 # All connections together.

@@ -11,9 +11,8 @@ from hookline.collect.answers import CONTINUE
 from hookline.collect.clients import Address, Clients
 from hookline.collect.exchange import Exchange
 from hookline.collect.limits import (
+    DROP_BYTES_MAX,
     HEADERS_SECONDS_MAX,
-    IDLE_SECONDS_MAX,
-    LINGER_BYTES_MAX,
     LINGER_SECONDS_MAX,
     PIPELINED_MAX,
     STALLED_ANSWER_SECONDS_MAX,
@@ -28,7 +27,7 @@ class Outbound(asyncio.Protocol):
 
     __slots__ = (
         "_clients",
-        "_discarded_bytes",
+        "_dropped_bytes",
         "_peer",
         "_phase",
         "_queue",
@@ -47,7 +46,7 @@ class Outbound(asyncio.Protocol):
         self._queue: deque[Exchange] = deque()
         self._phase = IDLE
         self._reading_paused = self._writing_paused = False
-        self._discarded_bytes = 0
+        self._dropped_bytes = 0
         self.address: Address | None = None
         self.unproven = True
         self._peer: str | None = None
@@ -120,6 +119,20 @@ class Outbound(asyncio.Protocol):
         if self._reading_paused:
             self._resume_reading()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has been served and asks for nothing."""
+        return self._phase == IDLE and not (self.unproven or self._queue or self._writing_paused)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a request of it has begun and is not whole."""
+        return self._phase in (HEAD, BODY)
+
+    def read_on(self) -> None:
+        """Read the next part of what is dropped."""
+        self._resume_reading()
+
     def drain(self) -> None:
         """Close after the answers that are owed; a request being read is still answered."""
         if self._phase == IDLE:
@@ -144,7 +157,7 @@ class Outbound(asyncio.Protocol):
     def _rest(self) -> None:
         # Nothing is owed: from now on the client may be idle.
         if self._phase == IDLE and not self._queue and not self._writing_paused:
-            self.deadline = self._clients.now + IDLE_SECONDS_MAX
+            self.deadline = self._clients.idle_until
 
     def _finish(self, unread: bool) -> None:
         transport = self._transport
@@ -161,9 +174,17 @@ class Outbound(asyncio.Protocol):
             transport.close()
 
     def _discard(self, data_bytes: int) -> None:
-        self._discarded_bytes += data_bytes
-        if self._discarded_bytes > LINGER_BYTES_MAX:
-            self.abort()
+        if self._dropped_bytes + data_bytes > self._clients.refused_body_bytes_max:
+            self._pause_reading()  # until its time is over: who writes no further may still look for the answer
+        else:
+            self._drop(data_bytes)
+
+    def _drop(self, data_bytes: int) -> None:
+        before = self._dropped_bytes
+        self._dropped_bytes += data_bytes
+        if self._dropped_bytes // DROP_BYTES_MAX != before // DROP_BYTES_MAX:
+            self._pause_reading()
+            self._clients.wait_to_drop(self)
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self._transport is not None and not self._transport.is_closing():

@@ -24,6 +24,7 @@ from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import is_shared, open_appender
 from hookline.journal.port import JournalError, JournalFailed
 from hookline.journal.remote import serve_append
+from hookline.listening import handed_on, has_successor
 from hookline.privacy.suppressed import Suppressed
 from hookline.privacy.suppression_feed import SuppressionFeed
 from hookline.settings import Settings
@@ -96,7 +97,8 @@ class CollectRole:
         """Collect until told to stop or until the disk fails; return the exit code."""
         socket = self._settings.socket_path("collect.sock")
         inner = await serve_append(socket, self.appender, self._refresh)
-        host, port = await self.edge.serve()
+        sockets = handed_on()
+        host, port = await (self.edge.start(sockets) if sockets else self.edge.serve())
         self._log.info("collecting", address=f"{host}:{port}")
         loop = asyncio.get_running_loop()
         beats = [
@@ -105,14 +107,17 @@ class CollectRole:
             loop.create_task(self._look_after_journal()),
             loop.create_task(self._every(KEEP_SECONDS, self.steady.keep)),
         ]
-        ends = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
+        ends: list[asyncio.Task[Any]] = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if ends[0] in done:
+            ends[0] = loop.create_task(self.edge.leave(self._settings.collect.drain_delay))
+            done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         for task in [*beats, *ends]:
             task.cancel()
         await asyncio.gather(*beats, *ends, return_exceptions=True)
-        await self.edge.stop()
+        await self.edge.stop(is_handed_on=has_successor())
         inner.close()
         await self.appender.close()
         if self.tracing is not None:
@@ -325,6 +330,7 @@ class CollectRole:
             "hookline_collect_repaired_total": counters.repaired_surrogates,
             "hookline_collect_connections": counters.open_connections,
             "hookline_collect_refused_connections_total": counters.refused_connections,
+            "hookline_collect_shed_connections_total": counters.shed_connections,
             "hookline_collect_buffered_bytes": counters.buffered_bytes,
             "hookline_collect_source_last_event_seconds": {"source": self._last_event_seconds},
             "hookline_journal_end_offset": sum(self.appender.ends().values()),

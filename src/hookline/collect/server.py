@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,14 @@ from hookline.collect.limits import (
     BUFFERED_BYTES_MAX,
     CONNECTIONS_MAX,
     DRAIN_SECONDS_MAX,
+    QUIET_SECONDS,
     SWEEP_SECONDS,
     UNPROVEN_CONNECTIONS_MAX,
+    UPLOAD_SECONDS_MAX,
 )
 from hookline.collect.rate_limits import RateLimits
 from hookline.connections.model import Snapshot
-from hookline.listening import EVERYWHERE, bound
+from hookline.listening import all_bound, take_no_more
 from hookline.privacy.suppressed import Suppressed
 from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
@@ -56,10 +58,12 @@ class Edge:
         limits = RateLimits(settings.collect, proxies, clock)
         self._intake = _intake(appender, self.counters, clock, Downloads(settings), limits, tracing)
         self._intake.browser_addresses = BrowserAddresses(proxies)
-        self._clients = Clients(self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies)
+        self._clients = Clients(
+            self.counters, clock, connections_max, buffered_bytes_max, unproven_max, proxies, settings.collect
+        )
         self._proxies = proxies
         self._accept = self._connect_handed_on if settings.collect.proxy_protocol else self._connect
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[tuple[asyncio.Server, socket.socket]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -106,21 +110,40 @@ class Edge:
         """Listen on an address, by default that of the settings; return the one bound (port 0 takes a free one)."""
         default_host, default_port = parse_listen(self._settings.collect.listen)
         host, port = host if host is not None else default_host, port if port is not None else default_port
-        if host == EVERYWHERE:
-            return await self.start(bound(host, port))
-        loop = asyncio.get_running_loop()
-        return self._add(await loop.create_server(self._accept, host, port, backlog=BACKLOG_CONNECTIONS))
+        return await self.start(all_bound(host, port))
 
-    async def start(self, sock: socket.socket) -> tuple[str, int]:
-        """Listen on a socket that is already bound."""
+    async def start(self, sockets: Sequence[socket.socket]) -> tuple[str, int]:
+        """Listen on sockets that are already bound; return the address of the first."""
         loop = asyncio.get_running_loop()
-        return self._add(await loop.create_server(self._accept, sock=sock, backlog=BACKLOG_CONNECTIONS))
+        for each in sockets:
+            server = await loop.create_server(self._accept, sock=each, backlog=BACKLOG_CONNECTIONS)
+            self._servers.append((server, each))
+        if self._timer is None:
+            self._tick()
+        host, port = self._servers[0][1].getsockname()[:2]
+        return host, port
 
-    async def stop(self) -> None:
-        """Accept no more, answer what has been asked, close; at most 5 s. Idempotent."""
-        for server in self._servers:
+    async def leave(self, delay_seconds: float) -> None:
+        """Say that calls should go elsewhere, and serve on for so long and until what is arriving now has arrived.
+
+        Every answer is its connection's last one.
+        """
+        self._intake.stops = self._clients.draining = True
+        await asyncio.sleep(delay_seconds)
+        await self._clients.uploaded(UPLOAD_SECONDS_MAX)
+
+    async def stop(self, is_handed_on: bool = False) -> None:
+        """Accept no more, answer what has been asked, close; about 5 s at most. Idempotent.
+
+        Connections that wait to be accepted are so before, unless somebody else goes on to listen on the sockets.
+        """
+        self._intake.stops = self._clients.draining = True
+        for server, each in self._servers:
+            if not is_handed_on:
+                await take_no_more(each)
             server.close()
         self._servers.clear()
+        await self._clients.emptied(QUIET_SECONDS)
         await self._clients.drain(DRAIN_SECONDS_MAX)
         if self._timer is not None:
             self._timer.cancel()
@@ -135,13 +158,6 @@ class Edge:
 
     def _connect_handed_on(self) -> asyncio.Protocol:
         return ProxyHeader(self._proxies, self._connect)
-
-    def _add(self, server: asyncio.Server) -> tuple[str, int]:
-        self._servers.append(server)
-        if self._timer is None:
-            self._tick()
-        host, port = server.sockets[0].getsockname()[:2]
-        return host, port
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._tick)

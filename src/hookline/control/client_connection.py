@@ -33,7 +33,6 @@ SILENT_BYTES_MAX = 64 * 1024
 PIPELINED_MAX = 16
 """Requests of one connection that wait for the answer to another one; browsers send none before they have it."""
 
-IDLE_SECONDS_MAX = 5
 HEAD_SECONDS_MAX = 10.0
 BODY_SECONDS_MAX = 30.0
 BODY_BYTES_PER_SECOND_MIN = 64 * 1024
@@ -57,11 +56,6 @@ class Turn(Enum):
     REFUSED = 4
 
 
-_SECONDS_MAX = {
-    Turn.HEAD: HEAD_SECONDS_MAX,
-    Turn.IDLE: IDLE_SECONDS_MAX + HEAD_SECONDS_MAX,  # uvicorn ends it sooner, unless something arrives
-    Turn.REFUSED: LINGER_SECONDS_MAX,
-}
 _RESET = struct.pack("ii", 1, 0)
 
 MALFORMED = Problem(400, "malformed_request", "This is no HTTP request, or one of an unusual form.")
@@ -79,8 +73,18 @@ class _TooLarge(Exception):
 class Clients:
     """All connections of the server; a sweep once a second ends those that take too long."""
 
-    def __init__(self, refused: Counter[str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, refused: Counter[str], idle_seconds_max: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.refused = refused
+        self.idle_seconds_max = idle_seconds_max
+        self.seconds_max = {
+            Turn.HEAD: HEAD_SECONDS_MAX,
+            Turn.IDLE: idle_seconds_max + HEAD_SECONDS_MAX,  # uvicorn ends it sooner, unless something arrives
+            Turn.REFUSED: LINGER_SECONDS_MAX,
+        }
+        self.are_leaving = False
+        """Whether every answer is its connection's last."""
         self.clock = clock
         self._connections: set[ClientConnection] = set()
 
@@ -208,6 +212,8 @@ class ClientConnection(HttpToolsProtocol):
             raise _TooLarge
         self._silent_bytes = 0
         super().on_headers_complete()
+        if self._clients.are_leaving:
+            self.cycle.keep_alive = False
         self._take_turn(Turn.BODY)
 
     def on_chunk_header(self) -> None:
@@ -261,7 +267,8 @@ class ClientConnection(HttpToolsProtocol):
             if self.flow.read_paused:
                 return False  # it is we who do not read
             return now - self.since > BODY_SECONDS_MAX + self._body_bytes / BODY_BYTES_PER_SECOND_MIN
-        return self._turn in _SECONDS_MAX and now - self.since > _SECONDS_MAX[self._turn]
+        seconds_max = self._clients.seconds_max.get(self._turn)
+        return seconds_max is not None and now - self.since > seconds_max
 
     def _take_turn(self, turn: Turn) -> None:
         self._turn, self.since = turn, self._clients.clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +19,13 @@ from hookline.connections.old_secrets import KEPT_MS
 from hookline.connections.store import Store
 from hookline.control import admin_token, uvicorn_server
 from hookline.control.app import Routes, build
-from hookline.control.client_connection import IDLE_SECONDS_MAX, Clients
+from hookline.control.client_connection import Clients
 from hookline.control.definition_watch import DefinitionWatch
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
 from hookline.database.sqlite import DatabaseAway, engine
-from hookline.listening import bound
+from hookline.listening import bound, handed_on, has_successor, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
@@ -35,6 +36,8 @@ OLD_SECRETS_LOOK_SECONDS = 3600.0
 BACKLOG = 128
 GRACE_SECONDS = 1
 """For requests being answered when a stop begins; streams are ended at once."""
+QUIET_SECONDS = 0.25
+"""How long a kept connection may be silent then before it is closed: a request may be on its way on it."""
 TICK_SECONDS = 1.0
 """From one writing of the date that answers carry, and one look for clients that take too long, to the next."""
 
@@ -57,7 +60,7 @@ def run(
     services, listening = start(settings, store)
     services.origins = origins or {}
     if one_time_link:
-        services.link.make(base_url(settings, listening))
+        services.link.make(base_url(settings, listening[0]))
     try:
         uvloop.run(_serve(services, listening, pages, stop_descriptor))
     finally:
@@ -66,7 +69,7 @@ def run(
     return 0
 
 
-def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
+def start(settings: Settings, store: Store) -> tuple[Services, list[socket.socket]]:
     """Do everything that can fail before serving; raise CannotStart with what to do."""
     listening = _listen(settings.control.listen)
     try:
@@ -77,7 +80,7 @@ def start(settings: Settings, store: Store) -> tuple[Services, socket.socket]:
 
 async def _serve(
     services: Services,
-    listening: socket.socket,
+    listening: list[socket.socket],
     pages: Routes | None,
     stop_descriptor: int | None,
 ) -> None:
@@ -101,7 +104,7 @@ async def _serve(
         loop.create_task(services.deletion_watch.run_forever()),
         loop.create_task(remove_old_secrets_forever(services.store)),
     ]
-    await server.serve(sockets=[listening])
+    await server.serve(sockets=listening)
     for task in beside:
         task.cancel()
     await asyncio.gather(*beside, return_exceptions=True)
@@ -130,7 +133,8 @@ class Server(uvicorn_server.Server):
     """uvicorn that hears of a stop at once, and then ends the event streams, which it would otherwise wait for."""
 
     def __init__(self, services: Services, pages: Routes | None = None) -> None:
-        self._clients = Clients(services.own_metrics.connections_ended)
+        idle_seconds_max = services.settings.control.idle_timeout
+        self._clients = Clients(services.own_metrics.connections_ended, idle_seconds_max)
         super().__init__(_config(build(services, pages), self._clients, services.settings))
         self._services = services
         self._stopping = asyncio.Event()
@@ -139,6 +143,8 @@ class Server(uvicorn_server.Server):
         """Begin to stop; called again, stop without waiting."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._services.ready = False
+        self._clients.are_leaving = True
         self._stopping.set()
         self._services.stop_streams()
 
@@ -151,10 +157,17 @@ class Server(uvicorn_server.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing new and let what is being answered end, for which uvicorn waits although nobody is there."""
+        if not has_successor():
+            for each in sockets or ():
+                await take_no_more(each)
+        for server in self.servers:
+            server.close()
+        if self.server_state.connections:
+            await asyncio.sleep(QUIET_SECONDS)
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
         else:
-            for each in (*self.servers, *(sockets or ())):
+            for each in sockets or ():
                 each.close()
 
     @contextmanager
@@ -180,7 +193,7 @@ def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_serve
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=IDLE_SECONDS_MAX,
+        timeout_keep_alive=math.ceil(clients.idle_seconds_max),
         timeout_graceful_shutdown=GRACE_SECONDS,
         backlog=BACKLOG,
     )
@@ -195,10 +208,10 @@ def base_url(settings: Settings, listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _listen(address: str) -> socket.socket:
+def _listen(address: str) -> list[socket.socket]:
     host, port = parse_listen(address)
     try:
-        return bound(host, port)
+        return handed_on() or [bound(host, port)]
     except OSError as error:
         raise CannotStart(
             f"cannot listen on {address} ({error.strerror}); stop what uses it or set control.listen to another address"

@@ -23,7 +23,7 @@ from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine
 from hookline.insights.series_store import SeriesStore
-from hookline.listening import bound
+from hookline.listening import bound, handed_on
 from hookline.settings import Settings, parse_listen
 from hookline.telemetry.log import logger
 
@@ -47,13 +47,14 @@ class StandingBy:
         self._names = HostNames(settings)
         self._metrics = RoleMetrics(settings.data_path)
         self._whole = WholeMachine(settings.data_path, self._metrics)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._counting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
         host, port = parse_listen(self._listen)
         try:
-            self._server = await asyncio.start_server(self._answer, sock=bound(host, port), limit=HEAD_BYTES_MAX)
+            for each in handed_on() or [bound(host, port)]:
+                self._servers.append(await asyncio.start_server(self._answer, sock=each, limit=HEAD_BYTES_MAX))
         except OSError as error:
             logger().warning("not_listening", address=self._listen, reason=str(error))
         self._counting = asyncio.create_task(self._count())
@@ -61,8 +62,8 @@ class StandingBy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            self._server.close()
+        for each in self._servers:
+            each.close()
         if self._counting is not None:
             self._counting.cancel()
             await asyncio.gather(self._counting, return_exceptions=True)

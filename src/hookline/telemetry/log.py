@@ -5,6 +5,7 @@ Log lines name an event (snake_case) and its fields; they never hold an event's 
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,16 @@ def configure(role: str, log_format: str = "auto") -> None:
     )
     structlog.contextvars.clear_contextvars()
     _role.append(role)
+    logging.getLogger().handlers[:] = [_Libraries(logging.WARNING)]
+
+
+class _Libraries(logging.Handler):
+    """What a library warns of, as a line like all others, where Python would print bare text."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line."""
+        write = logger().error if record.levelno >= logging.ERROR else logger().warning
+        write("library_warned", library=record.name, message=record.getMessage().strip(), exc_info=record.exc_info)
 
 
 def _dropped_line(processors: list[Any], role: str, count: int) -> str:

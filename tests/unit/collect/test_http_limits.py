@@ -222,16 +222,16 @@ def test_a_body_cut_short_is_400(edge: Running) -> None:
 
 
 def test_silence_is_closed(start: Callable[..., Running]) -> None:
-    """A new connection may be silent for ten seconds, one that was used for seventy-five."""
+    """A new connection may be silent for ten seconds, one that was used for as long as is set, ten minutes and more."""
     edge = start()
     silent, used = edge.wire(), edge.wire()
     assert used.send(request("/v1/track", TRACK)).answer().status == 200
     edge.until(lambda: edge.edge.counters.open_connections == 2)
     edge.pass_seconds(11)
     assert silent.closed()
-    edge.pass_seconds(50)
+    edge.pass_seconds(600)
     assert used.send(request("/v1/track", TRACK)).answer().status == 200
-    edge.pass_seconds(76)
+    edge.pass_seconds(621)
     assert used.closed()
 
 
@@ -396,5 +396,5 @@ def test_lingering_ends(start: Callable[..., Running]) -> None:
     edge = start()
     wire = edge.wire().send(b"junk\r\n\r\n")
     assert wire.answer().status == 400
-    edge.pass_seconds(3)
+    edge.pass_seconds(6)
     edge.until(lambda: edge.edge.counters.open_connections == 0)

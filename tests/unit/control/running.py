@@ -71,7 +71,7 @@ class Running:
         self.data_path = folder
         self.settings = settings
         self.database_url = database_url
-        self.services, self._listening = start(settings, open_connections(settings, None, None))
+        self.services, (self._listening,) = start(settings, open_connections(settings, None, None))
         self.port: int = self._listening.getsockname()[1]
         self.server = Server(self.services, pages)
         self._loop = asyncio.new_event_loop()

@@ -37,7 +37,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 automountServiceAccountToken: false
 enableServiceLinks: false
-terminationGracePeriodSeconds: 20
+terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -74,6 +74,17 @@ volumeMounts:
   - {name: data, mountPath: /data}
   - {name: config, mountPath: /etc/hookline, readOnly: true}
   - {name: tmp, mountPath: /tmp}
+{{- end -}}
+
+{{- define "hookline.ready" -}}
+readinessProbe:
+  httpGet: {path: /readyz, port: collect}
+  periodSeconds: 2
+  failureThreshold: 2  # seen within drain_delay
+lifecycle:
+  preStop:
+    exec:  # endpoints go away while a pod is told to end, not before: calls by way of them still find all as it was
+      command: [python, -I, -c, "import time; time.sleep(2)"]
 {{- end -}}
 
 {{- define "hookline.volumes" -}}

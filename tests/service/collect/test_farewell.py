@@ -1,0 +1,182 @@
+"""How collect goes: calls go elsewhere in time, and none that was begun is lost or reset."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.service.client import basic, send
+from tests.service.collect.raw_socket import RawSocket
+from tests.service.fronts import FRONTS
+from tests.service.harness import WRITE_KEY, Hookline, new_id, wait_until
+
+NewHookline = Callable[..., Hookline]
+RESTARTS = int(os.environ.get("HOOKLINE_TEST_RESTARTS", "1"))
+"""Behind each front; the whole table takes 10."""
+CALLS_PER_SECOND = int(os.environ.get("HOOKLINE_TEST_CALLS_PER_SECOND", "100"))
+"""The whole table takes 1,000."""
+CLIENTS = 8
+BODY = b'{"userId": "u", "event": "E"}'
+HEAD = b"POST /v1/track HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n" % (
+    basic(WRITE_KEY)["Authorization"].encode(),
+    len(BODY),
+)
+
+
+class Calls:
+    """Clients that call at an even rate over kept connections, and what came of it."""
+
+    def __init__(self, port: int) -> None:
+        self.outcomes: Counter[int | str] = Counter()
+        self.slowest_seconds = 0.0
+        self._port = port
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._call, daemon=True) for _ in range(CLIENTS)]
+
+    def __enter__(self) -> Calls:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def go_on(self, calls: int) -> None:
+        """Wait for so many calls more."""
+        wanted = self.outcomes.total() + calls
+        wait_until(lambda: self.outcomes.total() >= wanted, 60, "calls are answered")
+
+    def _call(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        headers = {**basic(WRITE_KEY), "Content-Type": "application/json"}
+        pause = CLIENTS / CALLS_PER_SECOND
+        while not self._ended.wait(pause):
+            began = time.monotonic()
+            try:
+                connection.request("POST", "/v1/track", BODY, headers)
+                answer = connection.getresponse()
+                answer.read()
+                outcome: int | str = answer.status
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                outcome = type(error).__name__
+            self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
+            self.outcomes[outcome] += 1
+
+
+def restarted(hookline: Hookline) -> None:
+    """End the role in order and wait for the next one."""
+    before = hookline.role("collect")
+    os.kill(before, signal.SIGTERM)
+    wait_until(lambda: hookline.role("collect", required=False) not in (0, before), what="the next role")
+    wait_until(lambda: send(hookline.collect_port, "GET", "/readyz").status == 200, what="it is ready")
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_a_restarted_role_is_not_noticed_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
+    """The supervisor keeps the socket: of calls that go on through its restarts all are answered 200."""
+    hookline = new_hookline().start()
+    with FRONTS[name](tmp_path, [hookline.collect_port]) as front, Calls(front.port) as calls:
+        for _ in range(RESTARTS):
+            calls.go_on(CALLS_PER_SECOND // 2)
+            restarted(hookline)
+        calls.go_on(CALLS_PER_SECOND // 2)
+    print(f"\n{name}: {dict(calls.outcomes)}, slowest {calls.slowest_seconds:.2f} s")
+    assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
+    """Whole services behind one front, of which one at a time ends and is started again: all calls are answered 200."""
+    both = [new_hookline(settings={"collect.drain_delay": "3s"}).start() for _ in range(2)]
+    with FRONTS[name](tmp_path, [each.collect_port for each in both]) as front, Calls(front.port) as calls:
+        for number in range(RESTARTS):
+            calls.go_on(CALLS_PER_SECOND // 2)
+            both[number % 2].restart()
+            wait_until(front.sees_all, what="the front finds it again")
+        calls.go_on(CALLS_PER_SECOND // 2)
+    print(f"\n{name}: {dict(calls.outcomes)}, slowest {calls.slowest_seconds:.2f} s")
+    assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
+
+
+def test_it_says_so_and_serves_on_before_it_ends(new_hookline: NewHookline) -> None:
+    """For ``collect.drain_delay`` from SIGTERM on ``/readyz`` is 503, calls on old and new connections are taken, and
+    each answer is the last of its connection; then the port is closed."""
+    hookline = new_hookline(settings={"collect.drain_delay": "2s"}).start()
+    with RawSocket(hookline.collect_port) as kept:
+        kept.write(HEAD + BODY)
+        first = kept.answer()
+        hookline.process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
+        wait_until(lambda: send(hookline.collect_port, "GET", "/readyz").json.get("code") == "stopping")
+        kept.write(HEAD + BODY)
+        last, fresh = kept.answer(), hookline.post("/v1/track", BODY)
+        assert first is not None
+        assert last is not None
+        assert [each.headers.get("connection") for each in (first, last, fresh)] == [None, "close", "close"]
+        assert (last.status, fresh.status) == (200, 200)
+        assert kept.closed()
+    assert hookline.process.wait(30) == 0  # type: ignore[union-attr]
+    with pytest.raises(ConnectionRefusedError):
+        hookline.post("/v1/track", BODY)
+
+
+def test_nothing_that_had_its_handshake_is_reset(new_hookline: NewHookline) -> None:
+    """Connections that wait to be accepted when the service is stopped are accepted and answered."""
+    hookline = new_hookline().start()
+    pid = hookline.role("collect")
+    os.kill(pid, signal.SIGSTOP)
+    waiting = [RawSocket(hookline.collect_port) for _ in range(50)]
+    for each in waiting:
+        each.write(HEAD + BODY)
+    hookline.process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
+    os.kill(pid, signal.SIGCONT)
+    answers = [each.answer() for each in waiting]
+    assert Counter(each and each.status for each in answers) == {200: 50}
+    assert hookline.process.wait(30) == 0  # type: ignore[union-attr]
+
+
+def test_an_upload_keeps_nobody_waiting(new_hookline: NewHookline) -> None:
+    """While a body is still arriving others are served; it has three seconds before the restart goes on without it."""
+    hookline = new_hookline().start()
+    before = hookline.role("collect")
+    with RawSocket(hookline.collect_port) as upload:
+        upload.write(HEAD + BODY[:5])
+        os.kill(before, signal.SIGTERM)
+        wait_until(lambda: send(hookline.collect_port, "GET", "/readyz").json.get("code") == "stopping")
+        assert hookline.post("/v1/track", BODY).status == 200
+        upload.write(BODY[5:])
+        answer = upload.answer()
+    assert answer is not None
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    wait_until(lambda: hookline.role("collect", required=False) not in (0, before), what="the next role")
+
+
+def test_a_role_that_cannot_start_refuses(new_hookline: NewHookline) -> None:
+    """Who connects waits for a role that is started again, but not for one that fails each time."""
+    hookline = new_hookline().start()
+    journal = hookline.data / "journal"
+    journal.rename(hookline.data / "elsewhere")
+    journal.write_text("no folder")
+    os.kill(hookline.role("collect"), signal.SIGKILL)
+
+    def is_refused() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", hookline.collect_port)) != 0
+
+    wait_until(is_refused)
+    journal.unlink()
+    (hookline.data / "elsewhere").rename(journal)
+    wait_until(lambda: not is_refused())
+    hookline.wait_ready()
+    assert hookline.track(message_id=new_id())

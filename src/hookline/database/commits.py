@@ -144,7 +144,7 @@ class Commits:
         return _Kept(self.writer, number, self._at_ms, self.highest)
 
     def _is_of_power_cut(self, lost: int) -> bool:
-        """Whether a machine that has started again since may have lost these by the design of the file, which is
+        """Return whether a machine that has started again since may have lost these by the design of the file, which is
         brought to the disk more seldom than it is committed to."""
         may = self.writer == ALONE and self._which in MAY_LOSE_A_MOMENT and lost <= MOMENT_COMMITS_MAX
         return may and self._at_ms < self._booted_ms

@@ -149,7 +149,7 @@ class Recovery:
         load_order(lane, self._store, self._journal)
 
     def settle(self, lane: Lane, place: int) -> None:
-        """The event of a retry row was delivered."""
+        """Close the retry row of an event that was delivered."""
         partition = place >> PLACE_SHIFT
         lane.retry_count -= 1
         lane.settling.add(place)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, PostgreSQL, PgBouncer, and the real SDKs and Kafka in
-# build/. Installs what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, rsync, PostgreSQL, PgBouncer, and the real SDKs
+# and Kafka in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,6 +14,7 @@ need npm npm
 need strace strace
 need faketime faketime
 need ps procps
+need rsync rsync
 [ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 # Debian keeps the server out of PATH.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || need postgres postgresql

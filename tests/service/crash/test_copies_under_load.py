@@ -87,9 +87,8 @@ def test_copies_made_under_load(tmp_path: Path) -> None:
         original = Hookline(tmp_path / "original", destinations, settings={"deliver.retry_max": "1s"})
         with original, Load(original) as load:
             copies = [
-                take(original.data, tmp_path / f"{tool.__name__}{seed}", tool, seed, load)
-                for tool in (cp, tar, rsync)
-                for seed in range(COPIES)
+                take(original.data, tmp_path / f"{seed}-{tool.__name__}", tool, seed, load)
+                for seed, tool in enumerate((cp, tar, rsync) * COPIES)
             ]
         rsync(copies[-1].folder / "data", original.folder)
         started = [*((each.folder, each) for each in copies), (original.folder, copies[-1])]

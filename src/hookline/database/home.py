@@ -10,6 +10,7 @@ was put back has either a note that is not where it was written, or one that say
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import threading
@@ -130,8 +131,12 @@ def _works(folder: Path) -> bool:
 
 
 def _lives(lock: Path) -> bool:
+    """Return whether somebody holds it. The number in it may be another installation's process by now."""
     try:
-        pid = int(lock.read_text() or 0)
-        return pid > 0 and b"hookline" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False

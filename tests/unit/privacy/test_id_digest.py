@@ -60,7 +60,7 @@ def test_a_key_that_was_changed_is_not_believed(tmp_path: Path) -> None:
     content = path.read_text()
     path.write_text(("1" if content[0] != "1" else "2") + content[1:])
     for use in (load, read):
-        with pytest.raises(PrivacyKeyError, match="is not the key that this data folder had.*hookline renew"):
+        with pytest.raises(PrivacyKeyError, match=r"is not the key that this data folder had.*hookline renew"):
             use(tmp_path)
     path.write_text(content)
     load(tmp_path)

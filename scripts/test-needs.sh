@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, PostgreSQL, PgBouncer, nginx, HAProxy, Apache, Caddy, and
-# the real SDKs and Kafka in build/. Installs what is missing.
+# What the tests need beyond .venv: a browser, Node.js, strace, faketime, ps, rsync, PostgreSQL, PgBouncer, nginx, HAProxy, Apache,
+# Caddy, and the real SDKs and Kafka in build/. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,6 +14,7 @@ need npm npm
 need strace strace
 need faketime faketime
 need ps procps
+need rsync rsync
 [ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 [ -x /usr/sbin/nginx ] || need nginx nginx
 [ -x /usr/sbin/haproxy ] || need haproxy haproxy

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from hookline.journal.conformance import a_record, records_of
+from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
 from hookline.journal.kafka.reader import KafkaReader
@@ -425,6 +426,7 @@ def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: 
     with pytest.raises(JournalCorrupt) as damage:
         next(groups)
     assert (damage.value.offset, damage.value.next_offset) == (1, 2)
+    assert [(each.partition, each.first, each.next) for each in noted_damage(tmp_path)] == [(0, 1, 2)]
     assert records_of(list(reader.read(0, 2))) == [a_record(2)]
     assert [reader.get(0, offset) for offset in range(3)] == [a_record(0), None, a_record(2)]
     assert [group.first_offset for group in reader.read_backwards(0, 3)] == [2, 0]

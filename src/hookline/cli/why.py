@@ -28,7 +28,9 @@ def fate_of(admin: AdminApi, message_id: str, source: str | None) -> Fate:
     """Ask the server what became of an event; raise CommandFailed when it knows none of that id."""
     try:
         fate: Fate = admin.get(f"/events/{quote(message_id, safe='')}", source=source)
-    except NotFound:
+    except NotFound as unknown:
+        if "damaged" in str(unknown):
+            raise CommandFailed(str(unknown)) from None
         raise CommandFailed(
             f"no event {message_id!r} is kept here; check the id and the source, "
             "or the event is older than retention.events"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hookline.collect.before_opening import Asked, ask_server
+from hookline.collect.before_opening import Asked, ask_server, keep_ends_noted
 from hookline.collect.kept_connections import KeptConnections
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
@@ -107,6 +107,8 @@ class CollectRole:
             loop.create_task(self._look_after_journal()),
             loop.create_task(self._every(KEEP_SECONDS, self.steady.keep)),
         ]
+        if self._settings.database.url != LOCAL and isinstance(self.appender, LocalAppender):
+            beats.append(loop.create_task(keep_ends_noted(self._settings, self.appender.ends)))
         ends: list[asyncio.Task[Any]] = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
         if ends[0] in done:

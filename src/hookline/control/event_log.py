@@ -90,6 +90,10 @@ class EventLog:
         """The fate of a message, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._fate_reader().of_message(message_id, source))
 
+    async def why_unknown(self, message_id: str, source: str | None) -> str:
+        """Why nothing is known of a message."""
+        return await self._run(lambda: self._fate_reader().why_unknown(message_id, source))
+
     async def find(self, message_id: str, source: str | None) -> Found | None:
         """Where a message lies, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._fate_reader().find(message_id, source))

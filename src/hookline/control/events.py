@@ -75,7 +75,7 @@ class Events(Controller):
         wanted = id_in_path(request, "/events/")
         fate = await services.events.of_message(wanted, source)
         if fate is None:
-            raise unknown_event(wanted)
+            raise unknown_event(wanted, await services.events.why_unknown(wanted, source))
         return fate
 
 
@@ -96,11 +96,7 @@ def id_in_path(request: Request[Any, Any, Any], prefix: str) -> str:
     return unquote(raw.partition(prefix)[2], errors="replace")
 
 
-def unknown_event(message_id: str) -> Problem:
+def unknown_event(message_id: str, reason: str) -> Problem:
     """The problem of a message that nothing is known about."""
     shown = message_id if len(message_id) <= 100 else message_id[:100] + "…"
-    return Problem(
-        404,
-        "unknown_event",
-        f"There is no event with the message id {shown!r}: it was never accepted, or is older than what is kept.",
-    )
+    return Problem(404, "unknown_event", f"There is no event with the message id {shown!r}: {reason}.")

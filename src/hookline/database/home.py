@@ -3,12 +3,17 @@
 The file ``here`` names its own inode and the moment at which it was written; copying, unpacking or putting back makes
 another file of it, or leaves another time. A folder that was moved looks the same as a copy: what tells them apart is
 whether the original still works.
+
+The file ``journal/ends`` does the same for a journal on its own: how far it went, noted anew while it grows. One that
+was put back has either a note that is not where it was written, or one that says more than the journal has.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from uuid import uuid4
@@ -19,8 +24,11 @@ from hookline.database.open import DatabaseUnusable
 from hookline.telemetry.log import logger
 
 NAME = "here"
+ENDS = "journal/ends"
 SLACK_NS = 2_000_000_000
 """Between the moment that the file names and the one that the file system noted."""
+
+_NOTING = threading.Lock()
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -36,6 +44,12 @@ class Home(msgspec.Struct, frozen=True):
         return f"{self.path} on {self.host}"
 
 
+class _Ends(msgspec.Struct, frozen=True):
+    inode: int
+    at_ns: int
+    ends: dict[int, int]
+
+
 def read_home(folder: Path) -> tuple[Home | None, bool]:
     """Return where the folder says that it was, and whether it still is there."""
     path = folder / NAME
@@ -43,9 +57,35 @@ def read_home(folder: Path) -> tuple[Home | None, bool]:
         home, status = msgspec.json.decode(path.read_bytes(), type=Home), path.stat()
     except (OSError, msgspec.MsgspecError):
         return None, False
-    times = status.st_mtime_ns, status.st_ctime_ns
-    is_there = status.st_ino == home.inode and all(abs(each - home.at_ns) <= SLACK_NS for each in times)
-    return home, is_there
+    return home, _is_where_written(status, home.inode, home.at_ns)
+
+
+def read_ends(folder: Path) -> dict[int, int] | None:
+    """Return how far a data folder's journal went, by partition; None where the note was put back, or is not there."""
+    path = folder / ENDS
+    try:
+        note, status = msgspec.json.decode(path.read_bytes(), type=_Ends), path.stat()
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return note.ends if _is_where_written(status, note.inode, note.at_ns) else None
+
+
+def note_ends(folder: Path, ends: dict[int, int]) -> None:
+    """Note how far the journal is; for its one appender, from any thread. Raise OSError."""
+    path = folder / ENDS
+    scratch = path.with_name(f".{path.name}")
+    with _NOTING, os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(_Ends(os.fstat(file.fileno()).st_ino, time.time_ns(), ends)))
+        file.flush()
+        # Renaming sets the time, too, and a disk may take longer than the slack: it is synchronised behind that.
+        scratch.replace(path)
+        os.fsync(file.fileno())
+
+
+def _is_where_written(status: os.stat_result, inode: int, at_ns: int) -> bool:
+    return status.st_ino == inode and all(
+        abs(each - at_ns) <= SLACK_NS for each in (status.st_mtime_ns, status.st_ctime_ns)
+    )
 
 
 def settle(folder: Path) -> Home:
@@ -91,8 +131,12 @@ def _works(folder: Path) -> bool:
 
 
 def _lives(lock: Path) -> bool:
+    """Return whether somebody holds it. The number in it may be another installation's process by now."""
     try:
-        pid = int(lock.read_text() or 0)
-        return pid > 0 and b"hookline" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -37,6 +37,10 @@ class Damage(msgspec.Struct, frozen=True):
         """How many events it may be at most."""
         return self.next - self.first
 
+    def covers(self, offsets: Iterable[int]) -> bool:
+        """Return whether one of these offsets of its partition is in it."""
+        return any(self.first <= each < self.next for each in offsets)
+
 
 def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
     """Add what a reader of the journal in ``folder`` has met, once; a folder that cannot be written stays as it is."""

@@ -21,7 +21,8 @@ from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
-from hookline.journal.opening import open_reader
+from hookline.journal.damaged import Damage, described, noted_damage
+from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
@@ -62,6 +63,10 @@ class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     destinations: tuple[DestinationFate, ...]
 
 
+DAMAGE_LOOKED_AT_MAX = 100
+"""Ranges of damaged records that are looked at for a message that is not found, newest first."""
+
+
 class Found(NamedTuple):
     """A message in the journal, and how often it came again."""
 
@@ -84,7 +89,7 @@ class Fates:
     def __init__(self, settings: Settings) -> None:
         data_path, control = settings.data_path, place_of(settings, "control")
         self._data_path = data_path
-        self._journal = open_reader(data_path / "journal")
+        self._journal = open_reader(data_path / FOLDER)
         self._feed = Feed(control)
         self._control = ReadOnly(control)
         self._deliveries = Deliveries(data_path, place_of(settings, "deliver"))
@@ -110,6 +115,25 @@ class Fates:
                 if good:
                     return Found(partition, *good[0], repeats=len(good) - 1)
         return None
+
+    def why_unknown(self, message_id: str, source: str | None = None) -> str:
+        """Say why ``find`` finds nothing of a message: where the index knows it, that its record is damaged, and where
+        it does not, that it may be one of those that are."""
+        noted = noted_damage(self._data_path / FOLDER)[-DAMAGE_LOOKED_AT_MAX:]
+        lost = [each for each in noted if self._is_lost(each)]
+        for name in ([source] if source else self._source_ids()) if lost else ():
+            print_ = fingerprint(name, message_id)
+            for partition in {each.partition for each in lost}:
+                offsets = lookup.find(self._journal, self._data_path / "index", partition, print_)
+                its = [each for each in lost if each.partition == partition and each.covers(offsets)]
+                if its:
+                    return f"its record in the journal is damaged, {described(its)}"
+        reason = "it was never accepted, or is older than what is kept"
+        return f"{reason}, or its record is one of the damaged ones, {described(lost)}" if lost else reason
+
+    def _is_lost(self, damage: Damage) -> bool:
+        is_kept = damage.next > self._journal.start(damage.partition)
+        return is_kept and self._journal.get(damage.partition, damage.first) is None
 
     def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
         """The fate of a stored record."""

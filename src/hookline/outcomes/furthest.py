@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.database.home import ENDS, read_ends
 from hookline.database.place import Place, Which, place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseAway, engine
@@ -87,6 +88,8 @@ def _databases(settings: Settings) -> Iterator[_Place]:
 
 
 def _files(data: Path) -> Iterator[_Place]:
+    for number, noted in (read_ends(data) or {}).items():
+        yield _Place(ENDS, number, noted)
     for folder in (data / "index").glob("[0-9]*"):
         for run in folder.glob("*-*" + SUFFIX):
             partition, end = folder.name, run.stem.partition("-")[2]

@@ -26,6 +26,7 @@ async def show_event(
     wanted = id_in_path(request, "/events/")
     fate = await services.events.of_message(wanted, source)
     if fate is None:
-        hint = "It was never accepted, or it is older than what is kept."
+        reason = await services.events.why_unknown(wanted, source)
+        hint = f"{reason[:1].upper()}{reason[1:]}."
         return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
     return screen(request, "event.html", "events", view=event_page(services, fate))

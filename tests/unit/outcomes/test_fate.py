@@ -325,6 +325,20 @@ def test_an_unknown_message(rig: Rig) -> None:
     assert [each.source for each in found if each is not None] == ["website", "app"]
 
 
+def test_a_damaged_record_is_named(rig: Rig) -> None:
+    """Where a message is not found, what the disk has lost is said, and not what it cannot be."""
+    begin(rig, "m")
+    fates = Fates(rig.settings)
+    assert fates.why_unknown("m") == "it was never accepted, or is older than what is kept"
+    (segment,) = (rig.settings.data_path / "journal" / "0").glob("*.seg")
+    with segment.open("r+b") as file:
+        file.seek(segment.read_bytes().index(b"website"))
+        file.write(b"Website")
+    assert fates.of_message("m") is None
+    assert "damaged ones, 1 event at most: offset 0 of partition 0 (damaged" in fates.why_unknown("m")
+    fates.close()
+
+
 def test_each_partition_is_searched(make_rig: MakeRig) -> None:
     """Whichever partition an event is in, it is found, and its delivery with it."""
     rig = make_rig(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from hookline.control.conditions.finding import Finding, Moment
@@ -13,8 +13,8 @@ from hookline.events.timestamps import iso
 from hookline.journal.damaged import Damage, described, noted_damage
 from hookline.journal.lost import Lost as End
 from hookline.journal.lost import read_lost
-from hookline.journal.opening import open_reader
-from hookline.journal.port import OffsetExpired, Reader
+from hookline.journal.opening import hurry, open_reader
+from hookline.journal.port import JournalAway, OffsetExpired, Reader
 from hookline.journal.reading import Lost, read_on
 
 LOOK_MS = 60_000
@@ -39,8 +39,10 @@ class JournalDamage:
         """One finding for all that cannot be read."""
         noted = noted_damage(self._folder)
         if noted != self._noted or (noted and moment.now_ms - self._looked_ms >= LOOK_MS):
-            self._left = still_damaged(self._folder, noted)
-            self._noted, self._looked_ms = noted, moment.now_ms
+            with suppress(JournalAway):  # brokers are asked again with the next look
+                self._left = still_damaged(self._folder, noted)
+                self._noted = noted
+            self._looked_ms = moment.now_ms
         if not self._left:
             return ()
         since = iso(min(each.at for each in self._left))
@@ -80,6 +82,7 @@ def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
         return []
     ends = read_lost(folder)
     with closing(open_reader(folder)) as reader:
+        hurry(reader)
         return [each for each in noted if not _is_of_end(each, ends) and _is_lost(reader, each)]
 
 

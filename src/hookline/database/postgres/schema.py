@@ -70,10 +70,9 @@ def note_part(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> N
 
 
 def is_lost(schema: Schema) -> bool:
-    """Return whether a schema that was there is missing."""
+    """Return whether a schema that was there is missing, or empty, as ``ensure`` refuses it."""
     with translating(), psycopg.connect(conninfo(schema.url, "hookline renew"), autocommit=True) as turn:
-        found = turn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema.name,)).fetchone()
-        return found is None and _part_is_noted(turn, schema)
+        return _is_empty(turn, schema) and _part_is_noted(turn, schema)
 
 
 def forget_part(schema: Schema) -> None:

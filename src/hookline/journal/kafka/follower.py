@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of
+from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalError, OffsetExpired
 
@@ -53,6 +53,7 @@ class Follower:
     """Reads on in every partition from where ``read`` was asked to begin; used from one thread beside its own."""
 
     def __init__(self, folder: Path, address: KafkaAddress, on_arrival: Callable[[], object]) -> None:
+        self._folder = folder
         self._topic = address.topic
         self._erased = ErasedPlaces(folder)
         self._on_arrival = on_arrival
@@ -101,6 +102,9 @@ class Follower:
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups that have arrived from ``offset`` on; raise OffsetExpired and JournalCorrupt as the port
         says, once the thread has met such a place."""
+        return noting_damage(self._folder, partition, self._arrived(partition, offset))
+
+    def _arrived(self, partition: int, offset: int) -> Iterator[Group]:
         with self._lock:
             ahead = self._ahead.get(partition)
             if ahead is None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+from hookline.journal.damaged import note_damage
 from hookline.journal.kafka.codec import blanked, decode
 from hookline.journal.kafka.cursors import Run
 from hookline.journal.port import Group, JournalCorrupt
@@ -19,6 +23,15 @@ def group_of(place: str, run: Run, erased: frozenset[int]) -> Group:
         for offset in erased.intersection(range(first, first + len(records))):
             records[offset - first] = blanked(records[offset - first])
     return Group(first, records, run.size_bytes)
+
+
+def noting_damage(folder: Path, partition: int, groups: Iterator[Group]) -> Iterator[Group]:
+    """Yield the groups; where one cannot be read, note that in the data folder's journal, and raise JournalCorrupt."""
+    try:
+        yield from groups
+    except JournalCorrupt as error:
+        note_damage(folder, partition, error)
+        raise
 
 
 def _readable(place: str, run: Run) -> list[Record]:

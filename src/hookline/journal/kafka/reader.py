@@ -14,7 +14,7 @@ from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.codec import blanked
 from hookline.journal.kafka.cursors import FETCH_RECORDS, Cursors, Run
 from hookline.journal.kafka.erased import ErasedPlaces
-from hookline.journal.kafka.groups import group_of
+from hookline.journal.kafka.groups import group_of, noting_damage
 from hookline.journal.kafka.topic import partition_count
 from hookline.journal.kafka.watermarks import Watermarks
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, OffsetExpired
@@ -34,6 +34,7 @@ class KafkaReader:
     """Reads the topic; ``folder`` holds what was erased. Not thread-safe: one per thread."""
 
     def __init__(self, folder: Path, address: KafkaAddress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder = folder
         self._address = address
         self._wait_seconds = WAIT_SECONDS
         self._rest_seconds = 0.0
@@ -86,7 +87,7 @@ class KafkaReader:
             raise OffsetExpired(start)
         if offset > end:
             raise ValueError(f"offset {offset} is past the end of the journal, {end}")
-        return self._groups(partition, offset, end)
+        return noting_damage(self._folder, partition, self._groups(partition, offset, end))
 
     def read_backwards(self, partition: int, before_offset: int) -> Iterator[Group]:
         """Yield the groups below ``before_offset``, newest group first, records of a group oldest first."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from hookline.database.connect import connect
-from hookline.database.open import HEADS, DatabaseError, DatabaseTooNew, ensure, is_current
+from hookline.database.open import HEADS, DatabaseError, DatabaseTooNew, DatabaseUnusable, ensure, is_current
 from hookline.database.place import Schema, Which
 from hookline.database.sqlite import OperationalError
 from tests.postgres import PostgresServer
@@ -51,6 +53,29 @@ def test_somebody_elses_schema_is_refused(url: str, postgres: PostgresServer) ->
     with pytest.raises(DatabaseError, match="is not Hookline's control database"):
         ensure(Schema(url, "control"), "control")
     assert postgres.run(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'hookline_control'") == [("theirs",)]
+
+
+@pytest.mark.parametrize("remade", ["", "CREATE SCHEMA hookline_privacy"])
+def test_a_lost_schema_is_missed_until_it_is_renewed(
+    url: str, postgres: PostgresServer, tmp_path: Path, remade: str
+) -> None:
+    """Whether it is gone or empty, it is not made in silence; the command says what that costs, and allows it."""
+    schema = Schema(url, "privacy")
+    postgres.run(url, "CREATE SCHEMA hookline CREATE TABLE parts (name TEXT PRIMARY KEY)")
+    ensure(schema, "privacy")
+    for statement in ("DROP SCHEMA hookline_privacy CASCADE", remade):
+        if statement:
+            postgres.run(url, statement)
+    with pytest.raises(DatabaseUnusable, match=r"is missing, and was there.*hookline renew privacy\.db"):
+        ensure(schema, "privacy")
+    config = tmp_path / "hookline.yaml"
+    config.write_text(json.dumps({"data_dir": str(tmp_path), "database": {"url": url}}))
+    command = [sys.executable, "-m", "hookline.cli.main", "renew", "privacy.db", "--config", str(config)]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (asked.returncode, "nobody is suppressed any more" in asked.stdout) == (1, True), asked.stderr
+    subprocess.run([*command, "--yes"], check=True, timeout=120)
+    ensure(schema, "privacy")
+    assert subprocess.run([*command, "--yes"], timeout=120, check=False).returncode == 1
 
 
 def test_a_migration_that_fails_changes_nothing(url: str, postgres: PostgresServer) -> None:

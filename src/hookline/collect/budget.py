@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +76,8 @@ class StoredBytes:
             scratch.write_bytes(msgspec.json.encode(list(self._slots)))
             scratch.replace(self._path)
         except OSError:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink()
 
 
 class Verdict(NamedTuple):

@@ -119,11 +119,13 @@ def _filled(disk: Path) -> Iterator[None]:
 
 
 def _scenario(name: str, title: str, times: int, play: Callable[[Stage, int], None]) -> Scenario:
-    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, has_audience=True, refuses_none=True)
+    return Scenario(name, title, times, play, rate=EVENTS_PER_SECOND, refuses_none=True)
 
 
 TROUBLES = (
-    _scenario("locks-table-by-table", "one table after another locked", TABLES_MAX, locks_table_by_table),
+    _scenario("locks-table-by-table", "one table after another locked", TABLES_MAX, locks_table_by_table)._replace(
+        has_audience=True
+    ),
     _scenario("read-only", f"PostgreSQL takes no writes for {TROUBLE_SECONDS:g} s", 3, read_only),
     _scenario("statements-ended", f"statements ended after {STATEMENT_MS_MAX} ms", 3, statements_ended),
     _scenario("rights-taken-away", "the rights on one schema after another taken away", 6, rights_taken_away),

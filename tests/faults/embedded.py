@@ -173,7 +173,7 @@ def old_files_put_back(stage: Embedded, times: int) -> None:
     """The service is stopped, one part of its folder is put back from a copy some seconds older, and it is started; all
     had been delivered by then."""
     older = stage.folder / "older"
-    for part in stage.in_turn(_parts(stage.machine.data), times):
+    for part in stage.in_turn(_parts(stage.machine.data), times, stage.injected_before):
         with stage.stopped() as data:
             shutil.rmtree(older, ignore_errors=True)
             shutil.copytree(data, older, ignore=shutil.ignore_patterns(*NOT_PUT_BACK))
@@ -198,12 +198,24 @@ def files_locked(stage: Embedded, times: int) -> None:
 
 
 def modes_taken_away(stage: Embedded, times: int) -> None:
-    """One part of the folder after another is closed to the user who runs the service, and opened again."""
+    """One database file after another, the index, and the folder of what roles tell one another is closed to the user
+    who runs the service, and opened again."""
     data = stage.machine.data
-    parts = [*(f"{which}.db" for which in get_args(Which)), "journal/0", "journal", "index", "."]
-    for part in stage.in_turn(parts, times):
+    parts = [*(f"{which}.db" for which in get_args(Which)), "index", "run"]
+    for part in stage.in_turn(parts, times, stage.injected_before):
         with stage.trouble(f"no rights on {part}"), _closed(data / part), _closed(data / f"{part}-wal"):
             stage.last(CLOSED_SECONDS)
+
+
+def journal_closed(stage: Embedded, times: int) -> None:
+    """The journal's folder, that of its partition, or the whole data folder is closed to the user who runs the service,
+    and opened again: calls may be refused meanwhile, and roles be started again."""
+    parts = ["journal/0", "journal", "."]
+    for part in stage.in_turn(parts, times, stage.injected_before):
+        stage.inject(f"no rights on {part}")
+        with _closed(stage.machine.data / part):
+            stage.last(CLOSED_SECONDS)
+        stage.go_on()
 
 
 @contextmanager
@@ -247,5 +259,6 @@ EMBEDDED = (
     _scenario("flipped-bytes", "a bit of the journal changed", 16, flipped_bytes, refuses_none=False),
     _scenario("old-files-put-back", "a part of the folder put back from an older copy", 16, old_files_put_back, False),
     _scenario("files-locked", f"one database file after another locked for {LOCK_SECONDS:g} s", 6, files_locked, True),
-    _scenario("modes-taken-away", f"a part of the folder closed for {CLOSED_SECONDS:g} s", 9, modes_taken_away, True),
+    _scenario("modes-taken-away", f"a database file closed for {CLOSED_SECONDS:g} s", 7, modes_taken_away, True),
+    _scenario("journal-closed", f"the journal's folder closed for {CLOSED_SECONDS:g} s", 3, journal_closed, False),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +83,8 @@ class StoredBytes:
             scratch.write_bytes(msgspec.json.encode(list(self._slots)))
             scratch.replace(self._path)
         except OSError:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink()
 
 
 class Verdict(NamedTuple):

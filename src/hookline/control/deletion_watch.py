@@ -50,6 +50,7 @@ class DeletionWatch:
         self._journal = journal
         self._forgetting = forgetting
         self._usage = usage
+        self._usage_fails = False
         self._deliver = ReadOnly(place_of(settings, "deliver"))
         self._profiles = ErasedProfiles(settings)
         self._asked = asyncio.Event()
@@ -66,12 +67,7 @@ class DeletionWatch:
     async def run_forever(self) -> None:
         """Look until cancelled."""
         while True:
-            try:
-                self._usage.note()
-            except DatabaseAway:
-                pass  # the pool has said so
-            except (engine.Error, OSError) as error:
-                logger().warning("suppressed_usage_not_noted", error=str(error))
+            self._note_usage()
             try:
                 await self.look()
             except DatabaseAway:
@@ -81,6 +77,18 @@ class DeletionWatch:
             except TimeoutError:
                 pass
             self._asked.clear()
+
+    def _note_usage(self) -> None:
+        try:
+            self._usage.note()
+        except DatabaseAway:
+            return  # the pool has said so
+        except (engine.Error, OSError) as error:
+            if not self._usage_fails:
+                logger().warning("suppressed_usage_not_noted", error=str(error))
+            self._usage_fails = True
+            return
+        self._usage_fails = False
 
     async def look(self) -> None:
         """Take every request that is under way as far as it goes now; what fails is tried again at the next look."""

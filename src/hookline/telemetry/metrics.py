@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -200,7 +201,7 @@ _started_steady_seconds = time.clock_gettime(_STEADY_CLOCK)
 
 
 def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapping[str, bool] | None = None) -> None:
-    """Write a role's values, replacing the old ones at once; a full disk only delays them.
+    """Write a role's values, replacing the old ones at once; a folder that is full, or closed to us, only delays them.
 
     ``troubles`` says of each reason why the role might not do its work, by code, whether it is so.
     """
@@ -218,7 +219,8 @@ def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapp
         scratch.write_bytes(msgspec.json.encode(values))
         os.replace(scratch, target)
     except OSError:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
 
 
 def clock_shift_seconds() -> float:

@@ -9,6 +9,7 @@ counted is missing.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -71,7 +72,8 @@ def write_slots(run_folder: Path, slots: list[Slot]) -> None:
         scratch.write_bytes(msgspec.json.encode(slots))
         os.replace(scratch, target)
     except OSError:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
 
 
 def read_slots(run_folder: Path) -> list[Slot]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,20 @@ def test_find_looks_through_all_segments(open_appender: Any, journal: Path) -> N
         assert list(reader.find(0, fingerprint, 0, 60)) == [number]
         assert list(reader.find(0, fingerprint, number + 1, 60)) == []
     reader.close()
+
+
+def test_a_folder_that_is_closed_for_a_while_is_read_on(open_appender: Any, journal: Path) -> None:
+    """What a reader has open it goes on reading, and the rest once the folder is open again."""
+    fill(open_appender, 20)
+    with closing(LocalReader(journal)) as reader:
+        assert len(records_of(list(reader.read(0, 0)))) == 20
+        (journal / "0").rename(journal / "away")
+        (journal / "0").touch()
+        assert reader.start(0) == 0
+        assert reader.end(0) == 20
+        (journal / "0").unlink()
+        (journal / "away").rename(journal / "0")
+        assert len(records_of(list(reader.read(0, 0)))) == 20
 
 
 def test_damage_is_named(open_appender: Any, journal: Path) -> None:

@@ -322,9 +322,15 @@ class PartitionReader:
         raise OffsetExpired(self.start())
 
     def _refresh(self) -> None:
-        self._segments = list_segments(self._folder)
-        # In this order: retention notes the new start before it removes what is below.
-        noted = read_start(self._folder)
+        try:
+            segments = list_segments(self._folder)
+            # In this order: retention notes the new start before it removes what is below.
+            noted = read_start(self._folder)
+        except OSError:
+            if not self._segments:
+                raise
+            return  # closed to us for a while, or no descriptor left: what is open is read on
+        self._segments = segments
         first = self._segments[0] if self._segments else self.end()
         self._start = first if noted is None else min(noted, first)
         for first in self._views.keys() - set(self._segments):

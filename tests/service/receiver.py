@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -87,6 +87,11 @@ class Receiver:
     def requests(self) -> list[Request]:
         """Everything received so far, oldest first."""
         return list(self._requests)
+
+    @property
+    def message_ids(self) -> KeysView[str]:
+        """The messageIds received so far; it follows what comes."""
+        return self._by_message.keys()
 
     @property
     def connections(self) -> int:

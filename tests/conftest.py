@@ -18,11 +18,30 @@ WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/service/", "tests/ui/")
 with brokers mostly wait for them, so they are done beside."""
 WITH_BROKERS = "tests/kafka/"
 """One piece, for it shares a cluster; the longest, so it must not come last."""
+LONGEST = (
+    "tests/service/crash/test_set_clock.py",
+    "tests/service/crash/test_kills.py",
+    "tests/service/postgres/test_trouble.py",
+    "tests/ui/test_screens.py",
+    "tests/service/crash/test_power_cut.py",
+    "tests/service/control/test_hostile_clients.py",
+    "tests/service/postgres/test_restarts.py",
+    "tests/service/upgrade/test_connections_unread.py",
+    "tests/service/cli/test_bench.py",
+    "tests/service/collect/test_budget.py",
+)
+"""Files that take most of a minute and more: they come first, for both processes are to end together, and who takes one
+of them as the last file of all works on alone."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests with services at one end and those with brokers at the other."""
-    items.sort(key=lambda item: (not item.nodeid.startswith(WITH_SERVICES), item.nodeid.startswith(WITH_BROKERS)))
+    """Put the tests with services at one end, the longest files first, and those with brokers at the other."""
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[bool, bool, bool]:
+    name = item.nodeid
+    return not name.startswith(WITH_SERVICES), name.startswith(WITH_BROKERS), not name.startswith(LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,8 +10,10 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,7 +43,7 @@ class Request:
         """The body as JSON."""
         return json.loads(self.body)
 
-    @property
+    @cached_property
     def message_id(self) -> str:
         """The X-Message-Id, decoded."""
         return unquote(self.headers.get("x-message-id", ""))
@@ -68,6 +70,7 @@ class Receiver:
         self.callers: list[str] = []
         """Of each request that came with a client certificate: the common name in it."""
         self._requests: list[Request] = []
+        self._by_message: defaultdict[str, list[Request]] = defaultdict(list)
         self._connections = 0
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
@@ -88,6 +91,11 @@ class Receiver:
         return list(self._requests)
 
     @property
+    def message_ids(self) -> KeysView[str]:
+        """The messageIds received so far; it follows what comes."""
+        return self._by_message.keys()
+
+    @property
     def connections(self) -> int:
         """How many TCP connections were accepted so far."""
         return self._connections
@@ -103,7 +111,7 @@ class Receiver:
 
     def of(self, message_id: str) -> list[Request]:
         """The requests that carried this messageId."""
-        return [request for request in self._requests if request.message_id == message_id]
+        return list(self._by_message.get(message_id, ()))
 
     def wait_for(self, message_id: str, count: int = 1, seconds: float = WAIT_SECONDS) -> list[Request]:
         """Wait until the message arrived ``count`` times; return its requests."""
@@ -148,6 +156,7 @@ class Receiver:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         request = Request(method, path, headers, lines, body, time.monotonic(), number)
         self._requests.append(request)
+        self._by_message[request.message_id].append(request)
         certificate = writer.get_extra_info("peercert")
         if certificate:
             self.callers.append(dict(pair for part in certificate["subject"] for pair in part)["commonName"])

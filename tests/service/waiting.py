@@ -9,20 +9,24 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.02
+POLL_SECONDS_MAX = 0.06
+POLL_SHARE = 0.02
+"""Of the time waited so far: looking takes the machine from what is waited for."""
 WAIT_SECONDS = 30.0
 """A bound that only a failure reaches, on a slow and busy machine too."""
 
 
 def wait_until(condition: Callable[[], T], seconds: float = WAIT_SECONDS, what: str = "") -> T:
     """Call ``condition`` until it is truthy and return its value; AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"not within {seconds} s: {what or getattr(condition, '__name__', 'condition')}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(min(POLL_SECONDS_MAX, max(POLL_SECONDS, waited * POLL_SHARE)))
 
 
 def holds_for(condition: Callable[[], bool], seconds: float, what: str = "") -> None:

@@ -27,7 +27,7 @@ def assert_sound(score: Score) -> None:
 @pytest.mark.timeout(0)
 def test_random_kills_lose_nothing(request: pytest.FixtureRequest) -> None:
     """Everything killed a random time after it is ready, again and again: none lost, few sent twice."""
-    cycles = int(request.config.getoption("--cycles", default=20))
+    cycles = int(request.config.getoption("--cycles", default=12))
     assert_sound(random_kills(cycles, EVENTS_PER_SECOND, UPTIME_SECONDS_MAX))
 
 

@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from tests.deploy.files import DEPLOY
 from tests.service.client import send
 from tests.service.harness import Answer, Hookline, free_port, wait_until
+
+T = TypeVar("T")
 
 
 def healthy(collect_port: int, control_port: int, *more: str) -> int:
@@ -36,25 +40,25 @@ def test_the_whole_is_asked_of_control(tmp_path: Path) -> None:
     with Hookline(tmp_path) as service:
         ports = service.collect_port, service.control_port
         wait_until(lambda: healthy(*ports, "all") == 0, what="every role works")
-        answer = wait_until(lambda: unready(service, "deliver"), what="control has noticed")
-        assert answer.json["roles"]["deliver"] == "not_reporting"
-        wait_until(lambda: keep_down(service, "deliver") or healthy(*ports, "all") == 1, what="one role is missed")
+        wait_until(lambda: without(service, "deliver", lambda: is_missed(service, "deliver")), what="control notices")
+        wait_until(lambda: without(service, "deliver", lambda: healthy(*ports, "all") == 1), what="it is missed")
         assert healthy(*ports) == 0
         wait_until(lambda: whole(service).status == 200, what="deliver works again")
         assert set(whole(service).json["roles"].values()) == {"working"}
 
 
-def keep_down(service: Hookline, role: str) -> None:
-    """Kill a role wherever its supervisor has brought it back: once alone it may be back between two looks."""
+def without(service: Hookline, role: str, look: Callable[[], T]) -> T:
+    """Look with a role killed wherever its supervisor has brought it back: killed once, it may be there again between
+    two looks."""
     if pid := service.role(role, required=False):
         os.kill(pid, signal.SIGKILL)
+    return look()
 
 
-def unready(service: Hookline, role: str) -> Answer | None:
-    """What control says of all roles once it misses this one, which is kept down."""
-    keep_down(service, role)
+def is_missed(service: Hookline, role: str) -> bool:
+    """Whether control says that the whole is not ready, for this role does not report."""
     answer = whole(service)
-    return answer if answer.status == 503 else None
+    return answer.status == 503 and answer.json["roles"][role] == "not_reporting"
 
 
 def whole(service: Hookline) -> Answer:

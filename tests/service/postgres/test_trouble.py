@@ -117,7 +117,7 @@ def test_no_call_is_refused_and_no_role_ends(
         finally:
             ledger.end()
         sent = set(ledger.acknowledged)
-        wait_until(lambda: sent <= {request.message_id for request in receiver.requests}, 60, what="all is delivered")
+        wait_until(lambda: sent <= receiver.message_ids, 60, what="all is delivered")
         for message in ledger.acknowledged[:: len(sent) // 10]:
             hookline.wait_fate(message, "crm", "delivered")
         counts = Counter(request.message_id for request in receiver.requests)

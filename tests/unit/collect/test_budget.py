@@ -65,7 +65,12 @@ def verdict(budget: Budget) -> Verdict | None:
 
 def test_with_room_nobody_is_asked(tmp_path: Path) -> None:
     """Not even the database: nothing is near."""
-    spend(tmp_path, {"web": 4}, None, lambda budget, _: (_is(budget.is_near(), False), _is(verdict(budget), None)))
+
+    def then(budget: Budget, _: LocalAppender) -> None:
+        assert not budget.is_near()
+        assert verdict(budget) is None
+
+    spend(tmp_path, {"web": 4}, None, then)
 
 
 def test_what_nobody_waits_for_makes_room(tmp_path: Path) -> None:
@@ -165,7 +170,3 @@ def test_sources_are_bounded(tmp_path: Path) -> None:
     stored = StoredBytes(tmp_path / "stored", HOUR_MS)
     stored.add({f"s{number}": number for number in range(SOURCES_MAX + 5)}, NOW_MS)
     assert len(stored.above_share()) < SOURCES_MAX
-
-
-def _is(found: object, wanted: object) -> None:
-    assert found == wanted

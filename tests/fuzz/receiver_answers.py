@@ -42,7 +42,7 @@ ODD_STATUS_LINES = (
     ),
     *(b"http/1.1 200 OK", b"HTTP/1.1  200 OK", b"HTTP/1.1 200\tOK", b"HTTP/1.1 099 No", b"HTTP/1.1 600 No", b"200 OK"),
     *(b"HTTP/1.1 999 No", b"HTTP/1.1 2OO OK", b"HTTP/1.1 101 Switching", b"HTTP/1.1 100 Continue", b"ICY 200 OK", b""),
-    *(b"HTTP/1.1 \xef\xbc\x92\xef\xbc\x90\xef\xbc\x90 OK", b"HTTP/1.1 200 " + b"x" * 40_000, b"HTTP/9.9 200 OK"),
+    *(b"HTTP/1.1 \xef\xbc\x92\xef\xbc\x90\xef\xbc\x90 OK", b"HTTP/1.1 200 " + b"x" * 70_000, b"HTTP/9.9 200 OK"),
 )
 HEADERS = (
     *(b"Content-Type: text/plain", b"Connection: close", b"Connection: keep-alive", b"Server: x", b"Set-Cookie: a=b"),
@@ -62,7 +62,7 @@ ODD_HEADERS = (
     ),
     *(b"Content-Length: 18446744073709551617", b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked"),
     *(b"Upgrade: h2c\r\nConnection: Upgrade", b"Trailer: X", b"X-A: b\r\n c", b"X-A : b", b": b", b"X-A", b"X: \x00"),
-    *(b"\r\n".join(b"X-%d: y" % number for number in range(300)), b"X: " + b"y" * 40_000, b"X" * 40_000 + b": y"),
+    *(b"\r\n".join(b"X-%d: y" % number for number in range(300)), b"X: " + b"y" * 70_000, b"X" * 70_000 + b": y"),
 )
 BODIES = (b"", b"", b"", b"{}", b"ok", b"\x00\xff\xfe", "\u2028\U0001f600".encode(), b"x" * 3_000, b"<html>" * 15_000)
 

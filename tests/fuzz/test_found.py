@@ -44,3 +44,25 @@ def test_a_head_that_is_too_long_is_so_however_it_is_cut() -> None:
         for cut in (1, 20_000, size - 2, size - 1, size):
             found = BareSender().exchange([[head[:cut], head[cut:] + b"x" * 9]], "closed")
             assert [result.number for result in found] == [number], (size, cut)
+
+
+def test_a_head_of_forty_kilobytes_is_an_answer() -> None:
+    """Cookies and policies make heads long; what was taken must not be sent again for it."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + b"Set-Cookie: a=b\r\n" * 2_400 + b"\r\n"
+    assert [result.number for result in BareSender().exchange([[head[:30_000], head[30_000:] + b"ok"]], "closed")] == [
+        200
+    ]
+
+
+def test_lines_may_end_with_a_bare_lf() -> None:
+    """A receiver may leave the CR out (RFC 9112 2.2), of some lines or all, however the network cuts its answer; the
+    connection is kept, and what a failure says is read."""
+    for end in (b"\n", b"\r\n"):
+        taken = end.join([b"HTTP/1.1 200 OK", b"Content-Length: 2", b"X: y\n\nok"])
+        busy = end.join([b"HTTP/1.1 103 Soon\n\nHTTP/1.1 503 No", b"Retry-After: 7", b"Content-Length: 4", b"\nbusy"])
+        for cut in range(1, len(taken)):
+            pieces = [[taken[:cut], taken[cut:]], [busy]]
+            first, second = BareSender().exchange(pieces, "closed")
+            assert (first.number, second.number) == (200, 503), (end, cut)
+            assert second.failure is not None
+            assert second.failure[2:] == ("busy", b"7"), (end, cut)

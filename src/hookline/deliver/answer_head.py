@@ -11,11 +11,15 @@ END_OF_HEAD = re.compile(rb"\n\r?\n")
 END_OF_HEAD_BYTES_MAX = len(b"\r\n\r\n")
 
 
-def answer_head(received: bytes, bytes_max: int = HEAD_KEPT_BYTES) -> str:
-    """Status line and headers of the answer itself, without interim answers before it and the body after it."""
+def own_head(received: bytes) -> bytes:
+    """Return status line and headers of the answer itself, without interim answers before it and the body after it."""
     start, end = 0, END_OF_HEAD.search(received)
     while end is not None and received[start + 8 : start + 10] == b" 1":
         start = end.end()
         end = END_OF_HEAD.search(received, start)
-    head = received[start : end.start() if end is not None else len(received)].removesuffix(b"\r")
-    return head[:bytes_max].decode("latin-1")
+    return received[start : end.start() if end is not None else len(received)].removesuffix(b"\r")
+
+
+def answer_head(received: bytes, bytes_max: int = HEAD_KEPT_BYTES) -> str:
+    """Return the beginning of the answer's own head."""
+    return own_head(received)[:bytes_max].decode("latin-1")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from hookline.deliver.answer_head import END_OF_HEAD, END_OF_HEAD_BYTES_MAX, HEAD_BYTES_MAX, answer_head
+from hookline.deliver.answer_head import END_OF_HEAD, END_OF_HEAD_BYTES_MAX, HEAD_BYTES_MAX, HEAD_KEPT_BYTES, own_head
 from hookline.deliver.burst import Burst
 from hookline.deliver.client_certificate import tls_reason
 from hookline.deliver.failure import Failure
@@ -308,11 +308,13 @@ class Connection(asyncio.Protocol):
         self.pool.sink.answered(token, burst.target, self._status, milliseconds, failure)
 
     def _failure(self) -> Failure:
-        end = END_OF_HEAD.search(self._head)
-        found = _RETRY_AFTER.search(self._head, 0, end.end() if end is not None else len(self._head))
+        head = own_head(self._head)
+        found = _RETRY_AFTER.search(head)
         answer = self._answer.decode("utf-8", "replace")
         retry_after = found[1] if found else None
-        return Failure(of_status(self._status), self._status, answer, retry_after, answer_head(self._head))
+        return Failure(
+            of_status(self._status), self._status, answer, retry_after, head[:HEAD_KEPT_BYTES].decode("latin-1")
+        )
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None

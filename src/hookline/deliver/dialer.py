@@ -122,7 +122,10 @@ class Dialer:
 
 
 async def _connected(address: str, port: int) -> socket.socket:
-    plain = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    plain = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # asyncio sets TCP_NODELAY only where it says so
     try:
         plain.setblocking(False)
         await asyncio.get_running_loop().sock_connect(plain, (address, port))

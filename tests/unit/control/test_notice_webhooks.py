@@ -154,12 +154,12 @@ def test_the_guard_holds_for_notices(log: NoticeLog, receiver: Receiver) -> None
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Reply(200, headers={"X": "x" * 40_000}), "bad_response"),
+        (Reply(200, headers={"X": "x" * 70_000}), "bad_response"),
         (Reply(302, headers={"Location": "http://127.0.0.1/"}), "rejected 302"),
     ],
 )
 def test_odd_answers_are_failures(log: NoticeLog, receiver: Receiver, reply: Reply, error: str) -> None:
-    """A head without an end is not read on, a redirect is not followed."""
+    """A head beyond 64 KB is not read on, a redirect is not followed."""
     receiver.respond = lambda request: reply
     sending = Sending(log, receiver.url())
     sending.open()

@@ -144,3 +144,32 @@ def test_when_all_refuse_the_attempt_says_so(addresses: list[str]) -> None:
         return await exchange(pools, free_port())
 
     assert asyncio.run(scenario()) is Outcome.CONNECTION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (b"HTTP/1.1 200 OK\nContent-Length: 0\n\n", Outcome.SUCCESS),
+        (b"HTTP/1.1 103 Soon\n\nHTTP/1.1 204\n\n", Outcome.SUCCESS),
+        (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 2_400 + b"\r\n", Outcome.SUCCESS),
+        (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 4_000 + b"\r\n", Outcome.BAD_RESPONSE),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, Outcome.BAD_RESPONSE),
+        (b"\n\n", Outcome.BAD_RESPONSE),
+        (b"HTTP/1.1 200 OK\n", Outcome.BAD_RESPONSE),
+    ],
+)
+def test_a_notice_takes_the_answers_that_events_take(answer: bytes, outcome: Outcome) -> None:
+    """Heads up to 64 KB, and lines that end with a bare LF."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(answer)
+        writer.close()
+
+    async def scenario() -> Outcome:
+        async with await asyncio.start_server(serve, LIVE, 0) as server:
+            post = GuardedPost(resolver([LIVE]), tls_context(None), TIMEOUT_SECONDS)
+            url = parse_receiver_url(f"http://{LIVE}:{server.sockets[0].getsockname()[1]}/")
+            return (await post.send(url, {}, b"{}")).outcome
+
+    assert asyncio.run(scenario()) is outcome

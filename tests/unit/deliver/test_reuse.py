@@ -121,3 +121,39 @@ def test_a_late_second_answer_does_not_count_for_the_next_request(late: bytes) -
             second.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        (b"", REST_SECONDS_MAX),
+        (b"Keep-Alive: timeout=1\r\n", 0.75),
+        (b"keep-alive: max=9, timeout=2\r\n", 1.5),
+        (b"Keep-Alive: timeout=0, max=1\r\n", 0.0),
+        (b"Keep-Alive: timeout=600\r\n", REST_SECONDS_MAX),
+        (b"Connection: keep-alive\r\n", REST_SECONDS_MAX),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_receiver_that_says_how_long_it_keeps_connections_is_believed(
+    line: bytes, seconds: float, status: int
+) -> None:
+    """Those that rested for three quarters of its time take no other request: none crosses its close."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d .\r\n%bContent-Length: 0\r\n\r\n" % (status, line))
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            sink = Statuses()
+            pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
+            pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
+            pool.send(NO_TARGET, [("one", REQUEST)])
+            assert await take(sink.statuses, 1) == [status]
+            assert pool.rest_seconds == seconds
+            pools.close()
+
+    asyncio.run(scenario())

@@ -87,6 +87,8 @@ class _Trial(Sink):
 
     def __init__(self) -> None:
         self.timings = Timings()
+        self.address: str | None = None
+        """The name's first one, which is shown when none of them could be connected to."""
         self.ended = asyncio.Event()
         self.result = 0
         self.failure: Failure | None = None
@@ -103,9 +105,11 @@ class _TimedResolver(Resolver):
     async def resolve(self, host: str, port: int) -> list[str]:
         began = monotonic()
         try:
-            return await super().resolve(host, port)
+            addresses = await super().resolve(host, port)
         finally:
             self._trial.timings.dns = _since(began)
+        self._trial.address = addresses[0]
+        return addresses
 
 
 class _TimedDialer(Dialer):
@@ -215,7 +219,7 @@ def _answer(
         body=hidden(connection.body.decode("utf-8", "replace")),
         body_cut=connection.body_cut,
         error=trial.failure.error if trial.failure is not None and not answered else None,
-        address=connection.checked_address or None,
+        address=connection.checked_address or trial.address,
         milliseconds=trial.timings,
     )
 

@@ -57,6 +57,10 @@ class Front:
         self._process.terminate()
         self._process.wait(WAIT_SECONDS)
 
+    def sees_all(self) -> bool:
+        """Return whether it passes calls on to every upstream, as far as it can be asked."""
+        return True
+
     @property
     def log(self) -> str:
         """Everything that it printed, errors of its own included."""

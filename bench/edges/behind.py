@@ -74,16 +74,17 @@ class _Played:
         for id in self.ids:
             part = hookline.fate_at(id, self.source)
             fate = part.get("fate", "unknown")
-            fates[fate] += 1
+            fates["retrying" if fate == "parked" else fate] += 1
             made = {each["number"] for each in part.get("attempts", ())}
             attempts += len(made)
-            unseen += max(0, asked[id] - len(made))
+            under_way = fate not in ("delivered", "failed")
+            unseen += max(0, asked[id] - len(made) - under_way)
             lost += fate == "unknown" or (fate == "delivered" and not self.taken.get(id))
         return Behind(
             name=self.odd.name,
             wanted=self.odd.ending,
             events=len(self.ids),
-            fates={"retrying" if name == "parked" else name: count for name, count in fates.items()},
+            fates=dict(fates),
             calls=sum(asked.values()),
             attempts=attempts,
             doubled=sum(count - 1 for count in self.taken.values()),

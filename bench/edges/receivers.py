@@ -228,7 +228,7 @@ RECEIVERS = (
     Odd("100 Continue first", answers(b"HTTP/1.1 100 Continue\r\n\r\n" + OK)),
     Odd("early hints", answers(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3 + OK)),
     Odd("101 Switching", answers(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"), "any"),
-    Odd("head in a second", drips(OK, 1 / len(OK))),
+    Odd("head in half a second", drips(OK, 0.5 / len(OK))),
     Odd("head that never ends", drips(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500, 0.1), "retrying"),
     Odd("head of 40 KB", answers(_head(*[BIG] * 40, "Content-Length: 0"))),
     Odd("head of 80 KB", answers(_head(*[BIG] * 80, "Content-Length: 0")), "retrying"),

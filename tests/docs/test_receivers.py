@@ -1,0 +1,44 @@
+"""docs/receivers.md says what the code does: its bounds are the code's numbers, its request is one that is made."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.deliver import breaker, connection, egress
+from hookline.outcomes.outcome import FINAL, Outcome, of_status
+from hookline.settings import Deliver
+from tests.docs.pages import DOCS, rows
+
+BOUNDS = {row[0]: row[1] for row in rows("receivers.md") if len(row) == 3}
+DELIVER = Deliver()
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("Time for one exchange", f"{DELIVER.timeout:g} s"),
+        ("First retry", f"within {DELIVER.retry_first:g} s"),
+        ("Longest pause", f"{DELIVER.retry_max / 60:g} min"),
+        ("Retried for", f"{DELIVER.retry_window / 3600:g} h"),
+        ("Requests at once, new receiver", f"{breaker.FIRST_ALLOWANCE}"),
+        ("Requests at once, well", f"{breaker.FULL_ALLOWANCE}"),
+        ("Breaker opens", f"{breaker.OPEN_FAILURES} failures in a row, over {breaker.OPEN_SECONDS:g} s"),
+        (
+            "Asked again while it is open",
+            f"after {breaker.PROBE_FIRST_SECONDS:g} s, doubling up to {breaker.PROBE_SECONDS_MAX:g} s",
+        ),
+        ("Your answer's body", f"{connection.BODY_BYTES_MAX // 1024} KB"),
+        ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
+        ("A name's look-up", f"{egress.LOOKUP_SECONDS_MAX:g} s"),
+    ],
+)
+def test_each_bound_is_the_codes(what: str, value: str) -> None:
+    """A number that changes in the code changes on the page."""
+    assert BOUNDS[what] == value
+
+
+def test_answers_mean_what_the_page_says() -> None:
+    """Statuses that are tried again are those it names, and every other that is no 2xx is final."""
+    again = {status for status in range(100, 600) if of_status(status) not in (*FINAL, Outcome.SUCCESS)}
+    assert again == {408, 429, *range(500, 600)}
+    assert "| 408, 429, 5xx, " in (DOCS / "receivers.md").read_text()

@@ -96,7 +96,7 @@ def test_a_restarted_role_is_not_noticed_behind(name: str, tmp_path: Path, new_h
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
 
 
-@pytest.mark.parametrize("name", FRONTS)
+@pytest.mark.parametrize("name", FRONTS if "HOOKLINE_TEST_RESTARTS" in os.environ else ["haproxy"])
 def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
     """Whole services behind one front, of which one at a time ends and is started again: all calls are answered 200."""
     both = [new_hookline(settings={"collect.drain_delay": "3s"}).start() for _ in range(2)]
@@ -104,7 +104,6 @@ def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, 
         for number in range(RESTARTS):
             calls.go_on(CALLS_PER_SECOND // 2)
             both[number % 2].restart()
-            wait_until(front.sees_all, what="the front finds it again")
         calls.go_on(CALLS_PER_SECOND // 2)
     print(f"\n{name}: {dict(calls.outcomes)}, slowest {calls.slowest_seconds:.2f} s")
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])

@@ -1,5 +1,7 @@
 """Balancers before the service, as their distributions set them up: each is the real program on a free port.
 
+Beyond that they have what it takes with several upstreams: one that ends is asked no more, or the next one instead.
+
 ``FRONTS[name](folder, upstream_ports)`` is a context manager; ``port`` is where it takes calls.
 """
 
@@ -57,10 +59,6 @@ class Front:
         self._process.terminate()
         self._process.wait(WAIT_SECONDS)
 
-    def sees_all(self) -> bool:
-        """Return whether it passes calls on to every upstream, as far as it can be asked."""
-        return True
-
     @property
     def log(self) -> str:
         """Everything that it printed, errors of its own included."""
@@ -90,7 +88,7 @@ class Nginx(Front):
         return ["nginx", "-p", str(self.folder), "-c", str(file)]
 
     def configuration(self) -> str:
-        servers = " ".join(f"server {each};" for each in self.upstreams)
+        servers = " ".join(f"server {each} max_fails=0;" for each in self.upstreams)
         paths = " ".join(f"{name}_temp_path temp;" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         return f"""
 user {getpass.getuser()};
@@ -110,6 +108,7 @@ http {{
             proxy_pass http://hookline;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
+            proxy_next_upstream error timeout http_503 non_idempotent;
         }}
     }}
 }}
@@ -125,7 +124,9 @@ class HAProxy(Front):
         return ["haproxy", "-db", "-f", str(file)]
 
     def configuration(self) -> str:
-        servers = "\n".join(f"    server hookline{i} {each} check" for i, each in enumerate(self.upstreams))
+        servers = "\n".join(
+            f"    server hookline{i} {each} check inter 1s fall 2 rise 1" for i, each in enumerate(self.upstreams)
+        )
         return f"""
 global
     maxconn 4096
@@ -140,6 +141,7 @@ frontend events
     default_backend hookline
 backend hookline
     option httpchk GET /readyz
+    option redispatch
 {servers}
 """
 
@@ -157,7 +159,7 @@ class Apache(Front):
         modules = "\n".join(
             f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in (*names, "lbmethod_byrequests")
         )
-        members = "\n".join(f"    BalancerMember http://{each}" for each in self.upstreams)
+        members = "\n".join(f"    BalancerMember http://{each} retry=1" for each in self.upstreams)
         return f"""
 {modules}
 ServerName localhost
@@ -183,7 +185,7 @@ ProxyPass / balancer://hookline/
 
 
 class Caddy(Front):
-    """Caddy's reverse proxy as its one line sets it up."""
+    """Caddy's reverse proxy."""
 
     program = "caddy"
 
@@ -197,7 +199,11 @@ class Caddy(Front):
     auto_https off
 }}
 http://127.0.0.1:{self.port} {{
-    reverse_proxy {" ".join(self.upstreams)}
+    reverse_proxy {" ".join(self.upstreams)} {{
+        health_uri /readyz
+        health_interval 1s
+        lb_try_duration 5s
+    }}
 }}
 """
 

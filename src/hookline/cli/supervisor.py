@@ -136,16 +136,17 @@ class Supervisor:
         environment = {**SMALLER.get(role.name, {}), **self.environment}
         if role.listening:
             environment[LISTENING_FDS] = ",".join(map(str, role.listening))
+        _let_inherit(role.listening, True)  # and nobody else: who holds one keeps the port
         try:
-            _let_inherit(role.listening, True)
             role.pid = self._spawn(arguments, environment)
-            _let_inherit(role.listening, False)
         except (OSError, MemoryError) as error:  # the system has no room for a process just now
             if not role.is_refused:
                 _say(f"{role.name} cannot be started ({error}); this is tried until it can")
             role.is_refused = True
             role.put_off(role.started)
             return
+        finally:
+            _let_inherit(role.listening, False)
         if role.is_refused:
             _say(f"{role.name} could be started")
         role.is_refused = False

@@ -96,7 +96,7 @@ def test_a_restarted_role_is_not_noticed_behind(name: str, tmp_path: Path, new_h
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
 
 
-@pytest.mark.parametrize("name", FRONTS)
+@pytest.mark.parametrize("name", FRONTS if "HOOKLINE_TEST_RESTARTS" in os.environ else ["haproxy"])
 def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, new_hookline: NewHookline) -> None:
     """Whole services behind one front, of which one at a time ends and is started again: all calls are answered 200."""
     both = [new_hookline(settings={"collect.drain_delay": "3s"}).start() for _ in range(2)]
@@ -104,7 +104,6 @@ def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, 
         for number in range(RESTARTS):
             calls.go_on(CALLS_PER_SECOND // 2)
             both[number % 2].restart()
-            wait_until(front.sees_all, what="the front finds it again")
         calls.go_on(CALLS_PER_SECOND // 2)
     print(f"\n{name}: {dict(calls.outcomes)}, slowest {calls.slowest_seconds:.2f} s")
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
@@ -132,18 +131,33 @@ def test_it_says_so_and_serves_on_before_it_ends(new_hookline: NewHookline) -> N
 
 
 def test_nothing_that_had_its_handshake_is_reset(new_hookline: NewHookline) -> None:
-    """Connections that wait to be accepted when the service is stopped are accepted and answered."""
+    """Connections that wait to be accepted when the service is stopped are accepted and answered, on both ports."""
     hookline = new_hookline().start()
-    pid = hookline.role("collect")
-    os.kill(pid, signal.SIGSTOP)
-    waiting = [RawSocket(hookline.collect_port) for _ in range(50)]
+    stopped = [hookline.role(name) for name in ("collect", "control")]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    waiting = [RawSocket(port) for port in (hookline.collect_port, hookline.control_port) for _ in range(25)]
     for each in waiting:
-        each.write(HEAD + BODY)
+        each.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     hookline.process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
-    os.kill(pid, signal.SIGCONT)
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
     answers = [each.answer() for each in waiting]
     assert Counter(each and each.status for each in answers) == {200: 50}
     assert hookline.process.wait(30) == 0  # type: ignore[union-attr]
+
+
+def test_idle_connections_are_kept_as_long_as_is_set(new_hookline: NewHookline) -> None:
+    """``collect.idle_timeout`` and ``control.idle_timeout`` say after how long the service closes one that was used."""
+    hookline = new_hookline(settings={"collect.idle_timeout": "2s", "control.idle_timeout": "2s"}).start()
+    for port in (hookline.collect_port, hookline.control_port):
+        with RawSocket(port) as used:
+            used.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answered, answer = time.monotonic(), used.answer()
+            assert answer is not None
+            assert "connection" not in answer.headers
+            assert used.closed()
+            assert time.monotonic() - answered > 1.4  # collect's clock goes in half seconds
 
 
 def test_an_upload_keeps_nobody_waiting(new_hookline: NewHookline) -> None:

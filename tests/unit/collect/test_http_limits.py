@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from hookline.collect import limits
 from hookline.collect.outbound import HEAD
-from hookline.setting_values import Networks
+from hookline.setting_values import Bytes, Networks
 from hookline.settings import Collect, Settings
 from tests.service.waiting import wait_until
 from tests.unit.collect.wire import TRACK, Running, request, sized, zipped
@@ -235,6 +235,18 @@ def test_silence_is_closed(start: Callable[..., Running]) -> None:
     assert used.closed()
 
 
+def test_the_oldest_idle_connections_make_room(start: Callable[..., Running]) -> None:
+    """Above three quarters of all connections those that are idle longest go, of the address that has most."""
+    edge = start(connections_max=8)
+    opened = [edge.wire(f"127.0.0.{1 if number < 4 else number}") for number in range(7)]
+    for number, wire in enumerate(opened):
+        assert wire.send(request("/v1/track", TRACK)).answer().status == 200
+        edge.pass_seconds(number < 6)
+    assert opened[0].closed()
+    assert [wire.send(request("/v1/track", TRACK)).answer().status for wire in opened[1:]] == [200] * 6
+    assert edge.edge.counters.shed_connections == 1
+
+
 def test_waiting_for_the_disk_is_not_idleness(start: Callable[..., Running]) -> None:
     """A request that waits for the journal is not closed under it."""
     edge = start()
@@ -382,13 +394,35 @@ def test_a_reset_while_waiting_harms_nobody(start: Callable[..., Running]) -> No
 
 
 def test_a_refused_client_still_sees_its_answer(edge: Running) -> None:
-    """What a refused client is still sending is read and dropped for a while: it meets no reset on its way."""
-    wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n")
-    assert wire.answer().status == 413
-    for _ in range(10):
+    """A body that is too large is read to its end and dropped before it is answered, and the connection lives on."""
+    head = b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n"
+    wire = edge.wire().send(head)
+    for _ in range(60):
         wire.socket.sendall(b"x" * 50_000)
-    wire.socket.shutdown(socket.SHUT_WR)
-    assert wire.socket.recv(1) == b""
+        assert edge.edge.counters.buffered_bytes < 100_000
+    assert wire.answer().status == 413
+    assert wire.send(request("/v1/track", TRACK)).answer().status == 200
+
+
+def test_a_body_beyond_all_measure_is_answered_and_left(start: Callable[..., Running]) -> None:
+    """Of a body above ``collect.refused_body_max`` no more than that is read; who looks for the answer finds it."""
+    edge = start(settings=Settings(collect=Collect(refused_body_max=Bytes(1_000_000))))
+    wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    wire.send(b"f4240\r\n" + b"x" * 1_000_000 + b"\r\n" + b"10000\r\n" + b"x" * 65_536)
+    answer = wire.answer()
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    edge.pass_seconds(6)
+    edge.until(lambda: edge.edge.counters.open_connections == 0)
+
+
+def test_a_refused_body_that_does_not_end_is_answered_soon(start: Callable[..., Running]) -> None:
+    """After five seconds the answer goes out, however little of the body has come."""
+    edge = start()
+    wire = edge.wire().send(b"POST /v1/track HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n")
+    wire.send(b"x" * 200_000)
+    edge.until(lambda: edge.edge._clients._open and all(each._size > 150_000 for each in edge.edge._clients._open))  # type: ignore[attr-defined]
+    edge.pass_seconds(6)
+    assert wire.answer().status == 413
 
 
 def test_lingering_ends(start: Callable[..., Running]) -> None:

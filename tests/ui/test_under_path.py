@@ -1,4 +1,4 @@
-"""Control under a path of a host that has other things too, behind nginx: every link, form and stream stays below it."""
+"""Control under a path of a host that has other things too, behind nginx: every link, form and stream is below it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 
 from hookline.bench.service import free_port
 from hookline.web.rail import RAIL
-from tests.service.harness import Hookline, Receiver, send, wait_until, webhook
+from tests.service.client import send
+from tests.service.harness import Hookline, Receiver, is_ready, wait_until, webhook
 
 PATH = "/hookline"
 LINKS = "[...document.querySelectorAll('[href], [src], [action]')].map(each => each.href || each.src || each.action)"
@@ -57,7 +58,7 @@ def fronted(tmp_path_factory: pytest.TempPathFactory, shared_receiver: Receiver)
 def front(request: pytest.FixtureRequest, fronted: Fronted) -> int:
     """The port of one of the two."""
     port = fronted.ports[request.param]
-    wait_until(lambda: send(port, "GET", f"{PATH}/readyz").status == 200, what="nginx")
+    wait_until(lambda: is_ready(port, f"{PATH}/readyz"), what="nginx")
     return port
 
 
@@ -86,7 +87,12 @@ def test_pages_under_a_path_lead_nowhere_else(page: Page, hookline: Hookline, or
         links = [
             link for link in page.evaluate(LINKS) if isinstance(link, str) and link.startswith("http://127.0.0.1:")
         ]
-        assert [link for link in links if not link.startswith(origin + "/")] == [], path
+        assert [link for link in links if not link.startswith(origin + "/")] == [], (
+            path,
+            answer.headers,
+            answer.text()[:700],
+            answer.from_service_worker,
+        )
     page.goto(f"{origin}/events")
     message_id = hookline.track("Below a path")
     page.get_by_text("Below a path").first.click()

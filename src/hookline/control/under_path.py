@@ -76,7 +76,7 @@ class UnderPath:
         return stripped  # type: ignore[return-value]  # a copy of one
 
     def _location(self, value: bytes) -> bytes:
-        there = value.startswith(b"//") or not value.startswith(b"/") or value.startswith(self._raw + b"/")
+        there = not value.startswith(b"/") or value.startswith((b"//", self._raw + b"/"))
         return value if there else self._raw + value
 
     def _written(self, body: bytes) -> bytes:

@@ -8,12 +8,16 @@ escaped, and holds no quotes. In scripts they are literals.
 from __future__ import annotations
 
 import re
+from gzip import compress, decompress
 from urllib.parse import urlsplit
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from hookline.settings import Settings
+
+GZIP_LEVEL = 3
+"""As pages are packed (``web/screen.py``): what is unpacked here is what we packed."""
 
 _ATTRIBUTE = re.compile(rb'(\s(?:href|src|action|data-(?:api|then|href|attempt|recent))=")([^"]*)')
 _IN_ATTRIBUTE = re.compile(rb"(^| )/(?!/)")
@@ -57,7 +61,10 @@ class UnderPath:
             elif held and message["type"] == "http.response.body":
                 start = held.pop()
                 if not message.get("more_body"):
-                    message["body"] = self._written(message.get("body", b""))
+                    is_packed = (b"content-encoding", b"gzip") in start["headers"]
+                    body = message.get("body", b"")
+                    body = self._written(decompress(body) if is_packed else body)
+                    message["body"] = compress(body, GZIP_LEVEL, mtime=0) if is_packed else body
                     length = str(len(message["body"])).encode()
                     start["headers"] = [each for each in start["headers"] if each[0] != b"content-length"]
                     start["headers"].append((b"content-length", length))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from gzip import compress, decompress
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from litestar.enums import ScopeType
@@ -19,6 +20,7 @@ from hookline.settings import Settings
 GZIP_LEVEL = 3
 """As pages are packed (``web/screen.py``): what is unpacked here is what we packed."""
 
+_WRITTEN_KINDS = (b"text/html", b"text/javascript")
 _ATTRIBUTE = re.compile(rb'(\s(?:href|src|action|data-(?:api|then|href|attempt|recent))=")([^"]*)')
 _IN_ATTRIBUTE = re.compile(rb"(^| )/(?!/)")
 """Some hold a method before the address, or several addresses."""
@@ -44,34 +46,33 @@ class UnderPath:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        held: list[Message] = []
+        held: list[dict[str, Any]] = []
         """The beginning of an answer whose length changes."""
 
         async def send_under_path(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = [
-                    (name, self._location(value) if name == b"location" else value)
-                    for name, value in message["headers"]
+            event = cast(dict[str, Any], message)
+            if event["type"] == "http.response.start":
+                event["headers"] = [
+                    (name, self._location(value) if name == b"location" else value) for name, value in event["headers"]
                 ]
-                message["headers"] = headers
-                kind = next((value for name, value in headers if name == b"content-type"), b"").partition(b";")[0]
-                if kind in (b"text/html", b"text/javascript", b"application/javascript") and scope["method"] != "HEAD":
-                    held.append(message)
+                if scope["method"] != "HEAD" and _kind(event) in _WRITTEN_KINDS:
+                    held.append(event)
                     return
-            elif held and message["type"] == "http.response.body":
+            elif held:
                 start = held.pop()
-                if not message.get("more_body"):
-                    is_packed = (b"content-encoding", b"gzip") in start["headers"]
-                    body = message.get("body", b"")
-                    body = self._written(decompress(body) if is_packed else body)
-                    message["body"] = compress(body, GZIP_LEVEL, mtime=0) if is_packed else body
-                    length = str(len(message["body"])).encode()
-                    start["headers"] = [each for each in start["headers"] if each[0] != b"content-length"]
-                    start["headers"].append((b"content-length", length))
-                await send(start)
+                if event.get("body") and not event.get("more_body"):
+                    self._write(start, event)
+                await send(cast(Message, start))
             await send(message)
 
         await self._app(self._without(scope), receive, send_under_path)
+
+    def _write(self, start: dict[str, Any], event: dict[str, Any]) -> None:
+        is_packed = (b"content-encoding", b"gzip") in start["headers"]
+        body = self._written(decompress(event["body"]) if is_packed else event["body"])
+        event["body"] = body = compress(body, GZIP_LEVEL, mtime=0) if is_packed else body
+        start["headers"] = [each for each in start["headers"] if each[0] != b"content-length"]
+        start["headers"].append((b"content-length", str(len(body)).encode()))
 
     def _without(self, scope: Scope) -> Scope:
         path, raw = scope["path"], scope.get("raw_path") or b""
@@ -92,3 +93,8 @@ class UnderPath:
             body = _ATTRIBUTE.sub(lambda found: found[1] + _IN_ATTRIBUTE.sub(address, found[2]), body)
             return _REFRESH.sub(address, body)
         return _IN_SCRIPT.sub(address, body)
+
+
+def _kind(start: dict[str, Any]) -> bytes:
+    kind: bytes = dict(start["headers"]).get(b"content-type", b"")
+    return kind.partition(b";")[0]

@@ -375,6 +375,11 @@ def _validate(settings: Settings) -> None:
             raise SettingsError(f"setting {key!r}: {error}") from None
     if settings.collect.public_url and not _is_address(settings.collect.public_url):
         raise SettingsError("setting 'collect.public_url': write an address such as https://events.example.com")
+    if not re.fullmatch(r"[^/]*(?://[^/]*)?(?:/[A-Za-z0-9._~-]+)*/?", settings.control.public_url or ""):
+        raise SettingsError(
+            "setting 'control.public_url': write an address such as https://hookline.example.com, or with a plain path,"
+            " https://example.com/hookline"
+        )
     for key in ("collect.proxy_protocol", "control.proxy_protocol"):
         if value_of(settings, key) and not settings.collect.trusted_proxies:
             raise SettingsError(f"setting {key!r}: name the load balancers that send it in collect.trusted_proxies")

@@ -268,9 +268,10 @@ def fill_pipe(writing: int) -> None:
         os.set_blocking(writing, True)
 
 
-def is_ready(port: int) -> bool:
+def is_ready(port: int, path: str = "/readyz") -> bool:
+    """Return whether something answers that it is ready."""
     try:
-        return send(port, "GET", "/readyz", seconds=2).status == 200
+        return send(port, "GET", path, seconds=2).status == 200
     except OSError:
         return False
 

@@ -50,6 +50,7 @@ from hookline.control.syncs import AudienceSyncs, ComputedTraitSyncs
 from hookline.control.tester.destination_tests import DestinationTests
 from hookline.control.tokens import TokensApi
 from hookline.control.trait_values import TraitValues
+from hookline.control.under_path import UnderPath, path_of
 from hookline.control.usage import Usage
 from hookline.control.usage_details import UsageDetails
 from hookline.control.users import Users
@@ -72,7 +73,9 @@ def build(services: Services, pages: Routes | None = None) -> ASGIApp:
         served = ApiBesidePages(served, Deferred(lambda: checked(application(routes(), services))))
     inner = HostGate(DatabaseGate(RateLimits(served)), services.settings)
     gated = SecurityHeaders(inner, over_tls=services.sessions.secure)
-    return CountAnswers(Calls(gated, services), services.own_metrics)
+    whole = CountAnswers(Calls(gated, services), services.own_metrics)
+    path = path_of(services.settings)
+    return UnderPath(whole, path) if path else whole
 
 
 class ApiBesidePages:

@@ -14,6 +14,7 @@ from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -70,6 +71,12 @@ class Call:
             token = self._services.tokens.get(caller.id)
             return token is not None and not self._services.tokens.has_expired(token)
         return True
+
+    @property
+    def public_origin(self) -> str:
+        """Scheme, host and port of ``control.public_url`` as a browser says them, empty where it is not set."""
+        public = urlsplit(self._services.settings.control.public_url or "")
+        return f"{public.scheme}://{public.netloc}".lower() if public.netloc else ""
 
     @cached_property
     def session_key(self) -> str | None:

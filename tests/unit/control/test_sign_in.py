@@ -54,6 +54,15 @@ def test_the_token_opens_a_session(control: Running) -> None:
     assert (page.status, page.headers["cache-control"]) == (200, "no-store")
 
 
+def test_a_front_that_loses_the_port_is_borne_with(tmp_path: Path) -> None:
+    """Browsers that do not say Sec-Fetch-Site: pages of control.public_url are ours, whatever Host the front made."""
+    with Running(tmp_path / "data", public_url="http://hooks.example.com:8443") as control:
+        asked = {"Host": "hooks.example.com", "Content-Type": OWN["Content-Type"]}
+        body = urlencode({"password": TOKEN}).encode()
+        for origin, status in (("http://hooks.example.com:8443", 303), ("http://hooks.example.com:81", 403)):
+            assert control.call("POST", "/login", body, {**asked, "Origin": origin}, token=False).status == status
+
+
 def test_over_tls_the_cookie_is_pinned_to_the_host(tmp_path: Path) -> None:
     """With an https public URL the cookie is Secure and has the __Host- prefix."""
     with Running(tmp_path / "data", public_url="https://hooks.example.com") as control:

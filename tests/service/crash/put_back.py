@@ -60,7 +60,7 @@ def _judge(hookline: Hookline, back: Receiver, waited: Iterable[str], injured: S
         running = stopped if process.poll() is not None else command(hookline, "doctor").stdout
         if process.poll() not in (None, REFUSED) or not (asked or any(name in hookline.log for name in injured)):
             return decided
-        if unnamed := [name for name in asked if name not in stopped or name not in running]:
+        if unnamed := [name for name in asked if name not in stopped + running]:
             return f"doctor does not name {', '.join(unnamed)}"
         if not asked:
             return ""  # refused, and named
@@ -112,7 +112,7 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
     silent = [
         each
         for each in sorted(set(waited) - _arrived(back))
-        if _is_silent(hookline.fate(each), lost=lost, is_to_replay=is_to_replay)
+        if _is_silent(hookline.fate(each), lost=lost, is_to_replay=is_to_replay) and not _is_damaged(hookline, each)
     ]
     return f"{len(silent)} that waited are not sent, and not named: {silent[:3]}" if silent else ""
 
@@ -123,6 +123,12 @@ def _is_silent(event: dict[str, Any] | None, *, lost: bool, is_to_replay: bool) 
         return not lost
     fates = [each["fate"] for each in event["destinations"] if each["id"] == "away"]
     return "delivered" in fates if fates else not is_to_replay
+
+
+def _is_damaged(hookline: Hookline, message_id: str) -> bool:
+    """Return whether it is said that its record is, or may be, damaged."""
+    answer = hookline.api("GET", f"events/{message_id}")
+    return answer.status == 404 and "damaged" in answer.json["detail"]
 
 
 def _arrived(back: Receiver) -> set[str]:

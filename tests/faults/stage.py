@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from hookline.bench.connections import source
 from hookline.bench.waiting import wait_until
 from tests.faults.load import AUDIENCE, BACK_SECONDS_MAX, Load
@@ -89,8 +91,11 @@ class Stage(Load):
             self.server.admin(f"DROP SCHEMA {schema} CASCADE")
 
     def owners(self) -> dict[int, int]:
-        """The process that owns each partition."""
-        found = self.server.run(self.server.url("postgres"), OWNERS)
+        """The process that owns each partition; none before the first start has made the table."""
+        try:
+            found = self.server.run(self.server.url("postgres"), OWNERS)
+        except psycopg.errors.UndefinedTable:
+            return {}
         return {partition: int(worker.rpartition(":")[2]) for partition, worker in found}
 
     def wait_for_owners(self) -> None:

@@ -31,7 +31,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = SimulatedClock()
         self.ledger = Ledger()
-        self.lane = SimpleNamespace(breaker=SimpleNamespace(state="closed", allowance=8))
+        self.lane = SimpleNamespace(breaker=SimpleNamespace(state="closed", allowance=8), order=None)
         self.watch = Watch(
             self.clock,
             self.ledger,

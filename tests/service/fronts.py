@@ -11,7 +11,7 @@ import getpass
 import os
 import subprocess
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hookline.bench.service import free_port
@@ -208,4 +208,9 @@ http://127.0.0.1:{self.port} {{
 """
 
 
-FRONTS = {"nginx": Nginx, "haproxy": HAProxy, "apache": Apache, "caddy": Caddy}
+FRONTS: dict[str, Callable[[Path, Sequence[int]], Front]] = {
+    "nginx": Nginx,
+    "haproxy": HAProxy,
+    "apache": Apache,
+    "caddy": Caddy,
+}

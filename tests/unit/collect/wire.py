@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 
 import uvloop
 
+from hookline import listening
+from hookline.collect import server
 from hookline.collect.server import Edge
 from hookline.connections.model import Snapshot, Source
 from hookline.journal.record import Record
 from hookline.settings import Settings
 
+server.QUIET_SECONDS = listening.SETTLE_SECONDS = 0.01  # nobody sends at the end here
 KEY = "wk_web"
 OTHER_KEY = "wk_server"
 DISABLED_KEY = "wk_old"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hookline import listening
+from hookline.control import serve
 from hookline.control.app import Routes
 from hookline.control.opening import open_connections
 from hookline.control.serve import Server, start
@@ -22,6 +24,7 @@ from hookline.journal.record import FORMAT_VERSION, Record, Rejection
 from hookline.settings import Collect, Control, Database, Deliver, Plan, Settings
 from hookline.web.pages import routes
 
+serve.QUIET_SECONDS = listening.SETTLE_SECONDS = 0.01  # nobody sends at the end here
 WAIT_SECONDS = 30.0
 """A bound that only a failure reaches, on a slow and busy machine too."""
 TOKEN = "hk_admin_for-the-tests-only"

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "src", ROOT / "clients/python/src")
 FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall", "finditer")
 BEGINNINGS = {
+    ("collect/request_head.py", "_ABSOLUTE"),
     ("database/postgres/statements.py", "_WORD"),
     ("expressions/write.py", "_ODD_START"),
     ("control/guarded_post.py", "_STATUS"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hookline.journal.port import Group, JournalCorrupt, Lookups, OffsetExpired
+from hookline.journal.port import Group, JournalCorrupt, Lookups, OffsetExpired, Reader
 
 Lost = OffsetExpired | JournalCorrupt
 """Why a stretch cannot be read; ``next_offset`` is where it goes on."""
@@ -27,3 +27,15 @@ def read_on(
             if on_lost is not None:
                 on_lost(lost)
             offset = max(lost.next_offset, offset + 1)
+
+
+def is_lost(journal: Reader, partition: int, first: int, next_offset: int) -> bool:
+    """Return whether anything of a stretch, as far as it is still kept, cannot be read."""
+    lost: list[JournalCorrupt] = []
+
+    def note(why: Lost) -> None:
+        if isinstance(why, JournalCorrupt):
+            lost.append(why)
+
+    end = min(next_offset, journal.end(partition))
+    return any(lost for _ in read_on(journal, partition, max(first, journal.start(partition)), end, note)) or bool(lost)

@@ -21,8 +21,9 @@ from hookline.events.fingerprint import fingerprint
 from hookline.events.timestamps import iso
 from hookline.events.warnings import EventWarning, warnings_of
 from hookline.index import lookup
-from hookline.journal.damaged import Damage, described, noted_damage
+from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
+from hookline.journal.reading import is_lost
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
 from hookline.outcomes.filter_rules import EventRules, FilterRules
@@ -120,7 +121,7 @@ class Fates:
         """Say why ``find`` finds nothing of a message: where the index knows it, that its record is damaged, and where
         it does not, that it may be one of those that are."""
         noted = noted_damage(self._data_path / FOLDER)[-DAMAGE_LOOKED_AT_MAX:]
-        lost = [each for each in noted if self._is_lost(each)]
+        lost = [each for each in noted if is_lost(self._journal, each.partition, each.first, each.next)]
         for name in ([source] if source else self._source_ids()) if lost else ():
             print_ = fingerprint(name, message_id)
             for partition in {each.partition for each in lost}:
@@ -130,10 +131,6 @@ class Fates:
                     return f"its record in the journal is damaged, {described(its)}"
         reason = "it was never accepted, or is older than what is kept"
         return f"{reason}, or its record is one of the damaged ones, {described(lost)}" if lost else reason
-
-    def _is_lost(self, damage: Damage) -> bool:
-        is_kept = damage.next > self._journal.start(damage.partition)
-        return is_kept and self._journal.get(damage.partition, damage.first) is None
 
     def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
         """The fate of a stored record."""

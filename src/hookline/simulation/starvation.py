@@ -13,7 +13,7 @@ from hookline.deliver import engine as engine_limits
 from hookline.settings import Deliver
 from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.ledger import Ledger, Place
-from hookline.simulation.watch import Watch
+from hookline.simulation.watch import Tries, Watch
 
 HELD_UP_SECONDS = 4.0
 """A destination that was always well gets an event within this, as long as the machine works; longer by the time that
@@ -106,9 +106,15 @@ class Starvation:
                 or (tries is None and self._ledger.may_be_filtered(place, lane))
                 or (lane, place) in self._watch.lost
                 or (tries is not None and (tries.told_at is not None or tries.final))
+                or (tries is not None and self._may_be_done(lane, place, tries))
                 or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
             ):
                 del places[place]
+
+    def _may_be_done(self, lane: int, place: Place, tries: Tries) -> bool:
+        """Whether all URLs have accepted it, if what a crash made unsure was kept."""
+        needed = self._ledger.urls_of_all(place, lane)
+        return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= needed
 
     def _due_at(self, lane: int, place: Place, at: float) -> float:
         """When the event could have been sent, on the monotonic clock."""

@@ -38,6 +38,7 @@ class Tries:
         "final",
         "first_at_ms",
         "is_unsure",
+        "may_have_accepted",
         "not_before_ms",
         "takers",
         "told_at",
@@ -53,6 +54,8 @@ class Tries:
         self.takers: set[int] = set()
         """The URLs whose receiver has processed it, whether or not the sender knows."""
         self.accepted: dict[int, float] = {}
+        self.may_have_accepted: set[int] = set()
+        """URLs whose acceptance a crash may have taken back, or not: a retry row was on its way to the disk."""
         """By URL: when the sender learned of its success."""
         self.told_at: float | None = None
         """When the sender learned that it is delivered: of a success, with fan-out ``all`` of every URL's."""
@@ -179,6 +182,7 @@ class Watch:
                 self.lost.add(key)
             if tries.told_at is None:  # what one URL accepted is known again only from a retry row
                 begun = kept_until - self._attempt_seconds
+                tries.may_have_accepted |= tries.accepted.keys()
                 tries.accepted = {url: at for url, at in tries.accepted.items() if at < begun}
             if tries.failed_at is not None and tries.failed_at >= kept_until:
                 tries.is_unsure = tries.failed_at == kept_until

@@ -75,7 +75,7 @@ def _wait_for_arrival(hookline: Hookline, back: Receiver, sent: list[str], said:
     while time.monotonic() < ends:
         if hookline.process is None or hookline.process.poll() is not None:
             return f"ended with {hookline.process and hookline.process.returncode}"
-        if "database_damaged" in hookline.log[said:]:
+        if '"event": "database_damaged"' in hookline.log[said:]:
             return "a database is damaged"
         if fresh and is_ready(hookline.collect_port):
             sent += [hookline.track() for _ in range(fresh)]

@@ -90,6 +90,7 @@ NEEDS = {
     "PATCH /api/v1/destinations/{object_id:str}": "editor",
     "DELETE /api/v1/destinations/{object_id:str}": "editor",
     "GET /api/v1/destinations/{object_id:str}/metrics": "viewer",
+    "GET /api/v1/destinations/{object_id:str}/client-certificate": "viewer",
     "POST /api/v1/destinations/{object_id:str}/test": "editor",
     "POST /api/v1/destinations/{object_id:str}/disable": "editor",
     "POST /api/v1/destinations/{object_id:str}/pause": "editor",

@@ -112,7 +112,7 @@ class Network(Pools):
         self.sent: list[Request] = []
         self.on_send: Callable[[Request], None] = lambda request: None
 
-    def of(self, url: ReceiverUrl) -> Pool:
+    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Pool:
         return FakePool(self)
 
     def take(self, request: Request) -> None:

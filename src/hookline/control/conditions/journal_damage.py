@@ -14,8 +14,8 @@ from hookline.journal.damaged import Damage, described, noted_damage
 from hookline.journal.lost import Lost as End
 from hookline.journal.lost import read_lost
 from hookline.journal.opening import hurry, open_reader
-from hookline.journal.port import JournalAway, OffsetExpired, Reader
-from hookline.journal.reading import Lost, read_on
+from hookline.journal.port import JournalAway
+from hookline.journal.reading import is_lost
 
 LOOK_MS = 60_000
 """What was noted is read again so often: a segment that was put back ends the notice, and so does retention."""
@@ -83,18 +83,14 @@ def still_damaged(folder: Path, noted: Sequence[Damage]) -> list[Damage]:
     ends = read_lost(folder)
     with closing(open_reader(folder)) as reader:
         hurry(reader)
-        return [each for each in noted if not _is_of_end(each, ends) and _is_lost(reader, each)]
+        return [
+            each
+            for each in noted
+            if not _is_of_end(each, ends) and is_lost(reader, each.partition, each.first, each.next)
+        ]
 
 
 def _is_of_end(each: Damage, ends: Sequence[End]) -> bool:
     return any(
         end.partition == each.partition and end.first <= each.first and each.next <= end.next_offset for end in ends
     )
-
-
-def _is_lost(reader: Reader, each: Damage) -> bool:
-    if each.next <= reader.start(each.partition):
-        return False
-    lost: list[Lost] = []
-    next(read_on(reader, each.partition, each.first, min(each.next, reader.end(each.partition)), lost.append), None)
-    return any(not isinstance(error, OffsetExpired) for error in lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.deliver import breaker, connection, egress
+from hookline.deliver import answer_head, breaker, connection, dialer, egress, pool
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
 from tests.docs.pages import DOCS, rows
@@ -27,9 +27,13 @@ DELIVER = Deliver()
             "Asked again while it is open",
             f"after {breaker.PROBE_FIRST_SECONDS:g} s, doubling up to {breaker.PROBE_SECONDS_MAX:g} s",
         ),
+        ("Your answer's head", f"{answer_head.HEAD_BYTES_MAX // 1024} KB"),
         ("Your answer's body", f"{connection.BODY_BYTES_MAX // 1024} KB"),
         ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
         ("A name's look-up", f"{egress.LOOKUP_SECONDS_MAX:g} s"),
+        ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),
+        ("A connection's age", f"{pool.CONNECTION_AGE_SECONDS:g} s"),
+        ("Between one address of a name and the next", f"{dialer.STAGGER_SECONDS * 1000:g} ms"),
     ],
 )
 def test_each_bound_is_the_codes(what: str, value: str) -> None:

@@ -20,7 +20,7 @@ from tests.postgres import USER, PostgresServer
 PROGRAM = os.environ.get("HOOKLINE_TEST_PGBOUNCER", "pgbouncer")
 """Another one may be tried in place of the installed one."""
 START_SECONDS_MAX = 30
-STOP_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 10.0
 
 
 class PgBouncer:
@@ -71,10 +71,14 @@ class PgBouncer:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it; idempotent."""
+        """End it, by force where it does not obey; idempotent."""
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(STOP_SECONDS_MAX)
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
             self.process = None
 
     def url(self, database_url: str, user: str = "hookline") -> str:

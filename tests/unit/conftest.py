@@ -9,11 +9,19 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from hookline.database.outages import OUTAGES
 from hookline.database.place import Place, Schema, Which
 from hookline.settings import Database
 from tests.postgres import TEMPLATE, PostgresServer
 
 PlaceOf = Callable[[Which], Place]
+
+
+@pytest.fixture(autouse=True)
+def troubles_end() -> Iterator[None]:
+    """What a test did to a database is no trouble of the process's next test."""
+    yield
+    OUTAGES._open.clear()
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,10 @@ async def take_no_more(listening: socket.socket) -> None:
         return
     import asyncio  # not for who only binds
 
-    _drop_new(listening)
+    try:
+        _drop_new(listening)
+    except OSError:
+        return  # the system has no room for another filter just now, or allows none
     await asyncio.sleep(SETTLE_SECONDS)
     for _ in range(SETTLE_LOOKS_MAX):
         info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WAITING_AT + 4)

@@ -243,10 +243,9 @@ def _refuse(numbers: list[int]) -> None:
 
     for each in numbers:
         with socket.socket(fileno=os.dup(each)) as listening:
-            try:
+            # One that nobody listened on yet would keep the end of reading, and give it to its connections later.
+            if listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 listening.shutdown(socket.SHUT_RD)
-            except OSError:
-                pass  # nobody listened yet
 
 
 def _drain(wake: int) -> None:

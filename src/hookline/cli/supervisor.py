@@ -187,6 +187,7 @@ class Supervisor:
         now = time.monotonic()
         if now - role.started >= STABLE_SECONDS:
             role.has_worked = True
+        if now - role.started >= STABLE_SECONDS or code == 0:  # told to end, it has not failed
             role.pause_seconds = RESTART_FIRST_SECONDS
         if code == USAGE and not role.has_worked:
             self.code = USAGE

@@ -194,3 +194,14 @@ def test_a_role_that_cannot_start_refuses(new_hookline: NewHookline) -> None:
     wait_until(lambda: not is_refused())
     hookline.wait_ready()
     assert hookline.track(message_id=new_id())
+
+
+def test_who_is_told_to_end_again_and_again_has_not_failed(new_hookline: NewHookline) -> None:
+    """Each restart follows at once: only a role that failed waits longer each time, and refuses in the end."""
+    hookline = new_hookline().start()
+    for _ in range(6):
+        before = hookline.role("collect")
+        os.kill(before, signal.SIGTERM)
+        wait_until(lambda before=before: hookline.role("collect", required=False) not in (0, before))
+        hookline.track()  # it waits, and is not refused
+    assert hookline.log.count("collect ended with code 0; starting it again in 0.1 s") == 6

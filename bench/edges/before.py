@@ -46,7 +46,11 @@ class Varnish(Front):
     program = "varnishd"
 
     def command(self, file: Path) -> list[str]:
-        return ["varnishd", "-F", "-f", str(file), "-a", f"127.0.0.1:{self.port}", "-n", str(self.folder / "work")]
+        return ["varnishd", "-F", "-f", str(file), "-a", f"127.0.0.1:{self.port}", *self._own()]
+
+    def _own(self) -> list[str]:
+        # Its own five seconds for idle clients would be measured in place of what is behind it.
+        return ["-n", str(self.folder / "work"), "-p", "timeout_idle=60"]
 
     def configuration(self) -> str:
         host, _, port = self.upstreams[0].partition(":")

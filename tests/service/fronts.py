@@ -198,7 +198,7 @@ class Caddy(Front):
     admin off
     auto_https off
 }}
-http://127.0.0.1:{self.port} {{
+http://:{self.port} {{
     reverse_proxy {" ".join(self.upstreams)} {{
         health_uri /readyz
         health_interval 1s

@@ -112,7 +112,7 @@ class CollectRole:
         ends: list[asyncio.Task[Any]] = [loop.create_task(stop.wait()), loop.create_task(self.failed.wait())]
         done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
         if ends[0] in done:
-            ends[0] = loop.create_task(self.edge.leave(self._settings.collect.drain_delay))
+            ends[0] = loop.create_task(self.edge.leave(self._settings.collect.drain_delay, has_successor()))
             done, _ = await asyncio.wait([*beats, *ends], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()

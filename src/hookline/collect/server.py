@@ -123,13 +123,16 @@ class Edge:
         host, port = self._servers[0][1].getsockname()[:2]
         return host, port
 
-    async def leave(self, delay_seconds: float) -> None:
+    async def leave(self, delay_seconds: float, is_handed_on: bool = False) -> None:
         """Say that calls should go elsewhere, and serve on for so long and until what is arriving now has arrived.
 
-        Every answer is its connection's last one.
+        Every answer is its connection's last one. Where somebody else goes on to listen on the sockets, calls need not
+        go elsewhere: a balancer that was told so would have nowhere to send them.
         """
-        self._intake.stops = self._clients.draining = True
-        await asyncio.sleep(delay_seconds)
+        self._clients.draining = True
+        if not is_handed_on:
+            self._intake.stops = True
+            await asyncio.sleep(delay_seconds)
         await self._clients.uploaded(UPLOAD_SECONDS_MAX)
 
     async def stop(self, is_handed_on: bool = False) -> None:
@@ -137,7 +140,8 @@ class Edge:
 
         Connections that wait to be accepted are so before, unless somebody else goes on to listen on the sockets.
         """
-        self._intake.stops = self._clients.draining = True
+        self._intake.stops = not is_handed_on
+        self._clients.draining = True
         for server, each in self._servers:
             if not is_handed_on:
                 await take_no_more(each)

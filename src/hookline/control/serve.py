@@ -143,7 +143,6 @@ class Server(uvicorn_server.Server):
         """Begin to stop; called again, stop without waiting."""
         self.force_exit = self.should_exit
         self.should_exit = True
-        self._services.ready = False
         self._clients.are_leaving = True
         self._stopping.set()
         self._services.stop_streams()

@@ -1,4 +1,4 @@
-"""Small files that are there as a whole or not at all, also after a crash."""
+"""Small files that are there as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -25,3 +25,14 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def try_to_write_whole(path: Path, content: bytes) -> None:
+    """Replace a file at once, not durably; where its folder is full, or closed to us, the old one stays."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()

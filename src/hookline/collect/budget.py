@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from hookline.journal.local.retention import Needed
 from hookline.outcomes.waiting import waited_for
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.whole_file import try_to_write_whole
 
 NEAR_SHARE = 0.8
 """Of the bytes: from here on it is looked what of them is waited for, and a notice says so."""
@@ -78,13 +78,7 @@ class StoredBytes:
 
     def save(self) -> None:
         """Write it down; what a disk refuses is counted anew."""
-        scratch = self._path.with_suffix(".new")
-        try:
-            scratch.write_bytes(msgspec.json.encode(list(self._slots)))
-            scratch.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                scratch.unlink()
+        try_to_write_whole(self._path, msgspec.json.encode(list(self._slots)))
 
 
 class Verdict(NamedTuple):

@@ -11,11 +11,12 @@ import os
 import resource
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+
+from hookline.whole_file import try_to_write_whole
 
 Role = Literal["collect", "deliver", "profiles", "control"]
 
@@ -213,14 +214,7 @@ def publish(run_folder: Path, role: Role, values: dict[str, Any], troubles: Mapp
         PROCESS_CLOCK_SHIFT: round(clock_shift_seconds(), 3),
         **values,
     }
-    target = run_folder / f"metrics-{role}.json"
-    scratch = run_folder / f"metrics-{role}.json.new"
-    try:
-        scratch.write_bytes(msgspec.json.encode(values))
-        os.replace(scratch, target)
-    except OSError:
-        with suppress(OSError):
-            scratch.unlink()
+    try_to_write_whole(run_folder / f"metrics-{role}.json", msgspec.json.encode(values))
 
 
 def clock_shift_seconds() -> float:

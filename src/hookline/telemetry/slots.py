@@ -8,11 +8,11 @@ counted is missing.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+
+from hookline.whole_file import try_to_write_whole
 
 SLOT_SECONDS = 10
 SLOTS_KEPT = 3
@@ -67,13 +67,7 @@ class Slot(msgspec.Struct, kw_only=True):
 
 def write_slots(run_folder: Path, slots: list[Slot]) -> None:
     """Replace the report at once; a full disk only leaves a gap."""
-    target, scratch = run_folder / "slots-deliver.json", run_folder / "slots-deliver.json.new"
-    try:
-        scratch.write_bytes(msgspec.json.encode(slots))
-        os.replace(scratch, target)
-    except OSError:
-        with suppress(OSError):
-            scratch.unlink()
+    try_to_write_whole(run_folder / "slots-deliver.json", msgspec.json.encode(slots))
 
 
 def read_slots(run_folder: Path) -> list[Slot]:

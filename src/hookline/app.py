@@ -20,6 +20,7 @@ from hookline.telemetry.ending import END_SECONDS, Ending
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
 
+    from hookline.connections.store import Store
     from hookline.database.place import Which
 
 EXIT_UNUSABLE = 2
@@ -104,10 +105,10 @@ def run_control(
 ) -> int:
     """Admin API, pages and connections; return the exit code."""
     from hookline.control.admin_token import AdminTokenError
-    from hookline.control.opening import CannotStart, open_connections
+    from hookline.control.opening import CannotStart
     from hookline.database import claim as database
     from hookline.database.commits import any_went_back
-    from hookline.database.open import DatabaseError, count_commits
+    from hookline.database.open import DatabaseError
     from hookline.database.sqlite import DatabaseAway, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
@@ -118,10 +119,9 @@ def run_control(
     try:
         claim(settings)
         database.claim(settings)
-        if not asyncio.run(_databases_are_ready(settings)):
+        store = asyncio.run(_opened(settings, connections_file))
+        if store is None:
             return 0
-        count_commits(settings, "control", "insights", "privacy")
-        store = open_connections(settings, connections_file, boot_id())
         from hookline.control import framework
 
         framework.load()  # only now: it takes longer than all before, and the other roles wait for that alone
@@ -230,21 +230,28 @@ def _until_told_to_stop(ending: Ending) -> asyncio.Event:
     return stop
 
 
-async def _databases_are_ready(settings: Settings) -> bool:
+async def _opened(settings: Settings, connections_file: Path | None) -> Store | None:
     """Wait for a server, until no other control works with the database, while that is of a newer version, and until
-    nobody's lock keeps control's own from their newest schema; False when told to stop before.
+    no lock or full disk keeps control from what it writes before it serves; None when told to stop before.
 
     The turn is kept until the process ends.
     """
+    from hookline.control.opening import open_connections
     from hookline.control.standing_by import StandingBy
-    from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
+    from hookline.database.claim import until_done, wait_for_database, wait_for_schema, wait_for_turn
+    from hookline.database.open import count_commits
 
     stop = _until_told_to_stop(Ending())
     await wait_for_database(settings, stop, writes="control")
     await wait_for_turn(settings, "control", stop, StandingBy(settings))
     for which in CONTROLS:
         await wait_for_schema(settings, which, stop)
-    return not stop.is_set()
+    if stop.is_set():
+        return None
+    count_commits(settings, *CONTROLS)
+    opened: list[Store] = []
+    await until_done(lambda: opened.append(open_connections(settings, connections_file, boot_id())), stop)
+    return opened[0] if opened else None
 
 
 def _prepare(settings: Settings) -> None:

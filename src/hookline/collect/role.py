@@ -141,7 +141,10 @@ class CollectRole:
         patience_ends = time.monotonic() + CONTROL_WAIT_SECONDS
         while True:
             is_patient = time.monotonic() < patience_ends
+            was_ready = self.edge.ready
             await self._look(is_patient)
+            if self.edge.ready != was_ready:
+                self._publish()  # whoever asks about the whole hears at once what /readyz says
             is_early = is_patient and not self._is_of_this_boot
             await asyncio.sleep(READY_LOOK_SECONDS if is_early else CONNECTIONS_SECONDS)
 

@@ -30,18 +30,23 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
     """Open ``control.db``, apply the file, and tell the other roles that the connections of this boot are in force, and
     that whoever is suppressed can be told.
 
-    Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database.
+    Raise CannotStart for a file that cannot be applied, DatabaseError for an unusable database, DatabaseAway for one
+    that something outside of us keeps from being written to.
     """
     settings.data_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.data_path / "run").mkdir(mode=0o700, exist_ok=True)
     steady = steady_clock_of(settings)
     store = Store(place_of(settings, "control"), plan_level=settings.plan.level, steady_ms=steady.now_ms)
-    if (commits := commits_of(place_of(settings, "control"))) is not None:
-        store.pass_over(commits.highest, lambda: journal_ends(settings))
-    if connections_file is not None:
-        _apply(store, settings, connections_file)
-    ensure(place_of(settings, "privacy"), "privacy")
-    store.mark_ready(boot_id or uuid4().hex)
+    try:
+        if (commits := commits_of(place_of(settings, "control"))) is not None:
+            store.pass_over(commits.highest, lambda: journal_ends(settings))
+        if connections_file is not None:
+            _apply(store, settings, connections_file)
+        ensure(place_of(settings, "privacy"), "privacy")
+        store.mark_ready(boot_id or uuid4().hex)
+    except BaseException:
+        store.close()
+        raise
     return store
 
 

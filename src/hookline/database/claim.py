@@ -87,7 +87,7 @@ async def wait_for_database(
         if writes is not None:
             check_usable(place_of(settings, writes))
 
-    await _until_done(look, stop, _LOOK_SECONDS, on_away)
+    await until_done(look, stop, _LOOK_SECONDS, on_away)
 
 
 def check_usable(place: Place) -> None:
@@ -109,7 +109,7 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
     A lock of another program, a full disk or a server that is away is waited for, with a line in the log; raise as
     ``open.ensure`` does for what waiting does not mend.
     """
-    await _until_done(lambda: ensure(place_of(settings, which), which), stop, _STAND_BY_SECONDS)
+    await until_done(lambda: ensure(place_of(settings, which), which), stop)
 
 
 async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
@@ -119,12 +119,15 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
         return None
     from hookline.database.postgres.home import take_home
 
-    await _until_done(lambda: take_home(settings), stop, _STAND_BY_SECONDS)
+    await until_done(lambda: take_home(settings), stop)
     return await wait_for_turn(settings, "deliver", stop)
 
 
-async def _until_done(
-    work: Callable[[], object], stop: asyncio.Event, pause_seconds: float, on_away: Callable[[], object] = lambda: None
+async def until_done(
+    work: Callable[[], object],
+    stop: asyncio.Event,
+    pause_seconds: float = _STAND_BY_SECONDS,
+    on_away: Callable[[], object] = lambda: None,
 ) -> None:
     """Do it in a thread, again and again while the database cannot be used, which is said once; until ``stop``."""
     told = False

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from hookline.deliver.answer_head import END_OF_HEAD, END_OF_HEAD_BYTES_MAX, HEAD_BYTES_MAX, HEAD_KEPT_BYTES, own_head
+from hookline.deliver.answer_head import (
+    END_OF_HEAD,
+    END_OF_HEAD_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    HEAD_KEPT_BYTES,
+    is_whole,
+    own_head,
+)
 from hookline.deliver.burst import Burst
 from hookline.deliver.client_certificate import tls_reason
 from hookline.deliver.failure import Failure
@@ -318,7 +325,7 @@ class Connection(asyncio.Protocol):
 
     def _broken(self, error: Exception) -> None:
         assert self._parser is not None
-        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and END_OF_HEAD.search(self._head):
+        if not self._head_done and 200 <= self._parser.get_status_code() < 600 and is_whole(self._head):
             # Such as two lengths that differ: what was answered is plain, only where it ends is not.
             self._status = self._parser.get_status_code()
             self._head_done = True

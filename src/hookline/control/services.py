@@ -72,6 +72,7 @@ from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
 from hookline.journal.opening import is_shared
 from hookline.journal.remote import RemoteAppender
+from hookline.listening import has_successor
 from hookline.outcomes.attempt_log import AttemptLog
 from hookline.privacy import shared_key
 from hookline.privacy.messages import Messages
@@ -190,8 +191,11 @@ class Services:
         return fault_of(pair, self.settings) if pair is not None and current_call() is not None else None
 
     def stop_streams(self) -> None:
-        """End what would keep the server from stopping; requests go on being served."""
-        self.ready = False
+        """End what would keep the server from stopping; requests go on being served.
+
+        Whose sockets another one takes over stays ready: no balancer needs to send its calls elsewhere.
+        """
+        self.ready = self.ready and has_successor()
         self.live.close()
 
     def close(self) -> None:

@@ -109,6 +109,21 @@ def test_two_that_end_in_turn_are_not_noticed_behind(name: str, tmp_path: Path, 
     assert set(calls.outcomes) == {200}, (calls.outcomes, front.log[-2000:])
 
 
+def test_control_is_ready_all_through_its_restart(new_hookline: NewHookline) -> None:
+    """Whoever asks ``/readyz`` of control while the supervisor starts it again is answered 200 each time."""
+    hookline = new_hookline().start()
+    before, answers = hookline.role("control"), Counter[int]()
+
+    def another_is_ready() -> bool:
+        answers[send(hookline.control_port, "GET", "/readyz").status] += 1
+        return hookline.role("control", required=False) not in (0, before)
+
+    os.kill(before, signal.SIGTERM)
+    wait_until(another_is_ready, what="the next role")
+    another_is_ready()
+    assert set(answers) == {200}
+
+
 def test_it_says_so_and_serves_on_before_it_ends(new_hookline: NewHookline) -> None:
     """For ``collect.drain_delay`` from SIGTERM on ``/readyz`` is 503, calls on old and new connections are taken, and
     each answer is the last of its connection; then the port is closed."""

@@ -16,15 +16,15 @@ test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, fak
 	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
-	@.venv/bin/ruff format --check src tests examples clients deploy bench
-	@.venv/bin/ruff check src tests examples clients deploy bench
+	@.venv/bin/ruff format --check src tests examples clients deploy bench scripts
+	@.venv/bin/ruff check src tests examples clients deploy bench scripts
 	@.venv/bin/mypy
 	@.venv/bin/mypy --config-file clients/python/pyproject.toml
 	@.venv/bin/lint-imports
 
 format: .venv/.ready-dev ## Rewrite the sources in the house format
-	@.venv/bin/ruff format src tests examples clients deploy bench
-	@.venv/bin/ruff check --fix src tests examples clients deploy bench
+	@.venv/bin/ruff format src tests examples clients deploy bench scripts
+	@.venv/bin/ruff check --fix src tests examples clients deploy bench scripts
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all

@@ -1,6 +1,6 @@
 """The objects people configure: one definition serves the connections file, the admin API and the database.
 
-Names and shapes are DESIGN 6.5. A ``Snapshot`` is everything in force at one version, as the other roles load it.
+A ``Snapshot`` is everything in force at one version, as the other roles load it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hookline.connections.names import Id, Name
 from hookline.rate_limit import RateLimit
 
 WEBHOOKS_MAX = 5
-"""Receiver URLs per destination (SPEC 2.1 and 8)."""
+"""Receiver URLs per destination."""
 WRITE_KEYS_MAX = 20
 """Write keys per source."""
 FILTERS_MAX = 50
@@ -47,7 +47,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One receiver URL with the static headers of its requests (SPEC 2.1)."""
+    """One receiver URL with the static headers of its requests."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
     headers: dict[str, str] = {}
@@ -67,7 +67,7 @@ class StandardWebhooks(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Settings of a destination of kind ``webhook`` (SPEC 2.1).
+    """Settings of a destination of kind ``webhook``.
 
     ``shared_secret`` may be a reference, ``env:HOOKLINE_SECRET_X`` or ``file:NAME``. ``client_certificate`` and
     ``client_key``, PEM, always are: with them requests show who they come from to receivers that ask (mutual TLS).
@@ -103,9 +103,9 @@ class Rotation(
 
 
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How events are sent to a destination; the defaults are the SPEC's rules, as fast as the receiver takes them.
+    """How events are sent to a destination; by default as fast as the receiver takes them.
 
-    ``fan_out``: ``any`` URL that accepts ends it (SPEC 4.1 rule 2), ``all`` URLs must accept and each is retried by
+    ``fan_out``: ``any`` URL that accepts ends it, ``all`` URLs must accept and each is retried by
     itself, or ``fallback``: the next URL is tried only when the one before has failed. ``max_concurrency``: events
     being sent at once. ``max_rate``: events begun per second. Both hold for live events, retries and replays, and for
     all deliver processes, together. ``order``: ``user`` sends one user's events one after the other, oldest first; one
@@ -120,7 +120,7 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """What is done with the events of a destination for which a condition holds (SPEC 4.2 rule 10, DESIGN 6.5).
+    """What is done with the events of a destination for which a condition holds.
 
     ``drop`` does not send them, ``sample`` sends only ``percent`` of them, ``dropProperties`` and ``allowProperties``
     send them without the paths in ``properties``, or with only those.

@@ -17,7 +17,7 @@ from hookline.control.problem import not_found
 
 
 class CatalogKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One kind: ``publishedName`` is what the ``integrations`` object of an event calls it (SPEC 2.4). ``origin`` is
+    """One kind: ``publishedName`` is what the ``integrations`` object of an event calls it. ``origin`` is
     the package that brought it."""
 
     kind: str

@@ -1,4 +1,4 @@
-"""``/api/v1/replays``: send stored events again, after a look at how many that are (DESIGN 6.6)."""
+"""``/api/v1/replays``: send stored events again, after a look at how many that are."""
 
 from __future__ import annotations
 

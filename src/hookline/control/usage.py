@@ -1,4 +1,4 @@
-"""``/api/v1/usage``: events per source and day or month, and how many of them count (SPEC section 8)."""
+"""``/api/v1/usage``: events per source and day or month, and how many of them count."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def items_of(services: Services, first: date, last: date, by: By, source: str | 
 
 
 def usage_item(services: Services, count: UsageCount, suppressed: int = 0) -> UsageItem:
-    """On a grandfathered plan what filters kept back counts all the same, if a server sent it (SPEC section 8)."""
+    """On a grandfathered plan what filters kept back counts all the same, if a server sent it."""
     source = services.store.last_source(count.source)
     all_count = services.settings.plan.grandfathered and (source is None or source.type == "server")
     return UsageItem(

@@ -1,4 +1,4 @@
-"""The fate of an event (DESIGN 6.7): read from the journal, the index and deliver.db, by any process.
+"""The fate of an event: read from the journal, the index and deliver.db, by any process.
 
 Nothing is stored per event that can be derived: routing is decided again from the connections in force at the event's
 offset, a delivery is found in the blocks of results or the progress ring, and where a lane stands tells what waits.

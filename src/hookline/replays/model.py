@@ -1,4 +1,4 @@
-"""What a replay is: the request people make, and the lane with an end that comes of it (DESIGN 4 and 6.6)."""
+"""What a replay is: the request people make, and the lane with an end that comes of it."""
 
 from __future__ import annotations
 

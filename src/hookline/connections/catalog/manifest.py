@@ -25,7 +25,7 @@ class FieldGuide(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Every kind is a variant of the webhook request and has its settings.
 
-    ``publishedName`` is what the ``integrations`` object of an event calls it (SPEC 2.4). ``calls`` are the types that
+    ``publishedName`` is what the ``integrations`` object of an event calls it. ``calls`` are the types that
     are of use to it; all are sent, filters keep others away. ``urlPrefixes`` are what its URLs begin with (none: any),
     ``headers`` are sent with each of its requests.
     """

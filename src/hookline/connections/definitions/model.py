@@ -1,4 +1,4 @@
-"""Audiences and computed traits: what is said about people (DESIGN 6.5), as the file, the API and the database have it.
+"""Audiences and computed traits: what is said about people, as the file, the API and the database have it.
 
 Durations are text such as ``30d`` or a number of seconds; instants are ISO 8601 text.
 """

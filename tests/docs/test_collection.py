@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hookline.collect.router import KEYED, ROUTES, Kind
+from hookline.collect.http.router import KEYED, ROUTES, Kind
 from tests.docs.pages import rows
 
 METHODS = {Kind.SINGLE: "POST", Kind.BATCH: "POST", Kind.TELEMETRY: "POST"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.collect.answers import ERRORS
+from hookline.collect.http.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
 from hookline.control.problem import CODES
 from hookline.control.secret_rotation import STATUS_OF_REFUSAL

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
-from hookline.collect.downloads import Downloads
-from hookline.collect.http import Connection
+from hookline.collect.http.clients import Clients
+from hookline.collect.http.connection import Connection
+from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Intake
 from hookline.collect.limits import LINGER_SECONDS_MAX, STALLED_ANSWER_SECONDS_MAX
 from hookline.journal.record import Record

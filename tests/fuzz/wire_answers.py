@@ -7,7 +7,7 @@ import json
 import re
 from typing import NamedTuple
 
-from hookline.collect.answers import ERRORS, GIF
+from hookline.collect.http.answers import ERRORS, GIF
 
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) [A-Z][A-Za-z -]*")
 _HEADER = re.compile(rb"([A-Za-z-]+): ([ -~]*)")

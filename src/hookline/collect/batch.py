@@ -7,14 +7,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.collect.answers import WARNINGS_MAX, ListedWarning, RejectedItem
 from hookline.collect.browsers import with_address
 from hookline.collect.decode import BadBody, any_nested_deeper, nested_deeper
-from hookline.collect.head import HEAD, Choices, Head, Scalar, context_choices, read_choices, read_item
-from hookline.collect.item import Arrival, record_of
+from hookline.collect.http.answers import WARNINGS_MAX, ListedWarning, RejectedItem
+from hookline.collect.item import (
+    HEAD,
+    Arrival,
+    Choices,
+    Head,
+    Scalar,
+    concerned,
+    context_choices,
+    read_choices,
+    read_item,
+    record_of,
+    usual_records,
+)
 from hookline.collect.limits import BATCH_EVENTS_MAX, NESTING_LEVELS_MAX, STORED_BYTES_MAX, STORED_BYTES_MORE
-from hookline.collect.suppression import concerned
-from hookline.collect.usual import usual_records
 from hookline.events.timestamps import MILLISECONDS_FROM, parse
 from hookline.events.warnings import EventWarning, are_times_unreadable, is_object_or_none, warning, warnings_of
 from hookline.journal.record import Record

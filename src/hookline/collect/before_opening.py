@@ -1,9 +1,8 @@
-"""What ``collect`` asks before it opens a local journal: whether the data folder is the one, not a copy of it, and up
-to where everybody knows the journal.
+"""The sources, and whose events are not stored, as collect last knew them: kept in the data folder, so that a collect
+that starts while they cannot be read takes events all the same.
 
-On PostgreSQL the server is asked. While it is away, a folder that is as it was left goes by what its files know, for
-events are to be taken then too; one that was moved or copied, or whose journal was put back, waits: what it took would
-get offsets that the database knows for other events, and be taken for sent.
+The file has no more than collect needs: no destination, no secret of one. To recognise who is suppressed it needs the
+key of those hashes, so it is readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -11,16 +10,74 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from hookline.collect.kept_connections import FILE as KEPT
+import msgspec
+
+from hookline.connections.model import Snapshot, Source
 from hookline.database.claim import LOCAL, wait_for_turn
 from hookline.database.home import note_ends, read_ends, read_home, settle
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.opening import FOLDER
 from hookline.outcomes.furthest import Known, furthest
+from hookline.privacy.suppressed import Suppressed
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+from hookline.whole_file import write_whole
+
+FILE = "collect-connections"
+FORMAT = 1
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    version: int
+    sources: tuple[Source, ...]
+    key: bytes | None
+    suppressed: tuple[bytes, ...]
+
+
+class KeptConnections:
+    """Writes the file when something changed, and reads it; for one thread at a time."""
+
+    def __init__(self, data_path: Path) -> None:
+        self._path = data_path / FILE
+        self._written: bytes | None = None
+
+    def write(self, snapshot: Snapshot, suppressed: Suppressed | None) -> None:
+        """Keep these from now on, whole and durable, or what was kept before; a disk that refuses is logged."""
+        kept = _Kept(
+            format=FORMAT,
+            version=snapshot.version,
+            sources=snapshot.sources,
+            key=None if suppressed is None else suppressed.key,
+            suppressed=() if suppressed is None else tuple(sorted(suppressed.digests)),
+        )
+        content = msgspec.msgpack.encode(kept)
+        if content == self._written:
+            return
+        try:
+            write_whole(self._path, content)
+        except OSError as error:
+            logger().warning("connections_not_kept", reason=str(error))
+        else:
+            self._written = content
+
+    def read(self) -> tuple[Snapshot, Suppressed | None] | None:
+        """What was kept; None when there is nothing, or nothing that this version can read."""
+        try:
+            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=_Kept)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            logger().warning("kept_connections_unreadable", reason=str(error))
+            return None
+        if kept.format != FORMAT or (kept.suppressed and kept.key is None):
+            return None
+        suppressed = Suppressed.of(kept.suppressed, kept.key) if kept.suppressed and kept.key is not None else None
+        return Snapshot(version=kept.version, sources=kept.sources), suppressed
+
 
 NOT_AS_LEFT = "the data folder, or the journal in it, is not where it was"
 NOTED_SECONDS = 1.0
@@ -49,7 +106,7 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> Asked:
     _, is_there = read_home(settings.data_path)
     is_as_left = is_there and read_ends(settings.data_path) is not None
     # Who never took an event takes none before the server has said by which connections.
-    is_new = not any((settings.data_path / each).exists() for each in (FOLDER, KEPT))
+    is_new = not any((settings.data_path / each).exists() for each in (FOLDER, FILE))
     told = False
     while not stop.is_set():
         try:

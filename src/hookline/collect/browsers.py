@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hookline.client_address import Network, client_address, forwarded
-from hookline.collect.exchange import Exchange
-from hookline.collect.router import SERVER_ONLY
+from hookline.collect.http.request import Exchange
+from hookline.collect.http.router import SERVER_ONLY
 from hookline.connections.model import Source
 
 LIBRARIES = frozenset(("analytics.js", "RudderLabs JavaScript SDK"))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from hookline.collect.clients import is_fair
+from hookline.collect.http.clients import is_fair
 from hookline.journal.record import Record
 from hookline.journal.sizes import size_bytes as size_bytes_of
 

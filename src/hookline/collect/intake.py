@@ -12,25 +12,31 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from hookline.collect import answers
-from hookline.collect.answers import BY_CODE, REJECTIONS, WARNINGS_MAX, ListedWarning, RejectedItem
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
 from hookline.collect.batch import BATCH, Batch, about_library, records_in_steps, records_of, write_key_of
 from hookline.collect.browsers import BrowserAddresses
-from hookline.collect.cors import ANSWER_HEADERS, CALL_METHODS, FETCH_METHODS, FETCH_PREFLIGHT, PREFLIGHT
 from hookline.collect.counters import Counters
-from hookline.collect.decode import BadBody, TooLarge, inflate, inflate_in_steps, load
-from hookline.collect.downloads import Downloads
-from hookline.collect.exchange import Exchange
+from hookline.collect.decode import BadBody, TooLarge, event_of, inflate, inflate_in_steps, load
 from hookline.collect.fair_turns import FairTurns, Loop, Who
-from hookline.collect.head import HEAD, RAW_HEAD, Head, read_leniently
-from hookline.collect.item import Arrival, record_of, unreadable
-from hookline.collect.known_heads import KnownHeads
+from hookline.collect.http import answers
+from hookline.collect.http.answers import (
+    ANSWER_HEADERS,
+    BY_CODE,
+    CALL_METHODS,
+    FETCH_METHODS,
+    FETCH_PREFLIGHT,
+    PREFLIGHT,
+    REJECTIONS,
+    WARNINGS_MAX,
+    ListedWarning,
+    RejectedItem,
+)
+from hookline.collect.http.downloads import Downloads
+from hookline.collect.http.request import Exchange, KnownHeads
+from hookline.collect.http.router import ROUTES, Kind, Route, keyed, with_single_slashes
+from hookline.collect.item import HEAD, RAW_HEAD, Arrival, Head, concerns, read_leniently, record_of, unreadable
 from hookline.collect.limits import GZIP_OVERHEAD_BYTES, NESTING_LEVELS_MAX, RETRY_AFTER_SECONDS
-from hookline.collect.pixel import event_of
 from hookline.collect.rate_limits import RateLimited, RateLimits
-from hookline.collect.router import ROUTES, Kind, Route, keyed, with_single_slashes
-from hookline.collect.suppression import concerns
 from hookline.connections.model import Snapshot, Source
 from hookline.events.warnings import EventWarning, are_times_unreadable, warnings_of
 from hookline.journal.port import JournalAway, JournalError, JournalFailed, JournalFull

@@ -1,14 +1,18 @@
-"""From one event to its journal record: the rules of DESIGN 6.1, and what is kept of an event that breaks them."""
+"""From one event's bytes to its journal record: the fields that are looked at, the rules they are held to, and what is
+kept of an event that breaks them. Everything else stays the caller's bytes.
+
+``null`` means absent, numeric ids are taken as strings, and fields that only advise (timestamps, ``context``,
+``integrations``) are ignored when they have the wrong type instead of refusing the event."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 from uuid import uuid4
 
 import msgspec
 
-from hookline.collect.answers import REJECTIONS
-from hookline.collect.head import Choices, Head, Scalar, text
+from hookline.collect.http.answers import REJECTIONS
 from hookline.collect.limits import (
     BATCH_BYTES_MAX,
     EVENT_BYTES_MAX,
@@ -17,9 +21,147 @@ from hookline.collect.limits import (
     TYPE_CHARACTERS_MAX,
     USER_KEY_CHARACTERS_MAX,
 )
-from hookline.events.fingerprint import fingerprint
-from hookline.events.timestamps import iso, resolve
+from hookline.events.fingerprint import fingerprint, fingerprints
+from hookline.events.timestamps import iso, resolve, resolve_all
 from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.privacy.suppressed import Suppressed
+
+Scalar = str | int | float | None
+
+Choices = dict[str, msgspec.Raw]
+"""A destination selection map as written (SPEC 2.4); a value is a boolean or that destination's options."""
+
+
+class Context(msgspec.Struct, gc=False):
+    """What of ``context`` matters for routing."""
+
+    integrations: Choices | None = None
+
+
+class Given(msgspec.Struct, gc=False):
+    """An object of which nothing is looked at."""
+
+
+Fields = Given | Annotated[list[msgspec.Raw], msgspec.Meta(max_length=0)] | None
+"""An object, or the empty list that PHP writes for an empty one; what is neither gets the caller a warning."""
+
+
+class Head(msgspec.Struct, rename="camel", gc=False):
+    """The checked fields of one event."""
+
+    type: Scalar = None
+    user_id: Scalar = None
+    anonymous_id: Scalar = None
+    event: Scalar = None
+    group_id: Scalar = None
+    previous_id: Scalar = None
+    message_id: Scalar = None
+    timestamp: Scalar = None
+    original_timestamp: Scalar = None
+    sent_at: Scalar = None
+    write_key: Scalar = None
+    integrations: Choices | None = None
+    context: Context | None = None
+    properties: Fields = None
+    traits: Fields = None
+
+
+class RawHead(msgspec.Struct, rename="camel", gc=False):
+    """The same fields, whatever their types."""
+
+    type: msgspec.Raw = msgspec.Raw(b"null")
+    user_id: msgspec.Raw = msgspec.Raw(b"null")
+    anonymous_id: msgspec.Raw = msgspec.Raw(b"null")
+    event: msgspec.Raw = msgspec.Raw(b"null")
+    group_id: msgspec.Raw = msgspec.Raw(b"null")
+    previous_id: msgspec.Raw = msgspec.Raw(b"null")
+    message_id: msgspec.Raw = msgspec.Raw(b"null")
+    timestamp: msgspec.Raw = msgspec.Raw(b"null")
+    original_timestamp: msgspec.Raw = msgspec.Raw(b"null")
+    sent_at: msgspec.Raw = msgspec.Raw(b"null")
+    write_key: msgspec.Raw = msgspec.Raw(b"null")
+    integrations: msgspec.Raw = msgspec.Raw(b"null")
+    context: msgspec.Raw = msgspec.Raw(b"null")
+
+
+HEAD = msgspec.json.Decoder(Head)
+RAW_HEAD = msgspec.json.Decoder(RawHead)
+_SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
+_CHOICES = msgspec.json.Decoder(Choices)
+_RAW_CONTEXT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+# A wrong type here is the caller's mistake and refuses the event, by this code; elsewhere it is passed over.
+_REFUSED = {
+    "type": "unknown_type",
+    "user_id": "invalid_field",
+    "anonymous_id": "invalid_field",
+    "event": "invalid_field",
+    "group_id": "invalid_field",
+    "previous_id": "invalid_field",
+    "message_id": "invalid_message_id",
+}
+_PASSED_OVER = ("timestamp", "original_timestamp", "sent_at", "write_key")
+
+
+def read_item(item: msgspec.Raw) -> tuple[Head, str | None]:
+    """The head of a batch's item and the code that refuses it, if any."""
+    try:
+        return HEAD.decode(item), None
+    except msgspec.ValidationError:
+        pass
+    try:
+        raw = RAW_HEAD.decode(item)
+    except msgspec.ValidationError:
+        return Head(), "invalid_item"
+    return read_leniently(raw)
+
+
+def read_leniently(raw: RawHead) -> tuple[Head, str | None]:
+    """The head of an event of which some field has the wrong type, and the code that refuses it, if any."""
+    head = Head()
+    refused: str | None = None
+    for name, code in _REFUSED.items():
+        try:
+            setattr(head, name, _SCALAR.decode(getattr(raw, name)))
+        except msgspec.ValidationError:
+            refused = refused or code
+    for name in _PASSED_OVER:
+        try:
+            setattr(head, name, _SCALAR.decode(getattr(raw, name)))
+        except msgspec.ValidationError:
+            pass
+    head.integrations = read_choices(raw.integrations)
+    head.context = Context(context_choices(raw.context))
+    return head, refused
+
+
+def read_choices(raw: msgspec.Raw) -> Choices | None:
+    """A destination selection map; None when it is no object."""
+    try:
+        return _CHOICES.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def context_choices(raw: msgspec.Raw) -> Choices | None:
+    """The destination selection map within a context."""
+    try:
+        inner = _RAW_CONTEXT.decode(raw).get("integrations")
+    except msgspec.ValidationError:
+        return None
+    return read_choices(inner) if inner is not None else None
+
+
+def text(value: Scalar) -> str:
+    """An id or a name as a string, the way JavaScript writes numbers; empty when absent."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return str(value)
+
 
 TYPES = frozenset(("identify", "track", "page", "screen", "group", "alias"))
 
@@ -151,3 +293,87 @@ def _quoted(item: bytes) -> bytes:
     if len(quoted) > REJECTED_BODY_BYTES_MAX:  # control characters grow sixfold when escaped
         quoted = msgspec.json.encode({"bytes": len(item), "start": start[: REJECTED_BODY_BYTES_MAX // 8]})
     return quoted
+
+
+_NEED_NO_NAME = frozenset(("identify", "page", "screen"))
+
+
+def usual_records(
+    items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival
+) -> tuple[list[Record], list[int], list[int]]:
+    """The records of the usual events in their order, equal to what ``record_of`` makes, the others' indexes, and the
+    indexes of usual ones with a time nobody can read.
+    """
+    others = _unusual(items, heads, arrival)
+    # Any: the type checker cannot see that type, ids and time of what is left are text.
+    usual: Sequence[Any] = heads
+    if others:
+        skipped = set(others)
+        usual = [head for index, head in enumerate(heads) if index not in skipped]
+        items = [item for index, item in enumerate(items) if index not in skipped]
+    received_at, source, sent_at = arrival.received_at, arrival.source, arrival.sent_at
+    envelope, choices, traceparent = arrival.envelope, arrival.choices, arrival.traceparent
+    prints = fingerprints(source, [head.message_id for head in usual])
+    timestamps, unreadable = resolve_all(
+        received_at,
+        [head.original_timestamp if head.timestamp is None else head.timestamp for head in usual],
+        [head.sent_at or sent_at for head in usual],
+    )
+    records = [
+        Record(
+            FORMAT_VERSION,
+            False,
+            received_at,
+            source,
+            head.type,
+            head.message_id,
+            fingerprint,
+            head.anonymous_id if head.user_id is None else head.user_id,
+            timestamp,
+            "sdk",
+            item,
+            envelope,
+            selection(head, choices)
+            if choices or head.integrations or (head.context and head.context.integrations)
+            else None,
+            None,
+            traceparent,
+        )
+        for head, item, fingerprint, timestamp in zip(usual, items, prints, timestamps, strict=True)
+    ]
+    if others and unreadable:
+        places = [index for index in range(len(heads)) if index not in skipped]
+        unreadable = [places[index] for index in unreadable]
+    return records, others, unreadable
+
+
+def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) -> list[int]:
+    bytes_max = EVENT_BYTES_MAX - arrival.envelope_bytes
+    return [
+        index
+        for index, head in enumerate(heads)
+        if not (
+            (head.event if (type_ := head.type) == "track" else type_ in _NEED_NO_NAME)
+            and (user_key := head.anonymous_id if (user_id := head.user_id) is None else user_id)
+            and user_key.__class__ is str
+            and (message_id := head.message_id)
+            and message_id.__class__ is str
+            and len(message_id) <= MESSAGE_ID_CHARACTERS_MAX
+            and (time := head.original_timestamp if (timestamp := head.timestamp) is None else timestamp)
+            and time.__class__ is str
+            and len(items[index]) <= bytes_max
+        )
+    ]
+
+
+def concerns(suppressed: Suppressed, head: Head) -> bool:
+    """Whether an event names a suppressed person: as its user, its anonymous id or, in an alias, who it was before."""
+    for id in (head.user_id, head.anonymous_id, head.previous_id):
+        if id is not None and (id if id.__class__ is str else text(id)) in suppressed:
+            return True
+    return False
+
+
+def concerned(suppressed: Suppressed, heads: Sequence[Head]) -> list[int]:
+    """The indexes of the events that name suppressed people."""
+    return [index for index, head in enumerate(heads) if concerns(suppressed, head)]

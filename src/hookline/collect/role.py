@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hookline.collect.before_opening import Asked, ask_server, keep_ends_noted
-from hookline.collect.kept_connections import KeptConnections
+from hookline.collect.before_opening import Asked, KeptConnections, ask_server, keep_ends_noted
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
@@ -34,7 +33,7 @@ from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
     from hookline.collect.budget import Budget
-    from hookline.collect.erased_elsewhere import ErasedElsewhere
+    from hookline.collect.shared_journal import ErasedElsewhere
     from hookline.journal.local.retention import Needed
 
 AnswerT = TypeVar("AnswerT")
@@ -250,7 +249,7 @@ class CollectRole:
     def _erased_elsewhere(self, settings: Settings) -> ErasedElsewhere | None:
         if not is_shared(settings):
             return None
-        from hookline.collect.erased_elsewhere import ErasedElsewhere
+        from hookline.collect.shared_journal import ErasedElsewhere
 
         return ErasedElsewhere(settings)
 
@@ -291,7 +290,7 @@ class CollectRole:
                 self.budget.save()
                 self.budget.close()
         else:
-            from hookline.collect.journal_watch import JournalWatch
+            from hookline.collect.shared_journal import JournalWatch
 
             await JournalWatch(self.appender, self.edge, self.steady.now_ms).run()
 

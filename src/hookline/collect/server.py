@@ -10,10 +10,10 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from hookline.collect.browsers import BrowserAddresses
-from hookline.collect.clients import Clients
 from hookline.collect.counters import Counters
-from hookline.collect.downloads import Downloads
-from hookline.collect.http import Connection
+from hookline.collect.http.clients import Clients
+from hookline.collect.http.connection import Connection
+from hookline.collect.http.downloads import Downloads
 from hookline.collect.intake import Appends, Intake
 from hookline.collect.limits import (
     BACKLOG_CONNECTIONS,

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from hookline.collect.counters import Counters
-from hookline.collect.downloads import Downloads
-from hookline.collect.exchange import Exchange, Line
+from hookline.collect.http.downloads import Downloads
+from hookline.collect.http.request import Exchange, Line
 from hookline.collect.intake import Appends, Intake
 from hookline.collect.rate_limits import RateLimits
 from hookline.telemetry.tracing import Span, TraceContext, Tracing

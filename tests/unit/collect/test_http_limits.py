@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from hookline.collect import limits
-from hookline.collect.outbound import HEAD
+from hookline.collect.http.outbound import HEAD
 from hookline.setting_values import Bytes, Networks
 from hookline.settings import Collect, Settings
 from tests.service.waiting import wait_until

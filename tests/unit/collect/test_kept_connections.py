@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.collect.kept_connections import FILE, KeptConnections
+from hookline.collect.before_opening import FILE, KeptConnections
 from hookline.connections.model import Destination, Snapshot, Source, Webhook, WebhookSettings
 from hookline.privacy.id_digest import IdDigests
 from hookline.privacy.suppressed import Suppressed

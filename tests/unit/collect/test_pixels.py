@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from hookline.collect.answers import GIF
+from hookline.collect.http.answers import GIF
 from hookline.journal.port import JournalFull
 from tests.unit.collect.wire import DISABLED_KEY, KEY, OTHER_KEY, Answer, Running, basic
 

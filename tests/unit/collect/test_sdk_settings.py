@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from hookline.collect.sdk_settings import base_url
+from hookline.collect.http.downloads import base_url
 from hookline.settings import Collect, Settings
 from tests.unit.collect.wire import DISABLED_KEY, KEY, SNAPSHOT, Running, basic
 

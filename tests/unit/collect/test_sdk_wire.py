@@ -39,8 +39,8 @@ from datetime import datetime
 
 import pytest
 
-from hookline.collect.answers import BY_CODE, ERRORS
-from hookline.collect.router import ROUTES
+from hookline.collect.http.answers import BY_CODE, ERRORS
+from hookline.collect.http.router import ROUTES
 from hookline.journal.port import JournalFull
 from tests.unit.collect.sdk_requests import SDKS
 from tests.unit.collect.wire import KEY, TRACK, Running, request

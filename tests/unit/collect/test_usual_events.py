@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.collect.batch import BATCH, records_of
-from hookline.collect.head import HEAD, read_item
-from hookline.collect.item import Arrival, record_of
+from hookline.collect.item import HEAD, Arrival, read_item, record_of, usual_records
 from hookline.collect.limits import EVENT_BYTES_MAX, MESSAGE_ID_CHARACTERS_MAX
-from hookline.collect.usual import usual_records
 from hookline.journal.record import Record
 
 NOW = 1_795_158_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.collect.answers import WARNINGS_MAX
+from hookline.collect.http.answers import WARNINGS_MAX
 from hookline.events.warnings import warning, warnings_of
 from tests.unit.collect.wire import TRACK, Answer, Running
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.collect.erased_elsewhere import ErasedElsewhere
+from hookline.collect.shared_journal import ErasedElsewhere
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.collect.decode import nested_deeper
-from hookline.collect.head import read_item
-from hookline.collect.item import Arrival, record_of
+from hookline.collect.item import Arrival, read_item, record_of
 from hookline.collect.limits import NESTING_LEVELS_MAX
 from hookline.control.problem import FieldError, Problem
 from hookline.control.services import Services

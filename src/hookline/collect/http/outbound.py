@@ -7,9 +7,9 @@ import math
 from collections import deque
 from typing import cast
 
-from hookline.collect.answers import CONTINUE
-from hookline.collect.clients import Address, Clients
-from hookline.collect.exchange import Exchange
+from hookline.collect.http.answers import CONTINUE
+from hookline.collect.http.clients import Address, Clients
+from hookline.collect.http.request import Exchange
 from hookline.collect.limits import (
     DROP_BYTES_MAX,
     HEADERS_SECONDS_MAX,

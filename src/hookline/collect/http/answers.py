@@ -1,7 +1,7 @@
 """The answers of the collection edge as finished bytes; which answer is due is decided elsewhere.
 
-Every body is a JSON object and success is exactly 200: SDKs post again on an empty body or any other 2xx.
-"""
+Every body is a JSON object and success is exactly 200: SDKs post again on an empty body or any other 2xx. Browsers of
+any page may read them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,42 @@ from http import HTTPStatus
 
 import msgspec
 
-from hookline.collect import cors
 from hookline.collect.limits import RETRY_AFTER_SECONDS, RETRY_AFTER_SECONDS_MAX
 from hookline.events.warnings import EventWarning
 from hookline.journal.record import Rejection
+
+ANSWER_HEADERS = b"Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: Retry-After\r\n"
+"""On every answer of a collection path. No credentials are ever allowed, so any origin may be."""
+
+_ALLOWED_HEADERS = (
+    b"authorization, content-type, content-encoding, x-retry-count, anonymousid, sentat, traceparent, "
+    b"x-write-key, x-enable-debug, x-ip-policy"
+)
+_MAX_AGE_SECONDS = 86_400  # without it one preflight per path and event
+
+FETCH_HEADERS = ANSWER_HEADERS + b"Cross-Origin-Resource-Policy: cross-origin\r\n"
+"""On what pages of other sites load: also those that ask everything they load for this."""
+
+
+def _preflight(methods: bytes) -> bytes:
+    lines = (
+        b"HTTP/1.1 204 No Content",
+        b"Access-Control-Allow-Methods: " + methods,
+        b"Access-Control-Allow-Headers: " + _ALLOWED_HEADERS,
+        b"Access-Control-Max-Age: %d" % _MAX_AGE_SECONDS,
+        b"Allow: " + methods,
+        b"Vary: Access-Control-Request-Headers",
+    )
+    return b"\r\n".join(lines) + b"\r\n" + ANSWER_HEADERS + b"\r\n"
+
+
+CALL_METHODS = b"POST, OPTIONS"
+FETCH_METHODS = b"GET, HEAD, OPTIONS"
+PREFLIGHT = _preflight(CALL_METHODS)
+"""The answer to OPTIONS on a collection path, whatever the write key: browsers send none with it."""
+FETCH_PREFLIGHT = _preflight(FETCH_METHODS)
+"""The answer to OPTIONS on a path that is fetched."""
+
 
 ERRORS: dict[str, tuple[int, str]] = {
     "malformed_request": (400, "The HTTP request is malformed; send plain HTTP/1.1 as RFC 9112 has it."),
@@ -74,7 +106,7 @@ ERRORS: dict[str, tuple[int, str]] = {
 }
 """Every code with its status and its sentence."""
 
-_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + cors.ANSWER_HEADERS + b"Content-Length: "
+_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + ANSWER_HEADERS + b"Content-Length: "
 _SINGLE_START = b'{"success": true, "messageId": '
 _encode = msgspec.json.Encoder().encode
 
@@ -109,9 +141,7 @@ class ListedWarning(msgspec.Struct, rename="camel", omit_defaults=True, gc=False
     message_id: str | None = None
 
 
-def answer(
-    status: int, body: bytes, headers: bytes = cors.ANSWER_HEADERS, media_type: str = "application/json"
-) -> bytes:
+def answer(status: int, body: bytes, headers: bytes = ANSWER_HEADERS, media_type: str = "application/json") -> bytes:
     """A whole answer; ``headers`` are complete lines."""
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {media_type}\r\n"
@@ -144,7 +174,7 @@ def rate_limited(retry_seconds: int) -> bytes:
     return error("rate_limited", retry_seconds=retry_seconds)
 
 
-def error(code: str, headers: bytes = cors.ANSWER_HEADERS, retry_seconds: int = RETRY_AFTER_SECONDS) -> bytes:
+def error(code: str, headers: bytes = ANSWER_HEADERS, retry_seconds: int = RETRY_AFTER_SECONDS) -> bytes:
     """The answer to a refused request."""
     status, message = ERRORS[code]
     detail = {"code": code, "message": message}
@@ -160,7 +190,7 @@ def picture(code: str | None = None) -> bytes:
 
     A mistake of the caller's is answered 200 and named in a header; only when events cannot be stored it is 503.
     """
-    headers = b"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + cors.FETCH_HEADERS
+    headers = b"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n" + FETCH_HEADERS
     status = 200 if code is None or ERRORS[code][0] < 500 else 503
     if code is not None:
         headers += b"X-Hookline-Error: %b\r\n" % code.encode()

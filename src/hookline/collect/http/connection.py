@@ -12,14 +12,12 @@ import math
 import httptools
 
 from hookline.collect import limits
-from hookline.collect.answers import BY_CODE
-from hookline.collect.clients import Clients
-from hookline.collect.exchange import Exchange
+from hookline.collect.http.answers import BY_CODE
+from hookline.collect.http.clients import Clients
+from hookline.collect.http.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
+from hookline.collect.http.request import HEAD_END, Exchange, KnownHead, RequestHead
+from hookline.collect.http.router import split
 from hookline.collect.intake import Intake
-from hookline.collect.known_heads import HEAD_END, KnownHead
-from hookline.collect.outbound import BODY, CLOSING, HEAD, IDLE, Outbound
-from hookline.collect.request_head import RequestHead
-from hookline.collect.router import split
 from hookline.telemetry.log import logger
 
 _CR = 0x0D

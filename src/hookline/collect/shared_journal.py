@@ -1,7 +1,5 @@
-"""Keeps a journal on Kafka going beside the edge: opens it, says whether it takes records, and drops what is too old.
-
-What asks brokers does so in a thread: the edge goes on answering meanwhile.
-"""
+"""What a journal that many processes share needs of ``collect``: whether its brokers take records, and what was erased
+elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +9,10 @@ from collections.abc import Callable
 
 from hookline.collect.server import Edge
 from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.port import JournalAway
+from hookline.privacy.shared_erased import SharedErased
+from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
 LOOK_SECONDS = 2.0
@@ -73,3 +74,20 @@ class JournalWatch:
         elif self._reason and not reason:
             self._log.info("journal_back")
         self._reason = reason
+
+
+class ErasedElsewhere:
+    """Follows all erasures; for one thread at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shared = SharedErased(settings)
+        self._log = ErasedLog(settings.data_path / "journal")
+
+    def follow(self) -> None:
+        """Note what is new; called several times a second. Raise DatabaseAway."""
+        for partition, places in self._shared.poll():
+            self._log.add(partition, places)
+
+    def close(self) -> None:
+        """Let go of connections; idempotent."""
+        self._shared.close()

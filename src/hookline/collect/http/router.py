@@ -9,8 +9,8 @@ import re
 from enum import Enum, auto
 from typing import NamedTuple
 
+from hookline.collect.http.sdk_files import BUNDLES
 from hookline.collect.limits import BATCH_BYTES_MAX, EVENT_BYTES_MAX
-from hookline.collect.sdk_files import BUNDLES
 from hookline.journal.record import MessageType
 
 

@@ -1,18 +1,59 @@
-"""What SDKs fetch from the collection port before or while they send: settings, and the browser SDK itself."""
+"""What SDKs fetch before they send: their own files and their settings."""
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+import re
+from urllib.parse import unquote, urlsplit
 
-from hookline.collect import sdk_files
+import msgspec
+
 from hookline.collect.auth import WriteKeyRefused, WriteKeys, query_key
-from hookline.collect.document import Document
-from hookline.collect.exchange import Exchange
-from hookline.collect.limits import WRITE_KEY_CHARACTERS_MAX
-from hookline.collect.router import Kind, Route
-from hookline.collect.sdk_settings import base_url, segment_settings, source_config
+from hookline.collect.http import sdk_files
+from hookline.collect.http.request import Exchange
+from hookline.collect.http.router import Kind, Route
+from hookline.collect.http.sdk_files import Document
+from hookline.collect.limits import HOST_CHARACTERS_MAX, WRITE_KEY_CHARACTERS_MAX
 from hookline.connections.model import Source
 from hookline.settings import Settings
+
+_encode = msgspec.json.Encoder().encode
+_NAME_AND_PORT = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A Host that is repeated to SDKs: fewer are than HTTP allows, no user name nor anything that a URL would read so."""
+
+
+def segment_settings(write_key: str, base: str, maker: str) -> bytes:
+    """What analytics.js and Segment's mobile SDKs ask for; ``base`` is this server as they reach it.
+
+    Without an ``apiHost`` under their maker's name they would send events there, and without the ``sampleRate`` their
+    usage counters. Only one maker is named: with a second one, browser SDKs first load more of themselves, from where
+    their maker keeps it.
+    """
+    split = urlsplit(base)
+    host = f"{split.netloc}{split.path}/v1"
+    return _encode(
+        {
+            "integrations": {maker: {"apiKey": write_key, "apiHost": host, "protocol": split.scheme}},
+            "plan": {},
+            "metrics": {"sampleRate": 0, "host": host, "protocol": split.scheme},
+        }
+    )
+
+
+def source_config(source_id: str) -> bytes:
+    """What RudderStack's SDKs ask for: a source that is on, with no destinations to load and nothing to report."""
+    silent = {"errors": {"enabled": False}, "metrics": {"enabled": False}}
+    source = {"id": source_id, "name": source_id, "enabled": True}
+    return _encode({"source": {**source, "config": {"statsCollection": silent}, "destinations": []}})
+
+
+def base_url(settings: Settings, host: bytes) -> str:
+    """This server as SDKs reach it: the public address, else the Host they asked, else the one listened on."""
+    if settings.collect.public_url:
+        return settings.collect.public_url.rstrip("/")
+    if len(host) <= HOST_CHARACTERS_MAX and _NAME_AND_PORT.fullmatch(host):
+        return f"http://{host.decode('ascii')}"
+    return f"http://{settings.collect.listen}"
+
 
 _JSON = "application/json"
 _SETTINGS_CACHING = "public, max-age=120"

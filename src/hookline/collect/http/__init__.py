@@ -1,0 +1,1 @@
+"""HTTP as collect speaks it: connections, requests, paths and finished answers."""

@@ -82,7 +82,7 @@ def run_profiles(settings: Settings) -> int:
     async def main(stop: asyncio.Event) -> int:
         from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
         from hookline.database.open import count_commits
-        from hookline.profiles.role import ProfilesRole
+        from hookline.people.role import ProfilesRole
 
         await wait_for_database(settings, stop, writes="profiles")
         turn = await wait_for_turn(settings, "profiles", stop)

@@ -11,7 +11,7 @@ from hookline.connections.definitions.model import COUNT_MAX, TERMS_MAX, Aggrega
 from hookline.connections.definitions.times import SYNC_SECONDS_MAX, WITHIN_SECONDS_MAX
 from hookline.connections.definitions.trait_name import trait_name
 from hookline.connections.file import check_text
-from hookline.profiles.definitions.aggregates import UNIQUE_LIST_MAX
+from hookline.people.definitions.aggregates import UNIQUE_LIST_MAX
 from hookline.settings import DAY_SECONDS
 from tests.docs.pages import DOCS, section
 

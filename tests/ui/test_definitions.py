@@ -19,7 +19,7 @@ from tests.ui.hostile_payloads import PAYLOADS
 from tests.ui.test_hostile_content import assert_inert
 from tests.ui.test_people import PASSWORD
 from tests.ui.test_screens import sticks_out
-from tests.unit.profiles.definitions.examples import conditions
+from tests.unit.people.definitions.examples import conditions
 
 THROUGH_THE_BUILDER = """written => {
   const there = document.querySelector("condition-builder");

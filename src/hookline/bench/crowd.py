@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hookline.events.fingerprint import fingerprints
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record
-from hookline.profiles.feature import Feature
+from hookline.people.definitions.feature import Feature
 
 EVENTS_PER_USER = 10
 SPAN_MS = 30 * 86_400_000

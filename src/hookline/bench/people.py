@@ -17,17 +17,17 @@ from hookline.connections.definitions.model import Audience, Condition, Count
 from hookline.database.place import Place
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.reader import LocalReader
-from hookline.profiles.backfill import Backfill
-from hookline.profiles.batch import Batch
-from hookline.profiles.definition import in_order
-from hookline.profiles.definitions.features import features_of
-from hookline.profiles.entries import pack
-from hookline.profiles.feature import Feature
-from hookline.profiles.ingest import Ingest
-from hookline.profiles.people import People
-from hookline.profiles.registry import Registry, Span
-from hookline.profiles.store import ProfileStore
-from hookline.profiles.sync import Sync
+from hookline.people.definitions.definition import in_order
+from hookline.people.definitions.feature import Feature
+from hookline.people.definitions.features import features_of
+from hookline.people.ingest.backfill import Backfill
+from hookline.people.ingest.ingest import Ingest
+from hookline.people.store.batch import Batch
+from hookline.people.store.catalog import FeatureCatalog, Span
+from hookline.people.store.history import pack
+from hookline.people.store.people import People
+from hookline.people.store.store import ProfileStore
+from hookline.people.sync.sync import Sync
 
 EVENTS = 300_000
 LOOKED_AT = 200
@@ -51,7 +51,7 @@ def people(seconds: float, events: int = EVENTS, place: Place | None = None) -> 
         folder = Path(name)
         asyncio.run(_fill(folder / "journal", events))
         journal, store = LocalReader(folder / "journal"), ProfileStore(place or folder / "profiles.db")
-        registry = Registry(store)
+        registry = FeatureCatalog(store)
         registry.keep(crowd.FEATURES, {})
         ingest = Ingest(journal, store)
         ingest.keep(registry.features())
@@ -100,7 +100,7 @@ def _looks(store: ProfileStore, persons: int) -> Figures:
     return {"profiles_look_p50_ms": took[LOOKED_AT // 2] * 1000, "profiles_look_p99_ms": took[-2] * 1000}
 
 
-def _backfill(journal: LocalReader, store: ProfileStore, registry: Registry, ingest: Ingest) -> Figures:
+def _backfill(journal: LocalReader, store: ProfileStore, registry: FeatureCatalog, ingest: Ingest) -> Figures:
     span = Span(0, ingest.place(0).next_offset)
     registry.keep({**crowd.FEATURES, NEW_FEATURE: None}, {0: span})
     backfill = Backfill(journal, store, registry)
@@ -110,7 +110,7 @@ def _backfill(journal: LocalReader, store: ProfileStore, registry: Registry, ing
     return {"profiles_backfill_per_second": span.end_offset / (time.perf_counter() - began)}
 
 
-async def _syncs(folder: Path, store: ProfileStore, registry: Registry, persons: int) -> Figures:
+async def _syncs(folder: Path, store: ProfileStore, registry: FeatureCatalog, persons: int) -> Figures:
     """The first sync of an audience, and one after a hundredth of the people did what it asks for."""
     appender = LocalAppender(folder, retention_seconds=1e9, retention_bytes=1 << 40)
     sync = Sync(store)

@@ -10,9 +10,9 @@ import msgspec
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.control.profile_log import ProfileReader
 from hookline.events.timestamps import iso
-from hookline.profiles.definitions.explain import explain
-from hookline.profiles.definitions.features import features_of
-from hookline.profiles.definitions.reason import Deciding, Reason
+from hookline.people.definitions.explain import explain
+from hookline.people.definitions.features import features_of
+from hookline.people.definitions.reason import Deciding, Reason
 
 
 class DecidingEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

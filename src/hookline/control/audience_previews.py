@@ -19,8 +19,14 @@ from hookline.control.objects import decode_body
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices, Services
-from hookline.profiles.preview_log import Preview, PreviewState
-from hookline.profiles.preview_wishes import ID_PREFIX, PREVIEWS_MAX, PreviewId, PreviewWish
+from hookline.people.previews.requests import (
+    ID_PREFIX,
+    PREVIEWS_MAX,
+    Preview,
+    PreviewId,
+    PreviewState,
+    RequestedPreview,
+)
 
 ID_BYTES = 8
 TAKEN_MS = 30_000
@@ -72,7 +78,7 @@ class AudiencePreviews(Controller):
         """Begin a preview; it is kept for an hour at most."""
         the_call().only_looked = True
         definition = _definition(services, body)
-        wish = PreviewWish(
+        wish = RequestedPreview(
             asked_ms=int(time.time() * 1000),
             audience=definition if isinstance(definition, Audience) else None,
             computed_trait=definition if isinstance(definition, ComputedTrait) else None,

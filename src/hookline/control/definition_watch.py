@@ -11,7 +11,7 @@ from hookline.connections.store import Store
 from hookline.database.open import DatabaseError, DatabaseTooNew, ensure
 from hookline.database.place import Schema, place_of
 from hookline.database.sqlite import engine
-from hookline.profiles.preview_wishes import PreviewWishes
+from hookline.people.previews.requests import PreviewRequests
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
@@ -27,7 +27,7 @@ class DefinitionWatch:
         self._place = place_of(settings, "profiles")
         self._mark = settings.data_path / MARK if isinstance(self._place, Schema) else self._place
         self._store = store
-        self._previews = PreviewWishes(settings.data_path / "run")
+        self._previews = PreviewRequests(settings.data_path / "run")
 
     async def run(self) -> None:
         """Return once the database is there."""

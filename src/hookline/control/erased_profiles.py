@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.people.store.people import People
 from hookline.privacy.model import DeletionRequest
 from hookline.privacy.search import IDENTITIES_MAX
-from hookline.profiles.people import People
 from hookline.settings import Settings
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import NamedTuple
 
 from hookline.control.profile_log import ProfileLog, ProfileReader
-from hookline.profiles.definition import Key
-from hookline.profiles.sync_state import Counted
+from hookline.people.definitions.definition import Key
+from hookline.people.sync.state import Counted
 
 PATIENCE_SECONDS = 0.02
 """What a page waits: few members are counted by then."""

@@ -12,7 +12,7 @@ from hookline.control.listing import Listing
 from hookline.control.person_log import Known, PersonReader
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record
-from hookline.profiles.doing import Doing, doing_of, text
+from hookline.people.ingest.extraction import RecordView, text, view_of
 
 SUMMARY_CHARACTERS_MAX = 200
 
@@ -54,7 +54,7 @@ def cursor(before: Mapping[int, int]) -> str | None:
 
 
 def _event(record: Record) -> PersonEvent:
-    doing = doing_of(record)
+    doing = view_of(record)
     return PersonEvent(
         message_id=record.message_id,
         source=record.source,
@@ -70,7 +70,7 @@ def _event(record: Record) -> PersonEvent:
     )
 
 
-def _summary(record: Record, doing: Doing) -> str:
+def _summary(record: Record, doing: RecordView) -> str:
     found = ""
     if record.type == "identify":
         traits = _given(doing)
@@ -83,7 +83,7 @@ def _summary(record: Record, doing: Doing) -> str:
     return found if len(found) <= SUMMARY_CHARACTERS_MAX else found[:SUMMARY_CHARACTERS_MAX] + "…"
 
 
-def _given(doing: Doing) -> dict[str, msgspec.Raw]:
+def _given(doing: RecordView) -> dict[str, msgspec.Raw]:
     try:
         return msgspec.json.decode(doing.traits, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError):

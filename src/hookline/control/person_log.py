@@ -13,9 +13,8 @@ from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
-from hookline.profiles.ownership import Ownership, of_anonymous_id, of_person, of_user_id
-from hookline.profiles.people import Identity, Person
-from hookline.profiles.timeline import Timeline
+from hookline.people.store.people import Identity, Person
+from hookline.people.timeline import Ownership, Timeline, of_anonymous_id, of_person, of_user_id
 from hookline.settings import Settings
 
 T = TypeVar("T")

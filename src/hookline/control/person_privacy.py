@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 from hookline.control.problem import Problem
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
+from hookline.people.timeline import Ownership
 from hookline.privacy.model import request_id
-from hookline.profiles.ownership import Ownership
 
 REQUESTS_LOOKED_AT = 20
 IDENTITIES_LOOKED_AT = 1_000

@@ -12,9 +12,9 @@ from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
 from hookline.journal.record import Record
-from hookline.profiles.people import Identity, Membership, Person
-from hookline.profiles.standing import TRUE, Stood
-from hookline.profiles.traits import Traits
+from hookline.people.store.people import Identity, Membership, Person
+from hookline.people.store.traits import Traits
+from hookline.people.sync.results import TRUE, SyncResult
 
 
 class PersonIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def _group(record_at: Callable[[int], Record | None], membership: Membership) ->
     )
 
 
-def _audience(audience: Audience, stood: Stood | None) -> PersonAudience:
+def _audience(audience: Audience, stood: SyncResult | None) -> PersonAudience:
     return PersonAudience(
         id=audience.id,
         name=audience.name,
@@ -145,7 +145,7 @@ def _audience(audience: Audience, stood: Stood | None) -> PersonAudience:
     )
 
 
-def _computed(trait: ComputedTrait, stood: Stood | None) -> PersonComputedTrait:
+def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedTrait:
     return PersonComputedTrait(
         id=trait.id,
         name=trait.name,

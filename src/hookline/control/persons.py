@@ -14,8 +14,8 @@ from hookline.control.person_privacy import refuse_withheld
 from hookline.control.person_view import PersonView, defined, person_view
 from hookline.control.problem import FieldError, Problem
 from hookline.control.services import FromServices
-from hookline.profiles.ownership import Ownership
-from hookline.profiles.people import Identity
+from hookline.people.store.people import Identity
+from hookline.people.timeline import Ownership
 
 ID_CHARACTERS_MAX = 1_000
 SEARCH_SECONDS_MAX = 1.0

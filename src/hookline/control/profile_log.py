@@ -15,11 +15,11 @@ from hookline.journal.opening import open_reader
 from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
-from hookline.profiles.membership_log import Change, changes_of
-from hookline.profiles.people import People, Person
-from hookline.profiles.preview_log import PreviewLog
-from hookline.profiles.standing import Standing
-from hookline.profiles.sync_state import SyncStates
+from hookline.people.previews.requests import PreviewLog
+from hookline.people.store.memberships import Change, changes_of
+from hookline.people.store.people import People, Person
+from hookline.people.sync.results import SyncResults
+from hookline.people.sync.state import SyncStates
 from hookline.settings import Settings
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class ProfileReader:
 
     def __init__(self, connection: Connection, journal: Reader) -> None:
         self.people = People(connection)
-        self.standing = Standing(connection)
+        self.standing = SyncResults(connection)
         self.previews = PreviewLog(connection)
         self._connection = connection
         self.sync_states = SyncStates(connection)

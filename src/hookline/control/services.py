@@ -74,13 +74,13 @@ from hookline.journal.opening import is_shared
 from hookline.journal.remote import RemoteAppender
 from hookline.listening import has_successor
 from hookline.outcomes.attempt_log import AttemptLog
+from hookline.people.previews.requests import PreviewRequests
+from hookline.people.sync.requests import SyncRequests
 from hookline.privacy import shared_key
 from hookline.privacy.messages import Messages
 from hookline.privacy.requests import Requests
 from hookline.privacy.store import PrivacyStore
 from hookline.privacy.suppressions import Suppressions
-from hookline.profiles.preview_wishes import PreviewWishes
-from hookline.profiles.sync_wishes import SyncWishes
 from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 
@@ -112,8 +112,8 @@ class Services:
         self.live = LiveEvents(self.events)
         self.profiles = ProfileLog(settings)
         self.person_log = PersonLog(settings)
-        self.preview_wishes = PreviewWishes(settings.data_path / "run")
-        self.sync_wishes = SyncWishes(settings.data_path / "run")
+        self.preview_wishes = PreviewRequests(settings.data_path / "run")
+        self.sync_wishes = SyncRequests(settings.data_path / "run")
         self.dead_letters = DeadLetterLog(deliver)
         self.health = DestinationHealth(deliver)
         self.member_counts = MemberCounts(self.profiles)

@@ -17,7 +17,7 @@ from hookline.control.listing import After, Limit, Listing, number_after
 from hookline.control.problem import Problem
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
-from hookline.profiles.definition import Key
+from hookline.people.definitions.definition import Key
 
 
 class SyncView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

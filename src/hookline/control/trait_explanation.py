@@ -10,8 +10,8 @@ from hookline.connections.definitions.model import ComputedTrait
 from hookline.control.audience_explanation import DecidingEvent, deciding_event
 from hookline.control.profile_log import ProfileReader
 from hookline.events.timestamps import iso
-from hookline.profiles.definitions.compute import compute
-from hookline.profiles.definitions.features import features_of
+from hookline.people.definitions.compute import compute
+from hookline.people.definitions.features import features_of
 
 
 class TraitExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -18,7 +18,7 @@ from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices
 from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
 from hookline.events.timestamps import iso
-from hookline.profiles.sync_state import empty_value
+from hookline.people.sync.state import empty_value
 
 
 class TraitValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

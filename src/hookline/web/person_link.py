@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.outcomes.fate import EventFate
-from hookline.profiles.doing import Scalar, text
+from hookline.people.ingest.extraction import Scalar, text
 from hookline.web.address import person_href
 
 

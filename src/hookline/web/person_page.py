@@ -13,9 +13,9 @@ from hookline.control.person_log import PersonReader
 from hookline.control.person_view import Defined, PersonAudience, PersonComputedTrait, PersonView, person_view
 from hookline.control.trait_explanation import TraitExplanation, trait_explanation_of
 from hookline.events.timestamps import iso, parse
-from hookline.profiles.membership_log import Change
-from hookline.profiles.ownership import Ownership
-from hookline.profiles.people import Identity, Person
+from hookline.people.store.memberships import Change
+from hookline.people.store.people import Identity, Person
+from hookline.people.timeline import Ownership
 from hookline.web.address import address, event_href, person_href
 
 ROWS_ON_A_PAGE = 50

@@ -14,7 +14,7 @@ from hookline.control.person_log import PersonReader
 from hookline.control.person_privacy import withheld
 from hookline.control.person_view import Defined, defined
 from hookline.control.services import FromServices, Services
-from hookline.profiles.people import Identity, Met
+from hookline.people.store.people import Identity, Met
 from hookline.web.address import person_href
 from hookline.web.deletion_screens import ACTIONS
 from hookline.web.person_page import IDS_SHOWN, TRAITS_SHOWN, person_page

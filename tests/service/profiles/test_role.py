@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hookline.database.sqlite import OperationalError, connect
-from hookline.profiles.feature import Feature
-from hookline.profiles.people import People
+from hookline.people.definitions.feature import Feature
+from hookline.people.store.people import People
 from tests.service.cli.test_roles import start
 from tests.service.harness import Hookline, wait_until
 

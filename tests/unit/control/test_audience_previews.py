@@ -13,8 +13,8 @@ import pytest
 from hookline.control.definition_watch import DefinitionWatch
 from hookline.database.open import ensure
 from hookline.database.sqlite import connect
-from hookline.profiles.preview_wishes import KEPT_MS, PREVIEWS_MAX
-from hookline.profiles.role import ProfilesRole
+from hookline.people.previews.requests import KEPT_MS, PREVIEWS_MAX
+from hookline.people.role import ProfilesRole
 from tests.unit.control.running import Answer, Running, record, source
 
 TWICE = {"event": "Order", "count": {"gte": 2}}

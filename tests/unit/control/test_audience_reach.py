@@ -13,12 +13,12 @@ from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.database.open import ensure
 from hookline.database.place import place_of
 from hookline.journal.local.reader import LocalReader
-from hookline.profiles.definition import Key, in_order
-from hookline.profiles.definitions.features import windows_of
-from hookline.profiles.ingest import Ingest
-from hookline.profiles.registry import Registry, Span
-from hookline.profiles.store import ProfileStore
-from hookline.profiles.sync import Sync
+from hookline.people.definitions.definition import Key, in_order
+from hookline.people.definitions.features import windows_of
+from hookline.people.ingest.ingest import Ingest
+from hookline.people.store.catalog import FeatureCatalog, Span
+from hookline.people.store.store import ProfileStore
+from hookline.people.sync.sync import Sync
 from tests.unit.control.running import Answer, Running, destination, record, source
 
 SPEND = {"id": "spend", "name": "Spend", "event": "Order", "aggregate": "sum", "property": "properties.total"}
@@ -44,7 +44,7 @@ class People:
         self.control = control
         self.journal = LocalReader(control.data_path / "journal")
         self.store = ProfileStore(place_of(control.settings, "profiles"))
-        self.registry = Registry(self.store)
+        self.registry = FeatureCatalog(self.store)
         self.sync = Sync(self.store)
         self._audiences = msgspec.convert([BUYERS], list[Audience])
         self._traits = msgspec.convert([SPEND], list[ComputedTrait])

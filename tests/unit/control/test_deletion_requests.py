@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline.profiles.ingest import Ingest
-from hookline.profiles.store import ProfileStore
+from hookline.people.ingest.ingest import Ingest
+from hookline.people.store.store import ProfileStore
 from tests.unit.control.running import Running, destination, record, source
-from tests.unit.profiles.memory_journal import MemoryJournal
-from tests.unit.profiles.memory_journal import record as profile_record
+from tests.unit.people.memory_journal import MemoryJournal
+from tests.unit.people.memory_journal import record as profile_record
 
 
 def carry_out(control: Running) -> None:

@@ -9,7 +9,7 @@ from hookline.connections.definitions.model import Audience, Definition
 from hookline.connections.definitions.together import DefinitionKind
 from hookline.connections.state import Stored
 from hookline.control.services import Services
-from hookline.profiles.definition import Key, KindName
+from hookline.people.definitions.definition import Key, KindName
 
 
 class Kin(NamedTuple):

@@ -10,7 +10,7 @@ from hookline.control.listing import id_number
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
-from hookline.profiles.sync_state import Held, empty_value
+from hookline.people.sync.state import Held, empty_value
 from hookline.web.address import address, person_href
 from hookline.web.definitions.kin import kin_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hookline.connections.definitions.model import Audience, Condition, Definition
-from hookline.profiles.definitions.sentence import clause_text, trait_text
+from hookline.people.definitions.explain import clause_text, trait_text
 from hookline.web.definitions.kin import AUDIENCE
 
 

@@ -11,10 +11,10 @@ from hookline.control.member_counts import Wanted
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
-from hookline.profiles.definition import Key
-from hookline.profiles.definitions.features import features_of
-from hookline.profiles.standing import EndedSync
-from hookline.profiles.sync_state import SyncState, empty_value
+from hookline.people.definitions.definition import Key
+from hookline.people.definitions.features import features_of
+from hookline.people.sync.results import EndedSync
+from hookline.people.sync.state import SyncState, empty_value
 from hookline.web.definitions.kin import kin_of
 from hookline.web.rendering import number
 

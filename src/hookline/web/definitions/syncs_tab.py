@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hookline.connections.definitions.model import Definition
 from hookline.control.listing import id_number
 from hookline.control.services import Services
-from hookline.profiles.standing import EndedSync
+from hookline.people.sync.results import EndedSync
 from hookline.web.address import address
 from hookline.web.chart_view import ChartView, Line, chart
 from hookline.web.definitions.kin import kin_of

@@ -1,0 +1,136 @@
+"""A definition ready to be judged: what it needs of a person, in which order it comes, and what it is sent as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from hookline.connections.catalog.kinds import OWN, published_name
+from hookline.connections.definitions.model import Audience, ComputedTrait, Definition
+from hookline.connections.definitions.times import sync_ms
+from hookline.connections.definitions.trait_name import trait_name
+from hookline.connections.definitions.walk import conditions_of
+from hookline.expressions.tree import paths_in
+from hookline.people.definitions.aggregates import EMPTY
+from hookline.people.definitions.compute import compile_trait
+from hookline.people.definitions.feature import Facts, Feature
+from hookline.people.definitions.features import features_of
+from hookline.people.definitions.judge import compile_audience
+from hookline.people.definitions.person_fields import parse_person_condition
+
+KindName = Literal["audience", "trait"]
+Key = tuple[KindName, str]
+"""A definition's kind and id."""
+_NO_KINDS: Mapping[str, str] = MappingProxyType({})
+
+
+class Ready(NamedTuple):
+    """One definition, compiled.
+
+    ``published`` is what ``integrations`` calls the destinations (SPEC 2.4). ``judge`` gives a person's value at a time
+    (ms), and until when; ``empty`` is the value, as JSON, of whom nothing is known. ``needs`` are definitions whose
+    values it asks for, ``judged`` stands for everything its value depends on.
+    """
+
+    key: Key
+    trait: str
+    destinations: tuple[str, ...]
+    published: tuple[str, ...]
+    sync_ms: int
+    judge: Callable[[Facts, int], tuple[object, int]]
+    empty: str
+    features: frozenset[Feature]
+    needs: frozenset[Key]
+    asks_traits: bool
+    asks_groups: bool
+    judged: str
+
+
+def in_order(
+    audiences: Iterable[Audience], traits: Iterable[ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
+) -> list[Ready]:
+    """Every enabled definition, each after those it needs; ``kinds`` are the kinds of destinations by id."""
+    by_id = {trait.id: trait for trait in traits}
+    definitions: list[Definition] = [*by_id.values(), *audiences]
+    waiting = {ready.key: ready for ready in (ready_of(each, by_id, kinds) for each in definitions)}
+    disabled = {("trait", each.id) for each in by_id.values() if not each.enabled}
+    disabled |= {("audience", each.id) for each in audiences if not each.enabled}
+    found: list[Ready] = []
+    while waiting:
+        free = [ready for ready in waiting.values() if not ready.needs & waiting.keys()]
+        if not free:  # checked before: no two audiences need each other
+            break
+        for ready in free:
+            del waiting[ready.key]
+            if ready.key not in disabled:
+                found.append(ready)
+    return found
+
+
+def ready_of(
+    definition: Definition, traits: Mapping[str, ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
+) -> Ready:
+    """One checked definition; ``traits`` are all computed traits by id, ``kinds`` the kinds of destinations by id."""
+    published = tuple(sorted({published_name(kinds.get(id, OWN)) for id in definition.destinations}))
+    if isinstance(definition, ComputedTrait):
+        return _trait(definition, published)
+    return _audience(definition, published, traits)
+
+
+def _audience(audience: Audience, published: tuple[str, ...], traits: Mapping[str, ComputedTrait]) -> Ready:
+    needs: set[Key] = set()
+    asked: set[str] = set()
+    for _, condition in conditions_of(audience):
+        if condition.audience is not None:
+            needs.add(("audience", condition.audience))
+        if condition.if_ is not None:
+            for parts in paths_in(parse_person_condition(condition.if_)):
+                asked.add(parts[0])
+                if parts[0] == "computed":
+                    needs.add(("trait", parts[1]))
+    aggregates = sorted((id, traits[id].aggregate) for kind, id in needs if kind == "trait" and id in traits)
+    return Ready(
+        key=("audience", audience.id),
+        trait=trait_name(audience.name),
+        destinations=audience.destinations,
+        published=published,
+        sync_ms=sync_ms(audience.sync_every),
+        judge=compile_audience(audience, traits),
+        empty="false",
+        features=features_of(audience),
+        needs=frozenset(needs),
+        asks_traits="traits" in asked,
+        asks_groups="groupTraits" in asked,
+        judged=_digest(audience.condition, aggregates, bool(audience.destinations)),
+    )
+
+
+def _trait(trait: ComputedTrait, published: tuple[str, ...]) -> Ready:
+    what = (trait.event, trait.page, trait.screen, trait.aggregate, trait.property)
+    return Ready(
+        key=("trait", trait.id),
+        trait=trait_name(trait.name),
+        destinations=trait.destinations,
+        published=published,
+        sync_ms=sync_ms(trait.sync_every),
+        judge=compile_trait(trait),
+        empty=as_json(EMPTY.get(trait.aggregate)),
+        features=features_of(trait),
+        needs=frozenset(),
+        asks_traits=False,
+        asks_groups=False,
+        judged=_digest(what, (trait.within, trait.between, trait.where, bool(trait.destinations))),
+    )
+
+
+def as_json(value: object) -> str:
+    """A value as it is stored and compared."""
+    return msgspec.json.encode(value).decode()
+
+
+def _digest(*parts: object) -> str:
+    return blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""Follows the journal and extracts what it says of people."""

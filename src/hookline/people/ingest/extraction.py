@@ -1,0 +1,267 @@
+"""What the journal's records say of people, matched with the features that are kept, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.events import timestamps
+from hookline.events.view import EVENT_FIELDS, EventView
+from hookline.expressions.compile import Condition, Operand, compile_condition, compile_operand
+from hookline.expressions.parse import parse
+from hookline.expressions.path import parse_path
+from hookline.expressions.tree import Path
+from hookline.journal.port import Group, JournalCorrupt, OffsetExpired, Reader
+from hookline.journal.record import Record
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.people.definitions.feature import Feature
+from hookline.people.store.batch import ReadPosition
+from hookline.people.store.history import pack_undecided, pack_value
+from hookline.people.store.traits import packed_given
+
+Scalar = str | int | float | bool | None
+_NOTHING = msgspec.Raw()
+
+
+class RecordView(msgspec.Struct, gc=False):
+    """The caller's ids and names as they were written."""
+
+    userId: Scalar = None
+    anonymousId: Scalar = None
+    event: Scalar = None
+    name: Scalar = None
+    groupId: Scalar = None
+    previousId: Scalar = None
+    traits: msgspec.Raw = _NOTHING
+    properties: msgspec.Raw = _NOTHING
+
+
+_doing = msgspec.json.Decoder(RecordView).decode
+
+
+_properties = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def is_of_a_person(record: Record) -> bool:
+    """Whether the record is something that a person did: accepted, still there, and not one of our own messages."""
+    return record.origin == "sdk" and record.rejection is None and not record.erased
+
+
+def view_of(record: Record) -> RecordView:
+    """What a record says; of a body that cannot be read, no more than the user key."""
+    try:
+        return _doing(record.body)
+    except (ValueError, RecursionError):
+        return RecordView(userId=record.user_key)
+
+
+def text(value: Scalar) -> str:
+    """An id or name as a string, the way JavaScript writes numbers; empty when there is none."""
+    if value.__class__ is str:
+        return value
+    if value is None or value is False or value is True:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return str(value)
+
+
+def at_ms_of(record: Record) -> int:
+    """The event's own time."""
+    at_ms = timestamps.parse(record.timestamp)
+    return record.received_at if at_ms is None else at_ms
+
+
+class RecordFields:
+    """The fields that conditions and paths see: those of ``EventView``, the commonest read straight from the record."""
+
+    __slots__ = ("_properties", "_raw", "_record", "_view")
+
+    def __init__(self, record: Record, doing: RecordView) -> None:
+        self._record = record
+        self._raw = doing.properties
+        self._properties: dict[str, Any] | None = None
+        self._view: EventView | None = None
+
+    def get(self, name: str, default: Any, /) -> Any:
+        """A field's value, or the default when the event has none."""
+        if name == "properties":
+            found = self._properties
+            if found is None:
+                try:
+                    found = _properties(self._raw)
+                except (ValueError, RecursionError):
+                    found = {}
+                self._properties = found
+            if found:
+                return found
+        return self._viewed(name, default)
+
+    def _viewed(self, name: str, default: Any) -> Any:
+        if self._view is None:
+            self._view = EventView(self._record)
+        return self._view.get(name, default)
+
+
+NAMED_TYPES = frozenset({"track", "page", "screen"})
+"""The types of events that features are made of."""
+
+
+class Rule(NamedTuple):
+    """One feature, compiled."""
+
+    feature: int
+    condition: Condition | None
+    value: Operand | None
+
+
+class Matcher:
+    """The rules of all features by type and name; raises ExpressionError for a feature that was never checked."""
+
+    def __init__(self, features: Mapping[int, Feature]) -> None:
+        rules = {id: rule_of(id, feature) for id, feature in features.items()}
+        self._any: dict[str, tuple[Rule, ...]] = {
+            type: _rules(rules, features, type, {""}) for type in NAMED_TYPES if features
+        }
+        self._named: dict[tuple[str, str], tuple[Rule, ...]] = {
+            (each.type, each.name): _rules(rules, features, each.type, {"", each.name}) for each in features.values()
+        }
+
+    def rules(self, type: str, name: str) -> tuple[Rule, ...]:
+        """The rules that look at an event of this type and name."""
+        found = self._named.get((type, name))
+        return self._any.get(type, ()) if found is None else found
+
+
+def rule_of(id: int, feature: Feature) -> Rule:
+    """A feature's rule."""
+    condition = compile_condition(parse(feature.where, EVENT_FIELDS)) if feature.where else None
+    value = compile_operand(Path(parse_path(feature.value))) if feature.value else None
+    return Rule(id, condition, value)
+
+
+def _rules(
+    rules: Mapping[int, Rule], features: Mapping[int, Feature], type: str, names: Iterable[str]
+) -> tuple[Rule, ...]:
+    return tuple(rules[id] for id, each in features.items() if each.type == type and each.name in names)
+
+
+RECORDS_PER_PAGE = 4_000
+"""Whose ids are looked up together, rounded up to a group: queries for few ids are dear."""
+BYTES_PER_PAGE = 4 << 20
+"""Of the groups of a page, as they are in the journal."""
+MARK_BYTES = 8
+
+Matched = tuple[int, bytes | None]
+"""A feature that an event belongs to, and the line of its value there."""
+
+
+class Given(msgspec.Struct, array_like=True, gc=False):
+    """What an identify, group or alias call says beside the ids: the previous id or the group's, the traits as they
+    are stored, and the event's own time."""
+
+    id: str
+    traits: bytes
+    at_ms: int
+
+
+class Extracted(msgspec.Struct, array_like=True, gc=False):
+    """What one record says of a person: whose ids it has, and an event's entry but for the person, with its features,
+    or what another call gives."""
+
+    type: str
+    place: int
+    received_at: int
+    user_id: str
+    anonymous_id: str
+    entry: bytes = b""
+    matched: tuple[Matched, ...] = ()
+    given: Given | None = None
+
+
+class Page(NamedTuple):
+    """Some records of a partition that follow each other: what they say, where the next one is, and when the last had
+    been received (0 when there was none)."""
+
+    partition: int
+    place: ReadPosition
+    last_received_at: int
+    said: list[Extracted]
+
+
+def turn(journal: Reader, places: Mapping[int, ReadPosition], matcher: Matcher, batch_records: int) -> Iterator[Page]:
+    """What is read for one transaction: of each partition so many records from its place on, rounded up to a group."""
+    for partition in journal.partitions():
+        yield from _pages(journal, partition, place_in(journal, places, partition), matcher, batch_records)
+
+
+def place_in(journal: Reader, places: Mapping[int, ReadPosition], partition: int) -> ReadPosition:
+    """How far a partition was read: to its start, where it never was."""
+    return places.get(partition) or ReadPosition(journal.start(partition))
+
+
+def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Extracted]:
+    """What the records of people in a group say."""
+    first = partition << PLACE_SHIFT | group.first_offset
+    for place, record in enumerate(group.records, first):
+        if is_of_a_person(record):
+            yield _said(place, record, view_of(record), matcher)
+
+
+def _pages(
+    journal: Reader, partition: int, begin: ReadPosition, matcher: Matcher, batch_records: int
+) -> Iterator[Page]:
+    told = place = begin
+    read, held, held_bytes, received_at = 0, 0, 0, 0
+    said: list[Extracted] = []
+    try:
+        # A journal that was put away and begun anew ends before the place: there is nothing to read until then.
+        for group in journal.read(partition, min(begin.next_offset, journal.end(partition))):
+            said += extracted_in(partition, group, matcher)
+            place = ReadPosition(group.next_offset, place.missed)
+            received_at = group.records[-1].received_at
+            read += len(group.records)
+            held += len(group.records)
+            held_bytes += group.size_bytes
+            if held >= RECORDS_PER_PAGE or held_bytes >= BYTES_PER_PAGE:
+                yield Page(partition, place, received_at, said)
+                told, said, held, held_bytes = place, [], 0, 0
+            if read >= batch_records:
+                break
+    except (OffsetExpired, JournalCorrupt) as lost:
+        place = _passed_over(place, lost.next_offset)
+    if place != told:
+        yield Page(partition, place, received_at, said)
+
+
+def _passed_over(place: ReadPosition, next_offset: int) -> ReadPosition:
+    """The place after records that are gone."""
+    next_offset = max(next_offset, place.next_offset + 1)
+    return ReadPosition(next_offset, place.missed + next_offset - place.next_offset)
+
+
+def _said(place: int, record: Record, doing: RecordView, matcher: Matcher) -> Extracted:
+    type, user_id, anonymous_id = record.type, text(doing.userId), text(doing.anonymousId)
+    if type in NAMED_TYPES:
+        rules = matcher.rules(type, text(doing.event if type == "track" else doing.name))
+        if rules and (matched := _matched(rules, record, doing)):
+            entry = pack_undecided(at_ms_of(record), record.fingerprint, place)
+            return Extracted(type, place, record.received_at, user_id, anonymous_id, entry, matched)
+        return Extracted(type, place, record.received_at, user_id, anonymous_id)
+    id = text(doing.previousId if type == "alias" else doing.groupId if type == "group" else None)
+    mark, at_ms = int.from_bytes(record.fingerprint[:MARK_BYTES], "little"), at_ms_of(record)
+    given = Given(id, packed_given(doing.traits, at_ms, mark, place, record.source), at_ms)
+    return Extracted(type, place, record.received_at, user_id, anonymous_id, given=given)
+
+
+def _matched(rules: tuple[Rule, ...], record: Record, doing: RecordView) -> tuple[Matched, ...]:
+    fields = RecordFields(record, doing)
+    return tuple(
+        [
+            (feature, None if value is None else pack_value(value(fields)))
+            for feature, condition, value in rules
+            if condition is None or condition(fields)
+        ]
+    )

@@ -1,0 +1,1 @@
+"""How many people a definition would find, before anybody saves it."""

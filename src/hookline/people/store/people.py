@@ -1,0 +1,191 @@
+"""Reading people: who somebody is, the traits and groups with where they come from, and the facts that are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hookline.database.connection import Connection
+from hookline.people.definitions.feature import Entry, Feature, Purpose
+from hookline.people.store import traits
+from hookline.people.store.batch import ANONYMOUS, USER, Kind
+from hookline.people.store.history import ordered, unpack_of
+from hookline.people.store.long_ids import id_of, key_of
+from hookline.people.store.traits import Traits, stored_traits
+
+NUMBERS_PER_QUERY = 100
+"""A statement of SQLite is put together of 500 at most."""
+
+
+class Membership(NamedTuple):
+    """A group of a person: since when, by which record, and the group's traits."""
+
+    group: str
+    since_ms: int
+    place: int
+    traits: Traits
+
+
+class Identity(NamedTuple):
+    """An id that leads to a person; ``kind`` is ``user`` or ``anonymous``."""
+
+    kind: str
+    id: str
+
+
+class Met(NamedTuple):
+    """A person in a list: one of the ids, and when the first record was received."""
+
+    identity: Identity
+    first_seen_ms: int
+
+
+class People:
+    """Reads with a connection of the caller's; the profiles role goes on writing meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def by_user_id(self, user_id: str) -> Person | None:
+        """The person of a user id."""
+        return self._find(USER, user_id)
+
+    def by_anonymous_id(self, anonymous_id: str) -> Person | None:
+        """The person that an anonymous id belongs to now."""
+        return self._find(ANONYMOUS, anonymous_id)
+
+    def met_last(self, limit: int) -> list[Met]:
+        """Those who were met last, newest first; those merged into others since are left out."""
+        query = (
+            "SELECT id, user_id, first_seen FROM persons p WHERE NOT EXISTS"
+            " (SELECT 1 FROM merged WHERE person = p.id) ORDER BY id DESC LIMIT ?"
+        )
+        rows = self._connection.execute(query, (limit,)).fetchall()
+        return [
+            Met(Identity("user", user_id) if user_id else self._anonymous(number), first_seen)
+            for number, user_id, first_seen in rows
+        ]
+
+    def person(self, number: int) -> Person:
+        """The person with a number, or the one it was merged into."""
+        execute = self._connection.execute
+        row = execute("SELECT into_person FROM merged WHERE person = ?", (number,)).fetchone()
+        number = row[0] if row else number
+        rows = execute("SELECT person FROM merged WHERE into_person = ? ORDER BY person", (number,)).fetchall()
+        return Person(self._connection, number, (number, *(each for (each,) in rows)))
+
+    def _anonymous(self, number: int) -> Identity:
+        return Identity("anonymous", self.person(number).anonymous_id() or "")
+
+    def _find(self, kind: Kind, id: str) -> Person | None:
+        query = "SELECT person FROM identities WHERE kind = ? AND id = ?"
+        row = self._connection.execute(query, (kind, key_of(id))).fetchone()
+        return None if row is None else self.person(row[0])
+
+
+class Person:
+    """One person; ``numbers`` are all under which something was written, the person's own first."""
+
+    def __init__(self, connection: Connection, number: int, numbers: tuple[int, ...]) -> None:
+        self.number = number
+        self.numbers = numbers
+        self._connection = connection
+        self._in = f"({','.join(str(each) for each in numbers)})"
+
+    @property
+    def user_id(self) -> str | None:
+        """The user id, None while there are only anonymous ids; after an alias the newer one."""
+        row = self._connection.execute("SELECT user_id FROM persons WHERE id = ?", (self.number,)).fetchone()
+        return row[0] if row else None
+
+    @property
+    def first_seen_ms(self) -> int:
+        """When the person's first record was received."""
+        rows = self._connection.execute(f"SELECT min(first_seen) FROM persons WHERE id IN {self._in}").fetchall()
+        return int(rows[0][0] or 0)
+
+    def identities(self) -> list[Identity]:
+        """Every id that leads here."""
+        query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id"
+        rows = self._connection.execute(query).fetchall()
+        return [Identity("user" if kind == USER else "anonymous", id_of(self._connection, key)) for kind, key in rows]
+
+    def anonymous_id(self) -> str | None:
+        """One of the anonymous ids that lead here, None when there is none."""
+        return next((each.id for each in self.identities() if each.kind == "anonymous"), None)
+
+    def traits(self) -> Traits:
+        """The traits with where they come from, the ones that were taken back included."""
+        found: Traits = {}
+        for stored in stored_traits(self._connection, self.numbers):
+            traits.add(found, traits.unpacked(stored))
+        return found
+
+    def groups(self) -> list[Membership]:
+        """The groups, each with its traits."""
+        query = (
+            "SELECT m.group_id, m.since, m.place, g.traits FROM memberships m LEFT JOIN groups g ON g.id = m.group_id"
+            f" WHERE m.person IN {self._in} ORDER BY m.group_id, m.since DESC, m.place DESC"
+        )
+        rows = [(id_of(self._connection, key), *row) for key, *row in self._connection.execute(query).fetchall()]
+        earliest = {group: Membership(group, since, place, traits.unpacked(g)) for group, since, place, g in rows}
+        return list(earliest.values())
+
+    def entries(self, feature: Feature) -> list[Entry]:
+        """The events of a feature, sorted by time and mark; none of a feature that is not kept."""
+        # A look for each chunk, also where nobody has counted the rows for the planner of PostgreSQL.
+        row = "FROM history h WHERE h.feature = f.id AND h.chunk = c.chunk AND h.bucket = p.number >> c.shift"
+        rows: set[tuple[bytes | None, bytes | None]] = set()  # several numbers may share one
+        for first in range(0, len(self.numbers), NUMBERS_PER_QUERY):
+            some = self.numbers[first : first + NUMBERS_PER_QUERY]
+            numbers = " UNION ALL ".join(["SELECT ? AS number"] * len(some))
+            query = (
+                f"SELECT (SELECT entries {row}), CASE WHEN f.value <> '' THEN (SELECT entry_values {row}) END"
+                f" FROM features f CROSS JOIN chunks c CROSS JOIN ({numbers}) AS p"
+                f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
+            )
+            rows.update(self._connection.execute(query, (*some, *feature)))
+        return ordered(
+            entry for entries, values in rows if entries for _, entry in unpack_of(self.numbers, entries, values)
+        )
+
+
+class PersonFacts:
+    """What is known of one person, read once when it is asked for."""
+
+    def __init__(self, person: Person, computed: Mapping[str, object], member_of: frozenset[str]) -> None:
+        self._person = person
+        self._computed = computed
+        self._member_of = member_of
+        self._entries: dict[Feature, list[Entry]] = {}
+        self._traits: dict[str, object] | None = None
+        self._group_traits: list[dict[str, object]] | None = None
+
+    def entries(self, feature: Feature) -> Sequence[Entry]:
+        """The events of a feature, sorted by time and mark."""
+        found = self._entries.get(feature)
+        if found is None:
+            found = self._entries[feature] = self._person.entries(feature)
+        return found
+
+    @property
+    def traits(self) -> Mapping[str, object]:
+        """The person's traits as plain JSON values."""
+        if self._traits is None:
+            self._traits = traits.plain(self._person.traits())
+        return self._traits
+
+    @property
+    def group_traits(self) -> Sequence[Mapping[str, object]]:
+        """The traits of each group the person belongs to."""
+        if self._group_traits is None:
+            self._group_traits = [traits.plain(each.traits) for each in self._person.groups()]
+        return self._group_traits
+
+    def computed(self, id: str) -> object:
+        """The value of a computed trait, None when it has none."""
+        return self._computed.get(id)
+
+    def is_member(self, audience_id: str) -> bool:
+        """Whether the person is a member of an audience."""
+        return audience_id in self._member_of

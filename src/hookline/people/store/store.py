@@ -1,0 +1,313 @@
+"""The database of people and their history. Its one writer is the profiles role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from typing import Any
+
+from hookline.database import connect
+from hookline.database.bulk import insert_many
+from hookline.database.connection import Connection
+from hookline.database.open import open_profiles
+from hookline.database.place import Place, Schema
+from hookline.database.sqlite import engine
+from hookline.database.upsert import overwriting, replacing
+from hookline.people.store import long_ids, traits
+from hookline.people.store.batch import ANONYMOUS, BUCKET_BITS, BUCKET_MASK, USER, Batch, Kind, ReadPosition
+from hookline.people.store.history import ENTRY_BYTES, Chunks, people_of
+from hookline.people.store.long_ids import any_long, key_of
+from hookline.people.store.traits import TraitChunks
+from hookline.telemetry.crashpoints import crash_point
+
+LOG_PAGES = 4_000
+"""Of the log before it is written back: in large steps, for the same pages change again and again; not in larger ones,
+for collect waits for the disk meanwhile."""
+
+
+class WriteBack:
+    """Used from the thread of the one writer, which waits for it before it writes a batch; so the log begins anew."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._threads: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def begin(self, connection: Connection) -> None:
+        """Begin once the log is long enough; no transaction is open."""
+        if isinstance(self._place, Schema):
+            return
+        _, log, written = connection.execute("PRAGMA wal_checkpoint(NOOP)").fetchone()
+        if log - written >= LOG_PAGES:
+            self._threads = self._threads or ThreadPoolExecutor(1, thread_name_prefix="profiles-write-back")
+            self._running = self._threads.submit(self._run)
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        if self._running is not None:
+            self._running.result()
+            self._running = None
+
+    def close(self) -> None:
+        """Let go of the thread; idempotent."""
+        self.wait()
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+
+    def _run(self) -> None:
+        # What fails is tried again after the next batch, and by commits themselves where the log grows on.
+        with suppress(engine.Error), closing(connect.connect(self._place, synchronous="NORMAL")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+CACHE_KIB = 32 * 1024
+LOG_PAGES_MAX = 4 * LOG_PAGES
+"""Of the write-ahead log before a commit writes it back itself, which is otherwise done between batches."""
+IDS_PER_QUERY = 500
+
+
+class ProfileStore:
+    """Used from one thread."""
+
+    def __init__(self, place: Place) -> None:
+        self.connection = open_profiles(place)
+        if connect.is_file(self.connection):
+            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX}")
+            self.connection.execute("PRAGMA temp_store = MEMORY")
+        # Whether what goes is about somebody who later asks to be forgotten is not known when it goes.
+        connect.overwrite_deleted(self.connection)
+        self.chunks = Chunks(self)
+        self.trait_chunks = TraitChunks(self)
+        self._write_back = WriteBack(place)
+        query = (
+            "SELECT coalesce(max(batch), 0) FROM (SELECT max(evaluated) AS batch FROM definitions"
+            " UNION ALL SELECT max(sending_batch) FROM definitions UNION ALL SELECT max(batch) FROM touched) AS noted"
+        )
+        ((self.batch,),) = self.connection.execute(query).fetchall()
+        """The number of the last batch that noted whom it touched."""
+        self.tracks = self.connection.execute("SELECT 1 FROM definitions").fetchone() is not None
+        """Whether anybody asks who was touched."""
+
+    def places(self) -> dict[int, ReadPosition]:
+        """How far each partition was read."""
+        rows = self.connection.execute("SELECT partition, next_offset, missed FROM places")
+        return {partition: ReadPosition(next_offset, missed) for partition, next_offset, missed in rows}
+
+    def next_person(self) -> int:
+        """The number of the next person that is met."""
+        ((highest,),) = self.connection.execute("SELECT max(id) FROM persons").fetchall()
+        return (highest or 0) + 1
+
+    def person_count(self) -> int:
+        """How many persons there are; those merged into others do not count."""
+        query = "SELECT (SELECT count(*) FROM persons) - (SELECT count(*) FROM merged)"
+        ((count,),) = self.connection.execute(query).fetchall()
+        return int(count)
+
+    def users(self, ids: Collection[str]) -> dict[str, int]:
+        """The persons of user ids, as far as there are any."""
+        return self._persons_of(USER, ids)
+
+    def anonymous(self, ids: Collection[str]) -> dict[str, int]:
+        """The persons of anonymous ids, as far as there are any."""
+        return self._persons_of(ANONYMOUS, ids)
+
+    def without_user_id(self, people: Iterable[int]) -> set[int]:
+        """Those of these persons who have no user id."""
+        rows = self.many("SELECT id FROM persons WHERE user_id IS NULL AND id IN ", people)
+        return {person for (person,) in rows}
+
+    def owners_before(self, ids: Iterable[str]) -> dict[str, list[tuple[int, int]]]:
+        """Of anonymous ids that changed hands: up to which place they were whose, in order."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        query = (
+            "SELECT r.id, r.place, coalesce(m.into_person, r.person) FROM repointed r"
+            " LEFT JOIN merged m ON m.person = r.person WHERE r.id IN "
+        )
+        by_key = {key_of(id): id for id in ids}
+        for key, place, person in self.many(query, by_key):
+            found.setdefault(by_key[key], []).append((place, person))
+        for owners in found.values():
+            owners.sort()
+        return found
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction; on any error nothing of it is written."""
+        self._write_back.wait()
+        try:
+            with self.transaction():
+                self._write(batch)
+                crash_point("profiles.before_commit")
+        except BaseException:
+            self.chunks.forget()
+            raise
+        crash_point("profiles.after_commit")
+        self._write_back.begin(self.connection)
+
+    def has_written(self, batch: Batch) -> bool:
+        """Whether a batch was written although writing it failed: the answer to a commit may get lost."""
+        places = self.places()
+        return all(places.get(partition) == place for partition, place in batch.places.items())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Callable[..., Any]]:
+        """What runs statements in one transaction; an exception undoes them all."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection.execute
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        self._write_back.close()
+        self.connection.close()
+
+    def touch(self, people: Iterable[int]) -> None:
+        """Note that these have to be looked at again; within a transaction."""
+        numbers = sorted(set(people))
+        if numbers:
+            self.batch += 1
+            insert_many(self.connection, "touched", ("batch", "person"), [(self.batch, each) for each in numbers])
+
+    def _persons_of(self, kind: Kind, ids: Collection[str]) -> dict[str, int]:
+        query = (
+            "SELECT i.id, coalesce(m.into_person, i.person) FROM identities i LEFT JOIN merged m ON m.person = i.person"
+            f" WHERE i.kind = {kind:d} AND i.id IN "
+        )
+        if not any_long(ids):  # as nearly always
+            return dict(self.many(query, ids))
+        by_key = {key_of(id): id for id in ids}
+        return {by_key[key]: person for key, person in self.many(query, by_key)}
+
+    def _write(self, batch: Batch) -> None:
+        many = self.connection.executemany
+        insert_many(
+            self.connection,
+            "persons",
+            ("id", "first_seen", "user_id"),
+            [(person, first_seen, batch.user_ids.get(person)) for person, first_seen in batch.persons.items()],
+        )
+        many(
+            "UPDATE persons SET user_id = ? WHERE id = ?",
+            [(user_id, person) for person, user_id in batch.user_ids.items() if person not in batch.persons],
+        )
+        long_ids.remember(self.connection, batch.ids())
+        insert_many(
+            self.connection,
+            "identities",
+            ("kind", "id", "person"),
+            sorted((kind, key_of(id), person) for (kind, id), person in batch.identities.items()),
+            overwriting(("kind", "id"), ("person",)),
+        )
+        if self.tracks:  # who is known by another user id has been told nothing under it
+            many(
+                "UPDATE members SET sent = NULL WHERE person = ? AND definition IN (SELECT id FROM definitions)",
+                [(person,) for person in batch.user_ids if person not in batch.persons],
+            )
+        many(
+            replacing("repointed", ("id", "place"), ("person",)),
+            [(key_of(id), place, person) for id, place, person in batch.repointed],
+        )
+        self._write_merged(batch.merged)
+        self._write_traits(batch)
+        self._write_history(batch)
+        if self.tracks:
+            self.touch(_touched(batch))
+        many(
+            replacing("places", ("partition",), ("next_offset", "missed")),
+            [(partition, *place) for partition, place in batch.places.items()],
+        )
+        for (feature, partition), next_offset in batch.backfilled.items():
+            values = (next_offset, feature, partition)
+            self.connection.execute("UPDATE backfills SET next_offset = ? WHERE feature = ? AND partition = ?", values)
+        if batch.backfilled:
+            self.connection.execute("DELETE FROM backfills WHERE next_offset >= end_offset")
+
+    def _write_merged(self, merged: dict[int, int]) -> None:
+        # What was merged into a person that is merged now goes along, so that one look is always enough.
+        self.connection.executemany(
+            "UPDATE merged SET into_person = ? WHERE into_person = ?",
+            [(into, person) for person, into in merged.items()],
+        )
+        self.connection.executemany("INSERT INTO merged (person, into_person) VALUES (?, ?)", merged.items())
+
+    def _write_traits(self, batch: Batch) -> None:
+        self.trait_chunks.add(batch.traits)
+        groups = {key_of(group): more for group, more in batch.groups.items()}
+        known = dict(self.many("SELECT id, traits FROM groups WHERE id IN ", groups))
+        insert_many(
+            self.connection,
+            "groups",
+            ("id", "traits"),
+            [(group, traits.merged(more, known.get(group))) for group, more in groups.items()],
+            overwriting(("id",), ("traits",)),
+        )
+        if self.tracks:
+            query = "SELECT DISTINCT person FROM memberships WHERE group_id IN "
+            self.touch(person for (person,) in self.many(query, [group for group, more in groups.items() if more]))
+        insert_many(
+            self.connection,
+            "memberships",
+            ("group_id", "person", "since", "place"),
+            [(key_of(group), person, *earliest) for (group, person), earliest in batch.memberships.items()],
+            overwriting(("group_id", "person"), ("since", "place"))
+            + " WHERE (excluded.since, excluded.place) < (memberships.since, memberships.place)",
+        )
+
+    def _write_history(self, batch: Batch) -> None:
+        if not batch.entries:
+            return
+        chunk = self.chunks.open_for(sum(map(len, batch.entries.values())) // ENTRY_BYTES, batch.shift)
+        entries, values = batch.entries, batch.values
+        insert_many(
+            self.connection,
+            "history",
+            ("feature", "chunk", "bucket", "entries", "entry_values"),
+            [(key >> BUCKET_BITS, chunk, key & BUCKET_MASK, entries[key], values.get(key)) for key in sorted(entries)],
+            _BEHIND_THE_ENTRIES,
+        )
+
+    def has_erased(self, key: tuple[int, int, int]) -> bool:
+        """Whether an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
+        row = self.connection.execute(query, key).fetchone()
+        return row is not None and row[0] is not None
+
+    def empty_log(self) -> bool:
+        """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+        self._write_back.wait()
+        return connect.empty_log(self.connection)
+
+    def many(self, query: str, keys: Iterable[Any], behind: str = "") -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few different
+        statements are prepared."""
+        left = iter(keys)
+        while some := list(islice(left, IDS_PER_QUERY)):
+            marks = len(some) if len(some) < 8 else min(IDS_PER_QUERY, 1 << (len(some) - 1).bit_length())
+            some += some[-1:] * (marks - len(some))
+            yield from self.connection.execute(f"{query}({','.join('?' * marks)}){behind}", some)
+
+
+def _touched(batch: Batch) -> set[int]:
+    """Everybody for whom something may be different after a batch, those who were merged and those they went to."""
+    people = set(batch.persons)
+    for entries in batch.entries.values():
+        people.update(people_of(entries))
+    people.update(batch.user_ids, batch.traits, batch.merged, batch.merged.values())
+    people.update(person for _, person in batch.memberships)
+    return people
+
+
+_BEHIND_THE_ENTRIES = (
+    "ON CONFLICT (feature, chunk, bucket) DO UPDATE SET"
+    " entries = CAST(history.entries || excluded.entries AS BLOB),"
+    " entry_values = CAST(history.entry_values || excluded.entry_values AS BLOB)"
+)

@@ -1,0 +1,239 @@
+"""Traits with where they come from: per name the value of the latest event that gave one, new ones kept in chunks
+beside the persons until they are folded in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from hookline.database.bulk import insert_many
+from hookline.database.connection import Connection
+from hookline.database.upsert import overwriting, replacing
+from hookline.telemetry.crashpoints import crash_point
+
+TRAITS_MAX = 1_000
+"""Of one person or group; the ones that were given longest ago go first."""
+TRAIT_BYTES_MAX = 8 * 1024
+"""Of a value as JSON; a larger one is not taken."""
+
+
+class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One trait: its value, and time, mark, place and source of the event that gave it."""
+
+    value: Any
+    at_ms: int
+    mark: int
+    place: int
+    source: str
+
+    def is_newer(self, other: Trait) -> bool:
+        """Whether this one wins over another; of two from the same event, the one at the smaller place."""
+        return (self.at_ms, self.mark, -self.place) > (other.at_ms, other.mark, -other.place)
+
+
+Traits = dict[str, Trait]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Traits).decode
+_given = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_all = msgspec.json.Decoder(dict[str, Any]).decode
+_value = msgspec.json.Decoder().decode
+
+
+def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> Traits:
+    """The traits that one event gives; what cannot be read, or is too large, is left out."""
+    found: Traits = {}
+    length = len(memoryview(raw))
+    if not length:
+        return found
+    try:
+        if length <= TRAIT_BYTES_MAX:  # so none is too large; and seldom is there one that cannot be read
+            return {name: Trait(value, at_ms, mark, place, source) for name, value in _all(raw).items()}
+    except (ValueError, RecursionError):
+        pass
+    try:
+        pairs = _given(raw)
+    except (ValueError, RecursionError):
+        return found
+    for name, written in pairs.items():
+        if len(memoryview(written)) > TRAIT_BYTES_MAX:
+            continue
+        try:
+            found[name] = Trait(_value(written), at_ms, mark, place, source)
+        except (ValueError, RecursionError):  # a number beyond any range
+            continue
+    return found
+
+
+def add(known: Traits, more: Mapping[str, Trait]) -> None:
+    """Take in traits that win over the known ones."""
+    for name, trait in more.items():
+        before = known.get(name)
+        if before is None or trait.is_newer(before):
+            known[name] = trait
+    if len(known) > TRAITS_MAX:
+        newest = sorted(known, key=lambda name: (known[name].at_ms, known[name].mark, name), reverse=True)
+        for name in newest[TRAITS_MAX:]:
+            del known[name]
+
+
+def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> bytes:
+    """The bytes to store of the traits that one event gives; none where it gives none."""
+    found = given(raw, at_ms, mark, place, source)
+    if len(found) > TRAITS_MAX:
+        every, found = found, {}
+        add(found, every)
+    return _encode(found) if found else b""
+
+
+def plain(traits: Mapping[str, Trait]) -> dict[str, object]:
+    """The values alone, without the ones that were taken back."""
+    return {name: trait.value for name, trait in traits.items() if trait.value is not None}
+
+
+def packed(traits: Traits) -> bytes:
+    """The bytes that are stored."""
+    return _encode(traits)
+
+
+def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
+    """The bytes to store of what stands in several, in any order, and of what is stored already."""
+    if len(parts) == 1 and not stored:
+        return parts[0]
+    known = unpacked(stored)
+    for part in parts:
+        add(known, unpacked(part))
+    return _encode(known)
+
+
+def unpacked(stored: bytes | None) -> Traits:
+    """The traits of stored bytes."""
+    return _decode(stored) if stored else {}
+
+
+CHUNK_ROWS = 25_000
+"""The open chunk is closed once it has so many."""
+FAN_IN = 32
+"""So many closed chunks are folded together."""
+PERSONS_PER_STEP = 10_000
+
+
+class Keeps(Protocol):
+    """What is needed of the store."""
+
+    connection: Connection
+
+    def transaction(self) -> AbstractContextManager[Callable[..., Any]]:
+        """A transaction that an exception undoes."""
+
+    def many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends with ``IN``."""
+
+
+class _Fold(NamedTuple):
+    """Chunks that are being folded, and the first person whose traits may still be there."""
+
+    chunks: list[int]
+    person: int
+
+
+class TraitChunks:
+    """Used by the one writer."""
+
+    def __init__(self, store: Keeps) -> None:
+        self._store = store
+        self._connection = store.connection
+        self._fold: _Fold | None = None
+
+    def add(self, given: Mapping[int, list[bytes]]) -> None:
+        """Take in traits of people, what each event gave as it is stored; within the transaction of a batch."""
+        if not given:
+            return
+        chunk, rows = self._open()
+        query = f"SELECT person, traits FROM new_traits WHERE chunk = {chunk:d} AND person IN "
+        known = dict(self._store.many(query, given)) if rows else {}
+        insert_many(
+            self._connection,
+            "new_traits",
+            ("chunk", "person", "traits"),
+            [(chunk, person, merged(given[person], known.get(person))) for person in sorted(given)],
+            overwriting(("chunk", "person"), ("traits",)),
+        )
+        query = replacing("trait_chunks", ("chunk",), ("people",))
+        self._connection.execute(query, (chunk, rows + len(given) - len(known)))
+
+    def fold(self) -> bool:
+        """Take one step of folding closed chunks; return whether there was one to take.
+
+        A step is a transaction that moves the traits of a stretch of persons; after a crash the rest is found again.
+        """
+        fold = self._fold or self._next_fold()
+        if fold is None:
+            return False
+        starts = [start for chunk in fold.chunks if (start := self._first(chunk, fold.person)) is not None]
+        with self._store.transaction() as execute:
+            if starts:
+                self._move(fold.chunks, min(starts), min(starts) + PERSONS_PER_STEP)
+            else:
+                execute(f"DELETE FROM trait_chunks WHERE chunk IN ({_listed(fold.chunks)})")
+        crash_point("profiles.traits_folded")
+        self._fold = _Fold(fold.chunks, min(starts) + PERSONS_PER_STEP) if starts else None
+        return True
+
+    def _open(self) -> tuple[int, int]:
+        """The chunk that takes what is new, and how many rows it has."""
+        row = self._connection.execute("SELECT chunk, people FROM trait_chunks ORDER BY chunk DESC LIMIT 1").fetchone()
+        if row is None:
+            return 1, 0
+        return (row[0], row[1]) if row[1] < CHUNK_ROWS else (row[0] + 1, 0)
+
+    def _next_fold(self) -> _Fold | None:
+        query = "SELECT chunk FROM trait_chunks WHERE people >= ? ORDER BY chunk"
+        closed = [chunk for (chunk,) in self._connection.execute(query, (CHUNK_ROWS,))]
+        return _Fold(closed, 0) if len(closed) >= FAN_IN else None
+
+    def _first(self, chunk: int, person: int) -> int | None:
+        query = "SELECT min(person) FROM new_traits WHERE chunk = ? AND person >= ?"
+        ((first,),) = self._connection.execute(query, (chunk, person)).fetchall()
+        return None if first is None else int(first)
+
+    def _move(self, chunks: list[int], first: int, end: int) -> None:
+        execute = self._connection.execute
+        query = "SELECT id, traits FROM persons WHERE id >= ? AND id < ? AND traits IS NOT NULL"
+        known = dict(execute(query, (first, end)).fetchall())
+        found: dict[int, list[bytes]] = {}
+        where = f"FROM new_traits WHERE chunk IN ({_listed(chunks)}) AND person >= ? AND person < ?"
+        for person, stored in execute(f"SELECT person, traits {where}", (first, end)):
+            parts = found.get(person)
+            if parts is None:
+                before = known.get(person)
+                parts = found[person] = [] if before is None else [before]
+            parts.append(stored)
+        self._connection.executemany(
+            "UPDATE persons SET traits = ? WHERE id = ?",
+            [(merged(found[person]), person) for person in sorted(found)],
+        )
+        execute(f"DELETE {where}", (first, end))
+
+
+def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]:
+    """Everything stored of the traits of persons with these numbers, in no order; few numbers only."""
+    people = _listed(numbers)
+    query = (
+        f"SELECT traits FROM persons WHERE traits IS NOT NULL AND id IN ({people})"
+        " UNION ALL SELECT n.traits FROM trait_chunks c CROSS JOIN new_traits n"
+        f" WHERE n.chunk = c.chunk AND n.person IN ({people})"
+    )
+    return [stored for (stored,) in connection.execute(query)]
+
+
+def trait_chunks_of(connection: Connection) -> list[int]:
+    """The chunks there are."""
+    return [chunk for (chunk,) in connection.execute("SELECT chunk FROM trait_chunks")]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(f"{number:d}" for number in numbers)

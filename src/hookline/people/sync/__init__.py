@@ -1,0 +1,1 @@
+"""Sends destinations who belongs to an audience, and computed traits."""

@@ -1,0 +1,346 @@
+"""Syncs: who is a member of what, and sending destinations what has changed since they were last synced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hookline.database.bulk import insert_many
+from hookline.database.upsert import overwriting, replacing
+from hookline.events.fingerprint import fingerprint
+from hookline.events.timestamps import iso
+from hookline.journal.record import FORMAT_VERSION, Record
+from hookline.people.definitions.definition import Key, Ready, as_json
+from hookline.people.definitions.feature import Feature
+from hookline.people.definitions.stretch import NEVER
+from hookline.people.slice import Slice, everybody
+from hookline.people.store import memberships
+from hookline.people.store.memberships import Held
+from hookline.people.store.store import ProfileStore
+from hookline.people.sync.first_sync import FirstSync, FirstSyncs
+from hookline.people.sync.results import TRUE
+from hookline.telemetry.crashpoints import crash_point
+
+SOURCE = "profiles"
+"""What stands as the source of what nobody sent."""
+_KEPT = 64
+
+
+def message(
+    ready: Ready, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
+) -> Record:
+    """The record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId included."""
+    kind, id = ready.key
+    state = blake2b(f"{kind}\0{id}\0{number}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16)
+    message_id = f"{kind}-{state.hexdigest()}"
+    body = b'{"type":"identify","userId":%b,"traits":{%b:%b},%b}' % (
+        msgspec.json.encode(user_id),
+        msgspec.json.encode(ready.trait),
+        value.encode(),
+        _behind(kind, id, ready.trait, ready.published),
+    )
+    return Record(
+        FORMAT_VERSION,
+        False,
+        now_ms,
+        SOURCE,
+        "identify",
+        message_id,
+        fingerprint(SOURCE, message_id),
+        user_id,
+        iso(at_ms),
+        kind,
+        body,
+        to=to,
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def _behind(kind: str, id: str, trait: str, published: tuple[str, ...]) -> bytes:
+    """The context, as Segment names it so that receivers of Personas need not change, and the destination selection
+    (SPEC 2.4): in the context as well, which receivers are sent."""
+    selection = {"All": False} | dict.fromkeys(published, True)
+    personas = {"computation_class": kind, "computation_key": trait, "computation_id": id}
+    context = {"personas": personas, "integrations": selection}
+    return msgspec.json.encode({"context": context, "integrations": selection})[1:-1]
+
+
+PEOPLE_PER_STEP = 5_000
+MESSAGES_PER_STEP = 500
+SYNCS_KEPT = 1_000
+"""Of each definition."""
+OF_A_DEFINITION = (
+    ("definitions", "id"),
+    ("members", "definition"),
+    ("membership_changes", "definition"),
+    ("introductions", "definition"),
+    ("syncs", "definition"),
+)
+"""The tables that have rows of a definition, and where in them its number stands."""
+
+
+class Running(NamedTuple):
+    """A sync under way: its number and time, up to which batch it sees, and the slices of people left to look at."""
+
+    ready: Ready
+    definition: int
+    number: int
+    at_ms: int
+    batch: int
+    slices: Iterator[tuple[list[int], bool]]
+
+
+class Sending(NamedTuple):
+    """A sync whose values are written and that has to be told, or what destinations that were added are told."""
+
+    ready: Ready
+    definition: int
+    number: int
+    at_ms: int
+    introduction: FirstSync | None = None
+
+
+class Sync:
+    """Used from the thread of the one writer."""
+
+    def __init__(self, store: ProfileStore) -> None:
+        self._store = store
+        self._ready: dict[Key, Ready] = {}
+        self.numbers: dict[Key, int] = {}
+        """Of the definitions there are, as ``members`` has them."""
+        self._running: Running | None = None
+        self._introductions = FirstSyncs(store)
+        self.told = 0
+        """Messages since the start."""
+
+    def follow(self, definitions: Sequence[Ready], all_keys: Iterable[Key]) -> None:
+        """Go by these definitions, in this order; what is not among ``all_keys`` any more goes with its members."""
+        self._running = None
+        with self._store.transaction() as execute:
+            known = {(kind, name): (id, judged) for id, kind, name, judged in execute(_ALL)}
+            kept = set(all_keys)
+            for key in known.keys() - kept:
+                for table, column in OF_A_DEFINITION:
+                    execute(f"DELETE FROM {table} WHERE {column} = ?", (known[key][0],))
+            judged = {ready.key: ready.judged for ready in definitions}
+            for key, text in judged.items():
+                if key not in known:
+                    query = "INSERT INTO definitions (kind, name, judged, number, next_at) VALUES (?, ?, ?, 0, 0)"
+                    execute(query, (*key, text))
+            for key, (id, before) in known.items():
+                # Changed, or disabled: everybody is looked at anew, in a sync of another number.
+                if key in kept and judged.get(key) != before:
+                    execute(_BEGIN_ANEW, (judged.get(key, ""), id))
+            self.numbers = {(kind, name): id for id, kind, name, _ in execute(_ALL)}
+            self._introductions.follow(definitions, self.numbers)
+        self._ready = {ready.key: ready for ready in definitions}
+        self._store.tracks = bool(self.numbers)
+
+    def begin_again(self) -> None:
+        """People were taken out of the store: begin anew with the looking at people that is under way."""
+        self._running = None
+
+    def bring_forward(self, key: Key) -> bool:
+        """Make the next sync of a definition due now; False while one is under way."""
+        definition = self.numbers.get(key)
+        if definition is None or key not in self._ready:
+            return True  # it was deleted or disabled since
+        if self._running is not None and self._running.definition == definition:
+            return False
+        query = "UPDATE definitions SET next_at = 0 WHERE id = ? AND sending_at IS NULL"
+        return bool(self._store.connection.execute(query, (definition,)).rowcount)
+
+    def have_values(self, keys: Iterable[Key]) -> bool:
+        """Whether each of these definitions, as far as it is enabled, was judged for everybody."""
+        query = "SELECT 1 FROM definitions WHERE id = ? AND evaluated IS NULL AND sending_at IS NULL"
+        execute = self._store.connection.execute
+        return not any(execute(query, (self.numbers[key],)).fetchone() for key in keys if key in self._ready)
+
+    def evaluate(self, now_ms: int, unready: frozenset[Feature] = frozenset()) -> bool:
+        """Take one step of looking at people; return whether there was one. ``unready`` are features whose history is
+        not complete: what asks for them waits."""
+        # What fails leaves people out of the slices that are left: everybody is looked at anew then.
+        running, self._running = self._running or self._begin(now_ms, unready), None
+        if running is None:
+            return False
+        people, in_a_row = next(running.slices, ([], False))
+        if people:
+            self._judge(running, people, in_a_row)
+            self._running = running
+            return True
+        self._store.connection.execute(
+            "UPDATE definitions SET sending_at = ?, sending_batch = ? WHERE id = ?",
+            (running.at_ms, running.batch, running.definition),
+        )
+        return True
+
+    def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        """The next messages of a sync that is to be told, by person; none when all of it is told already."""
+        query = (
+            "SELECT id, kind, name, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL ORDER BY id"
+        )
+        for definition, kind, name, number, at_ms in self._store.connection.execute(query).fetchall():
+            ready = self._ready.get((kind, name))
+            if ready is not None:
+                return (sending := Sending(ready, definition, number, at_ms)), self._messages(sending, now_ms)
+        return self._introduce(now_ms)
+
+    def told_them(self, sending: Sending, people: Sequence[int], now_ms: int) -> None:
+        """Their messages are in the journal; without any, the sync is done."""
+        if sending.introduction is not None:
+            self._introductions.told(sending.introduction, people)
+        else:
+            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND person = ?"
+            with self._store.transaction():
+                if people:
+                    self._store.connection.executemany(query, [(sending.definition, person) for person in people])
+                else:
+                    self._finish(sending, now_ms)
+        self.told += len(people)
+        crash_point("profiles.told")
+
+    # looking at people
+
+    def _begin(self, now_ms: int, unready: frozenset[Feature]) -> Running | None:
+        query = "SELECT id, kind, name, number, evaluated FROM definitions WHERE next_at <= ? AND sending_at IS NULL"
+        due = {(kind, name): row for *row, kind, name in self._due(query, now_ms)}
+        for key, ready in self._ready.items():
+            if key in due and not ready.features & unready:
+                definition, number, evaluated = due[key]
+                if self._introductions.is_due(definition):
+                    continue
+                if any(need in due for need in ready.needs & self._ready.keys()) and evaluated is None:
+                    continue  # what it asks for has no values yet
+                slices = self._slices(definition, evaluated, now_ms)
+                return Running(ready, definition, number + 1, now_ms, self._store.batch, slices)
+        return None
+
+    def _due(self, query: str, now_ms: int) -> list[tuple[Any, ...]]:
+        rows = self._store.connection.execute(query, (now_ms,)).fetchall()
+        return [(id, number, evaluated, kind, name) for id, kind, name, number, evaluated in rows]
+
+    def _slices(self, definition: int, evaluated: int | None, now_ms: int) -> Iterator[tuple[list[int], bool]]:
+        execute = self._store.connection.execute
+        if evaluated is None:
+            yield from ((people, True) for people in everybody(self._store, PEOPLE_PER_STEP))
+            return
+        query = (
+            "SELECT DISTINCT coalesce(m.into_person, t.person) FROM touched t LEFT JOIN merged m ON m.person = t.person"
+            " WHERE t.batch > ? UNION SELECT person FROM members WHERE definition = ? AND until <= ?"
+        )
+        due = sorted(person for (person,) in execute(query, (evaluated, definition, now_ms)))
+        for first in range(0, len(due), PEOPLE_PER_STEP):
+            people = due[first : first + PEOPLE_PER_STEP]
+            gone = {person for (person,) in self._store.many("SELECT person FROM merged WHERE person IN ", people)}
+            yield [person for person in people if person not in gone], False
+
+    def _judge(self, running: Running, people: list[int], in_a_row: bool) -> None:
+        ready, definition, at_ms = running.ready, running.definition, running.at_ms
+        here = Slice(self._store, people, ready, self.numbers, in_a_row)
+        before = self._before(definition, people)
+        rows: list[tuple[Any, ...]] = []
+        changed: list[int] = []
+        for person, facts in here.facts():
+            value, until = ready.judge(facts, at_ms)
+            text = ready.empty if value is None else as_json(value)
+            was, since, sent, since_sync = before.get(person, (ready.empty, at_ms, None, None))
+            if text != was:
+                since, since_sync = at_ms, running.number
+                changed.append(person)
+            if text != ready.empty or until != NEVER or person in before:
+                is_news = person in here.user_ids and text != (ready.empty if sent is None else sent)
+                number = running.number if is_news and ready.destinations else None
+                leaves = None if until == NEVER else until
+                rows.append((definition, person, text, since, leaves, sent, number, since_sync))
+        with self._store.transaction():
+            insert_many(self._store.connection, "members", (*_KEY, *_STANDS), rows, overwriting(_KEY, _STANDS))
+            if ready.key[0] == "audience":
+                self._keep_history(running, {person: before[person] for person in changed if person in before}, here)
+            self._store.connection.executemany(
+                "DELETE FROM members WHERE definition = ? AND person = ?",
+                [(definition, person) for person in here.merged],
+            )
+            if changed and any(ready.key in each.needs for each in self._ready.values()):
+                self._store.touch(changed)
+        crash_point("profiles.judged")
+
+    def _before(self, definition: int, people: Iterable[int]) -> dict[int, _Row]:
+        query = (
+            f"SELECT person, value, since, sent, since_sync FROM members WHERE definition = {definition:d}"
+            " AND person IN "
+        )
+        return {person: (value, since, sent, by) for person, value, since, sent, by in self._store.many(query, people)}
+
+    def _keep_history(self, running: Running, changed: dict[int, _Row], here: Slice) -> None:
+        """What held until now of those who changed, and of numbers that were merged: these end being anything."""
+        definition, merged = running.definition, self._before(running.definition, here.merged)
+        ended = [
+            Held(definition, person, since, value == TRUE, sync)
+            for person, (value, since, _, sync) in (changed | merged).items()
+        ]
+        ended += [Held(definition, person, running.at_ms, False, running.number) for person in merged]
+        if ended:
+            memberships.keep(self._store.connection, ended)
+
+    # telling
+
+    def _introduce(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
+        found = self._introductions.next(now_ms, None if self._running is None else self._running.definition)
+        if found is None:
+            return None
+        this, people = found
+        return Sending(this.ready, this.definition, this.number, this.at_ms, this), [
+            (person, message(this.ready, this.number, user_id, value, this.at_ms, now_ms, this.to))
+            for person, user_id, value in people
+        ]
+
+    def _messages(self, sending: Sending, now_ms: int) -> list[tuple[int, Record]]:
+        to = self._introductions.in_step(sending.definition)
+        if not to:  # those that are added now are told what all were told, and that is this
+            query = "UPDATE members SET sent = value, sync = NULL WHERE definition = ? AND sync IS NOT NULL"
+            self._store.connection.execute(query, (sending.definition,))
+            return []
+        query = (
+            "SELECT m.person, p.user_id, m.value FROM members m JOIN persons p ON p.id = m.person"
+            " WHERE m.definition = ? AND m.sync IS NOT NULL LIMIT ?"
+        )
+        rows = self._store.connection.execute(query, (sending.definition, MESSAGES_PER_STEP)).fetchall()
+        return [
+            (person, message(sending.ready, sending.number, user_id, value, sending.at_ms, now_ms, to))
+            for person, user_id, value in rows
+        ]
+
+    def _finish(self, sending: Sending, now_ms: int) -> None:
+        execute = self._store.connection.execute
+        definition, empty = sending.definition, sending.ready.empty
+        query = (
+            "SELECT count(*) FILTER (WHERE value <> ?), count(*) FILTER (WHERE value = ?) FROM members"
+            " WHERE definition = ? AND since_sync = ?"
+        )
+        came, went = execute(query, (empty, empty, definition, sending.number)).fetchone()
+        query = replacing("syncs", ("definition", "number"), ("at", "finished_at", "came", "went"))
+        execute(query, (definition, sending.number, sending.at_ms, now_ms, came, went))
+        query = "DELETE FROM syncs WHERE definition = ? AND number <= ?"
+        execute(query, (definition, sending.number - SYNCS_KEPT))
+        execute(
+            "UPDATE definitions SET number = ?, next_at = ?, evaluated = sending_batch, sending_at = NULL,"
+            " sending_batch = NULL WHERE id = ?",
+            (sending.number, sending.at_ms + sending.ready.sync_ms, definition),
+        )
+        # What has not been looked at yet, or is, looks at everybody.
+        execute("DELETE FROM touched WHERE batch <= (SELECT min(coalesce(evaluated, sending_batch)) FROM definitions)")
+
+
+_KEY = ("definition", "person")
+_STANDS = ("value", "since", "until", "sent", "sync", "since_sync")
+_Row = tuple[str, int, str | None, int | None]
+"""Of a person before a sync: value, since when (ms), what was told, and the sync since which the value holds."""
+_BEGIN_ANEW = (
+    "UPDATE definitions SET judged = ?, evaluated = NULL, next_at = 0, number = number + 1, sending_at = NULL,"
+    " sending_batch = NULL WHERE id = ?"
+)
+_ALL = "SELECT id, kind, name, judged FROM definitions"

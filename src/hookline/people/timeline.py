@@ -1,0 +1,178 @@
+"""What a person did, newest first by when it was received: found by the index of users, never by reading everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hookline.database.connection import Connection
+from hookline.index.newest import Stretch, newest_of
+from hookline.journal.port import SearchableReader
+from hookline.journal.record import Record
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.people.ingest.extraction import text, view_of
+from hookline.people.store.long_ids import id_of, key_of
+from hookline.people.store.people import Person
+
+EVER = (0, 1 << 63)
+
+
+class Ownership(NamedTuple):
+    """A person's user ids, and of each anonymous id the stretches of places, ``[first, until)``, that are theirs."""
+
+    users: frozenset[str]
+    anonymous: Mapping[str, tuple[tuple[int, int], ...]]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every id that a record of the person may be found by."""
+        return self.users.union(self.anonymous)
+
+    def has(self, place: int, record: Record) -> bool:
+        """Whether a record that was found by one of the ids is the person's."""
+        doing = view_of(record)
+        user_id = text(doing.userId)
+        if user_id:
+            return user_id in self.users
+        return any(first <= place < until for first, until in self.anonymous.get(text(doing.anonymousId), ()))
+
+
+def of_user_id(user_id: str) -> Ownership:
+    """Of somebody of whom nothing is known but the user id."""
+    return Ownership(frozenset((user_id,)), {})
+
+
+def of_anonymous_id(anonymous_id: str) -> Ownership:
+    """Of somebody of whom nothing is known but the anonymous id."""
+    return Ownership(frozenset(), {anonymous_id: (EVER,)})
+
+
+def of_person(connection: Connection, person: Person) -> Ownership:
+    """Of a person, devices that were handed on to others included."""
+    numbers = set(person.numbers)
+    identities = person.identities()
+    held = {each.id for each in identities if each.kind == "anonymous"}
+    marks = ",".join(map(str, person.numbers))
+    query = f"SELECT DISTINCT id FROM repointed WHERE person IN ({marks})"
+    ids = held | {id_of(connection, key) for (key,) in connection.execute(query).fetchall()}
+    return Ownership(
+        frozenset(each.id for each in identities if each.kind == "user"),
+        {id: _stretches(connection, id, numbers, id in held) for id in ids},
+    )
+
+
+def _stretches(connection: Connection, id: str, numbers: set[int], is_held: bool) -> tuple[tuple[int, int], ...]:
+    """The stretches of an anonymous id that was these numbers', and still is when it ``is_held``."""
+    query = "SELECT place, person FROM repointed WHERE id = ? ORDER BY place"
+    first, found = 0, []
+    for until, person in connection.execute(query, (key_of(id),)):
+        if person in numbers:
+            found.append((first, until))
+        first = until
+    return (*found, (first, EVER[1])) if is_held else tuple(found)
+
+
+class Stored(NamedTuple):
+    """A record and where it lies."""
+
+    partition: int
+    offset: int
+    record: Record
+
+
+class TimelinePage(NamedTuple):
+    """Some records; ``before`` is where each partition goes on, empty when everything was looked at."""
+
+    found: list[Stored]
+    before: dict[int, int]
+
+
+class Timeline:
+    """Reads with a journal of the caller's; ``index_path`` is the folder of all partitions."""
+
+    def __init__(
+        self, journal: SearchableReader, index_path: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._journal = journal
+        self._index_path = index_path
+        self._clock = clock
+
+    def page(
+        self, owned: Ownership, limit: int, seconds: float, before: Mapping[int, int] | None = None
+    ) -> TimelinePage:
+        """At most ``limit`` records, older than ``before`` (offsets by partition; by default from every end)."""
+        journal, deadline = self._journal, self._clock() + seconds
+        starts = {each: journal.end(each) for each in journal.partitions()} if before is None else before
+        searches = [_Search(journal, self._index_path, owned, *each) for each in starts.items()]
+        found: list[Stored] = []
+        while len(found) < limit:
+            for search in searches:
+                while search.goes_on and self._clock() < deadline:
+                    search.step()
+            if any(search.goes_on for search in searches):  # out of time: who is the newest is not known
+                break
+            ready = [search.newest for search in searches if search.newest is not None]
+            if not ready:
+                break
+            newest = max(ready, key=lambda stored: stored.record.received_at)
+            found.append(newest)
+            next(search for search in searches if search.newest is newest).take()
+        return TimelinePage(found, {each.partition: each.before for each in searches if not each.is_over})
+
+
+class _Search:
+    """One partition from ``before`` backwards. ``newest`` is the record that was found and not taken yet."""
+
+    def __init__(
+        self, journal: SearchableReader, index_path: Path, owned: Ownership, partition: int, before: int
+    ) -> None:
+        self.partition = partition
+        self.before = before
+        self.newest: Stored | None = None
+        self._journal = journal
+        self._owned = owned
+        self._stretches = newest_of(journal, index_path, partition, owned.ids, before)
+        self._candidates: Iterator[tuple[int, Record | None]] = iter(())
+        self._stretch: Stretch | None = None
+        self._ended = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to look through before more is known."""
+        return self.newest is None and not self._ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything was found and taken."""
+        return self.newest is None and self._ended
+
+    def step(self) -> None:
+        """Look at one record, or begin the next stretch."""
+        candidate = next(self._candidates, None)
+        if candidate is not None:
+            offset, record = candidate
+            self.before = offset
+            record = self._theirs(offset, record)
+            if record is not None:
+                self.before = offset + 1
+                self.newest = Stored(self.partition, offset, record)
+            return
+        if self._stretch is not None:
+            self.before = self._stretch.first_offset
+        self._stretch = next(self._stretches, None)
+        self._candidates = iter(self._stretch.found if self._stretch is not None else ())
+        self._ended = self._stretch is None
+
+    def take(self) -> None:
+        """The newest one was taken."""
+        assert self.newest is not None, "something was found"
+        self.before = self.newest.offset
+        self.newest = None
+
+    def _theirs(self, offset: int, record: Record | None) -> Record | None:
+        record = record or self._journal.get(self.partition, offset)
+        if record is None or record.erased or record.origin == "deletion":
+            return None
+        return record if self._owned.has(self.partition << PLACE_SHIFT | offset, record) else None

@@ -1,0 +1,47 @@
+"""The bytes of a history's row: what was written is read, of everybody or of some, and what goes leaves the rest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.people.definitions.feature import Entry
+from hookline.people.store.history import ENTRY_BYTES, unpack, unpack_of, without, write
+
+# Numbers whose bytes are found in times, marks and places too.
+numbers = st.sampled_from([1, 2, 256, 0x01010101, 0xFFFFFFFF])
+small = st.sampled_from([0, 1, 2, 256, 0x0101, 1 << 32, 0x0101010101010101])
+values = st.one_of(st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=5).filter(str.isascii))
+written = st.lists(st.tuples(numbers, st.builds(Entry, small, small, small, values)), max_size=12)
+plain = written.map(lambda found: [(person, entry._replace(value=None)) for person, entry in found])
+rows = st.one_of(st.tuples(written, st.just(True)), st.tuples(plain, st.just(False)))
+
+
+@given(rows)
+def test_what_is_written_is_read(row: tuple[list[tuple[int, Entry]], bool]) -> None:
+    """In the order in which it was written, each entry with its person and its value."""
+    found, has_values = row
+    entries, lines = write(found, has_values)
+    assert len(entries) == len(found) * ENTRY_BYTES
+    assert unpack(entries, lines) == found
+
+
+@given(rows, st.sets(numbers))
+def test_some_are_read_alone(row: tuple[list[tuple[int, Entry]], bool], people: set[int]) -> None:
+    """Exactly theirs, each person's in order, whatever other bytes look like their numbers."""
+    found, has_values = row
+    theirs = unpack_of(people, *write(found, has_values))
+    for person in people:
+        assert [each for each in theirs if each[0] == person] == [each for each in found if each[0] == person]
+    assert {person for person, _ in theirs} <= people
+
+
+@given(rows, st.sets(numbers), st.sets(small))
+def test_what_goes_leaves_the_rest(
+    row: tuple[list[tuple[int, Entry]], bool], people: set[int], places: set[int]
+) -> None:
+    """Out go some people's entries at some places, with their values; all others stay as they were."""
+    found, has_values = row
+    left = without(people, *write(found, has_values), places.__contains__)
+    kept = [(person, entry) for person, entry in found if person not in people or entry.place not in places]
+    assert left == write(kept, has_values)

@@ -1,0 +1,153 @@
+"""Taking people out of profiles: all numbers of a person, in every chunk, and nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.journal.record import Record
+from hookline.people.definitions.feature import Entry, Feature
+from hookline.people.ingest import erasing
+from hookline.people.ingest.erasing import Erased, Erasing
+from hookline.people.store import history
+from hookline.people.store.catalog import FeatureCatalog
+from hookline.people.store.history import ENTRY_BYTES
+from hookline.people.store.people import People
+from hookline.replays.places import Places
+from tests.unit.conftest import PlaceOf
+from tests.unit.people.memory_journal import record
+from tests.unit.people.test_sync_model import Profiles
+
+TABLES = (
+    "persons",
+    "merged",
+    "identities",
+    "repointed",
+    "memberships",
+    "history",
+    "members",
+    "membership_changes",
+    "touched",
+    "groups",
+    "new_traits",
+)
+
+
+@pytest.fixture
+def profiles(place_of: PlaceOf, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+    """People with audiences, in chunks of a few entries whose rows they share, looked at a row at a time."""
+    monkeypatch.setattr(history, "CHUNK_ENTRIES", 2)
+    monkeypatch.setattr(history, "ROWS_PER_CHUNK", 1)
+    monkeypatch.setattr(erasing, "BUCKETS_PER_QUERY", 1)
+    return Profiles(place_of("profiles"))
+
+
+def order(id: str, total: int = 5, **who: Any) -> Record:
+    """An order of somebody."""
+    return record("track", id, event="Order", properties={"total": total}, **who)
+
+
+def erase(profiles: Profiles, *ids: str, places: Places | None = None) -> Erased:
+    """Erase as the role does."""
+    with profiles.store.transaction() as execute:
+        erased = Erasing(profiles.store, execute, {0: places or Places()}).erase(ids)
+    profiles.ingest.forget()
+    profiles.sync.begin_again()
+    assert profiles.store.empty_log()
+    return erased
+
+
+def test_nothing_is_left_of_a_person_of_many_numbers(profiles: Profiles) -> None:
+    """Anonymous, user, and another user by an alias: one id is enough, and the file holds none of it."""
+    profiles.journal.append(
+        order("m1", anonymousId="anon-of-it"),
+        order("m2", userId="old-of-it"),
+        record("identify", "m3", userId="old-of-it", anonymousId="anon-of-it", traits={"plan": "secret-of-it"}),
+        order("m4", userId="new-of-it"),
+        record("group", "m5", userId="new-of-it", groupId="group-of-it", traits={"plan": "firm-of-it"}),
+        record("alias", "m6", userId="new-of-it", previousId="old-of-it"),
+        order("m7", userId="new-of-it"),
+    )
+    profiles.sync_all()
+    person = People(profiles.store.connection).by_user_id("new-of-it")
+    assert person is not None
+    assert len(person.numbers) == 3
+    entries = profiles.store.connection.execute("SELECT sum(length(entries)) / 28 FROM history").fetchone()[0]
+    assert erase(profiles, "old-of-it") == Erased(1, entries)
+    for table in TABLES:
+        assert profiles.store.connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+    if isinstance(profiles.place, Path):
+        for path in profiles.place.parent.iterdir():
+            assert b"-of-it" not in path.read_bytes(), path
+    assert erase(profiles, "old-of-it") == Erased(0, 0)
+
+
+def test_others_stay_and_who_comes_back_is_new(profiles: Profiles) -> None:
+    """Somebody else has what they had and is told nothing again; an event after the erasure makes a new person."""
+    profiles.journal.append(
+        *(order(f"{user}{n}", userId=user) for user in ("u", "v") for n in range(2)),
+        *(record("group", f"g{user}", userId=user, groupId="g", traits={"plan": "x"}) for user in ("u", "v")),
+    )
+    profiles.sync_all()
+    profiles.told.clear()
+    assert erase(profiles, "u").people == 1
+    profiles.sync_all()
+    assert set(profiles.told) <= {("cooling", "v"), ("buyers", "v")}, "only what leaves with its window"
+    people = People(profiles.store.connection)
+    other = people.by_user_id("v")
+    assert other is not None
+    assert [each.group for each in other.groups()] == ["g"]
+    assert people.by_user_id("u") is None
+    profiles.journal.append(record("page", "m9", userId="u"))
+    profiles.sync_all()
+    again = people.by_user_id("u")
+    assert again is not None
+    assert again.groups() == []
+    assert not again.traits()
+
+
+def test_who_shares_rows_with_somebody_keeps_their_history(profiles: Profiles) -> None:
+    """Out go the entries of the persons that go, with their values; those of all others stand as they did."""
+    users = "tuvwxy"
+    profiles.journal.append(*(record("page", f"first {user}", userId=user) for user in users))
+    profiles.journal.append(*(order(f"{user}{n}", total=n, userId=user) for n in range(3) for user in users))
+    profiles.sync_all()
+    people = People(profiles.store.connection)
+    features = FeatureCatalog(profiles.store).for_definitions()
+
+    def history(user: str) -> dict[Feature, list[Entry]]:
+        person = people.by_user_id(user)
+        return {} if person is None else {feature: person.entries(feature) for feature in features}
+
+    before = {user: history(user) for user in users}
+    query = "SELECT max(length(entries)) FROM history"
+    assert profiles.store.connection.execute(query).fetchone()[0] > 2 * ENTRY_BYTES
+    assert all(any(found.values()) for found in before.values())
+    gone = sum(len(entries) for user in "uvx" for entries in before[user].values())
+    assert erase(profiles, "u", "v", "x") == Erased(3, gone)
+    assert {user: history(user) for user in users} == before | {user: {} for user in "uvx"}
+
+
+def test_a_shared_device_leaves_its_other_user(profiles: Profiles) -> None:
+    """The other user loses the anonymous id and what came from the erased places, and nothing else."""
+    profiles.journal.append(
+        record("identify", "m1", userId="u", anonymousId="tablet"),
+        record("identify", "m2", userId="v", anonymousId="tablet", traits={"plan": "x"}),
+        order("m3", anonymousId="tablet", total=3),
+        order("m4", userId="v", total=7),
+        record("identify", "m5", anonymousId="tablet", traits={"city": "there"}),
+    )
+    profiles.sync_all()
+    assert erase(profiles, "u", "tablet", places=Places([0, 2, 4])).people == 1
+    person = People(profiles.store.connection).by_user_id("v")
+    assert person is not None
+    assert [tuple(each) for each in person.identities()] == [("user", "v")]
+    assert list(person.traits()) == ["plan"]
+    places = {
+        place
+        for (entries,) in profiles.store.connection.execute("SELECT entries FROM history")
+        for place in [int.from_bytes(entries[20:28], "little")]
+    }
+    assert places == {3}

@@ -1,0 +1,68 @@
+"""Batches whose records are looked at in several goes: what one go has learned, and what becomes of a batch when one
+of them fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookline.people.ingest import extraction
+from hookline.people.ingest.ingest import Ingest
+from hookline.people.store.people import People
+from hookline.people.store.store import ProfileStore
+from tests.unit.conftest import PlaceOf
+from tests.unit.people.memory_journal import MemoryJournal, record
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> MemoryJournal:
+    """An empty journal, of which a record is looked at at a time."""
+    monkeypatch.setattr(extraction, "RECORDS_PER_PAGE", 1)
+    return MemoryJournal()
+
+
+@pytest.fixture
+def store(place_of: PlaceOf) -> ProfileStore:
+    """An empty store."""
+    return ProfileStore(place_of("profiles"))
+
+
+def test_a_batch_that_could_not_be_read_is_read_again(
+    journal: MemoryJournal, store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it stays in memory: neither the place, nor persons that were met and not written."""
+    journal.append(record("identify", "m1", userId="u", anonymousId="a", traits={"plan": "pro"}))
+    journal.append(record("identify", "m2", userId="v", anonymousId="b", traits={"plan": "free"}))
+    reading = Ingest(journal, store)
+    look = store.anonymous
+
+    def refused(ids: set[str]) -> dict[str, int]:
+        if "b" in ids:
+            raise OSError("cannot be read")
+        return look(ids)
+
+    monkeypatch.setattr(store, "anonymous", refused)
+    with pytest.raises(OSError, match="cannot be read"):
+        reading.step()
+    assert reading.place(0).next_offset == 0
+    monkeypatch.setattr(store, "anonymous", look)
+    assert reading.step()
+    assert reading.place(0).next_offset == 2
+    found = {id: People(store.connection).by_user_id(id) for id in ("u", "v")}
+    assert {id: person and person.traits()["plan"].value for id, person in found.items()} == {"u": "pro", "v": "free"}
+    assert store.person_count() == reading.person_count == 2
+
+
+def test_who_became_a_user_in_this_batch_is_one(journal: MemoryJournal, store: ProfileStore) -> None:
+    """An anonymous person of the store becomes a user, and then another user comes to the device: they stay two."""
+    journal.append(record("page", "m1", anonymousId="a"))
+    Ingest(journal, store).step()
+    journal.append(record("identify", "m2", userId="u", anonymousId="a"))
+    journal.append(record("identify", "m3", userId="v", anonymousId="a"))
+    Ingest(journal, store).step()
+    people = People(store.connection)
+    first, second, holder = people.by_user_id("u"), people.by_user_id("v"), people.by_anonymous_id("a")
+    assert first is not None
+    assert second is not None
+    assert holder is not None
+    assert (first.user_id, second.user_id, holder.user_id) == ("u", "v", "v")
+    assert first.number != second.number == holder.number

@@ -1,0 +1,134 @@
+"""When the profiles role erases people: before everything else, and not at the priority of everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline.database.open import ensure
+from hookline.people.ingest import cpu_throttle
+from hookline.people.role import ProfilesRole
+from hookline.privacy.id_digest import IdDigests
+from hookline.privacy.requests import Requests
+from hookline.privacy.search import Found
+from hookline.privacy.store import PrivacyStore
+from hookline.privacy.suppressions import Suppressions
+from hookline.settings import Settings
+from tests.unit.control.running import _append, record
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """An installation with an event each of two people."""
+    data = tmp_path / "data"
+    (data / "run").mkdir(parents=True)
+    for which in ("control", "privacy", "profiles"):
+        ensure(data / f"{which}.db", which)
+    asyncio.run(_append(data / "journal", (record("m1", userId="u1"), record("m2", userId="u2"))))
+    return Settings(data_dir=str(data))
+
+
+@pytest.fixture
+def role(settings: Settings) -> Iterator[ProfilesRole]:
+    """The role, which has read what there is."""
+    found = ProfilesRole(settings)
+    while found.work():
+        pass
+    assert found.ingest.person_count == 2
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def requests(settings: Settings) -> Iterator[Requests]:
+    """What control notes of deletion requests."""
+    store = PrivacyStore(settings.data_path / "privacy.db")
+    of = IdDigests(b"k" * 32)
+    yield Requests(store, of, Suppressions(store, of))
+    store.close()
+
+
+def erase(requests: Requests, user_id: str) -> int:
+    """Ask for a deletion, as far as the roles have a part in it; return its number."""
+    request = requests.create([user_id], "delete", "tests")
+    requests.plan(request, Found([user_id]), [])
+    requests.clear(request.number)
+    return request.number
+
+
+def done(role: ProfilesRole) -> list[int]:
+    """The requests whose people are erased."""
+    rows = role.store.connection.execute("SELECT request FROM erasures WHERE done_at IS NOT NULL ORDER BY request")
+    return [number for (number,) in rows]
+
+
+def test_a_rest_ends_when_somebody_is_to_be_erased(role: ProfilesRole, requests: Requests) -> None:
+    """It would last an hour."""
+
+    async def resting() -> None:
+        rest = asyncio.create_task(role._rest(asyncio.Event(), 3_600))
+        await asyncio.sleep(0)
+        assert not rest.done()
+        number = erase(requests, "u1")
+        await rest
+        assert role.work()
+        assert done(role) == [number]
+
+    asyncio.run(resting())
+    assert role.ingest.person_count == 1
+
+
+def test_people_are_erased_before_anything_is_read(role: ProfilesRole, requests: Requests, settings: Settings) -> None:
+    asyncio.run(_append(settings.data_path / "journal", (record("m3", userId="u3"),)))
+    first, second = erase(requests, "u1"), erase(requests, "u2")
+    assert role.work()
+    assert (done(role), role.ingest.lag()) == ([first], 1)
+    assert role.work()
+    assert (done(role), role.ingest.lag()) == ([first, second], 1)
+    assert role.work()
+    assert (role.ingest.lag(), role.ingest.person_count) == (0, 1)
+
+
+def test_what_was_read_and_not_written_is_read_again(
+    role: ProfilesRole, requests: Requests, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may know of people who are erased meanwhile by numbers that are gone."""
+    asyncio.run(_append(settings.data_path / "journal", (record("m3", userId="u1"), record("m4", userId="u2"))))
+
+    def full(_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(role.store, "write", full)
+        assert not role.work()
+    erase(requests, "u1")
+    while role.work():
+        pass
+    rows = role.store.connection.execute("SELECT p.id, p.user_id FROM persons p ORDER BY p.id").fetchall()
+    # Here the event of u1 is still in the journal, which control would have erased: it makes another person.
+    assert rows == [(2, "u2"), (3, "u1")]
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has priorities of single threads")
+def test_the_thread_that_erases_keeps_its_priority() -> None:
+    """The others step back below everybody; in a thread of its own, for there is no way back from there."""
+    found: list[int] = []
+
+    def steps_back() -> None:
+        ordinary = cpu_throttle.OrdinaryThread()
+        cpu_throttle.lower_priority()
+        found.append(os.sched_getscheduler(0))
+        found.append(ordinary.run(lambda: os.sched_getscheduler(0)))
+        found.append(ordinary.run(lambda: os.getpriority(os.PRIO_PROCESS, 0)))
+        ordinary.close()
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    thread = threading.Thread(target=steps_back)
+    thread.start()
+    thread.join()
+    assert found == [os.SCHED_IDLE, os.SCHED_OTHER, before]

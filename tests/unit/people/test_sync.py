@@ -1,0 +1,127 @@
+"""Single cases of syncs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hookline.people.definitions.definition import in_order
+from hookline.people.sync import sync
+from hookline.people.sync.results import SyncResults
+from tests.unit.conftest import PlaceOf
+from tests.unit.people.memory_journal import NOW_MS, record
+from tests.unit.people.test_sync_model import AUDIENCES, READY, TRAITS, Profiles
+
+
+@pytest.fixture
+def profiles(place_of: PlaceOf) -> Profiles:
+    """People with audiences, and a receiver."""
+    return Profiles(place_of("profiles"))
+
+
+def test_a_new_user_id_is_told_what_the_old_one_was(profiles: Profiles) -> None:
+    """After an alias to an id that nobody had, receivers know the person under it as well."""
+    profiles.journal.append(record("identify", "m1", userId="old", traits={"plan": "x"}))
+    profiles.sync_all()
+    assert profiles.told["pros", "old"] == "true"
+    profiles.journal.append(record("alias", "m2", userId="new", previousId="old"))
+    profiles.sync_all()
+    assert profiles.told["pros", "new"] == "true"
+
+
+def test_without_news_nobody_is_told_anything(profiles: Profiles) -> None:
+    """The second sync of the same people sends nothing, the third one neither."""
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    profiles.sync_all()
+    told = len(profiles.seen)
+    profiles.sync_all()
+    profiles.restart()
+    profiles.sync_all()
+    assert told > 0
+    assert len(profiles.seen) == told
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_who_was_in_a_step_that_failed_is_told(
+    profiles: Profiles, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """Whether it was undone, or only nobody heard that it was written."""
+    monkeypatch.setattr(sync, "PEOPLE_PER_STEP", 2)
+    users = [f"u{number}" for number in range(5)]
+    profiles.journal.append(*(record("identify", id, userId=id, traits={"plan": "x"}) for id in users))
+    while profiles.ingest.step():
+        pass
+    for _ in range(4 * len(READY)):  # as many steps as all of them take
+        profiles.fail(is_written)
+    profiles.sync_all()
+    assert [profiles.told.get(("pros", id)) for id in users] == ["true"] * 5
+
+
+def test_who_is_not_known_by_a_user_id_is_told_later(profiles: Profiles) -> None:
+    """An anonymous member is told once there is a user id to tell."""
+    profiles.journal.append(record("identify", "m1", anonymousId="a", traits={"plan": "x"}))
+    profiles.sync_all()
+    assert not profiles.told
+    profiles.journal.append(record("page", "m2", anonymousId="a", userId="u"))
+    profiles.sync_all()
+    assert profiles.told["pros", "u"] == "true"
+
+
+def test_entries_leave_with_their_window(profiles: Profiles) -> None:
+    """Nothing has to happen for a member to go."""
+    profiles.journal.append(*(record("track", f"m{n}", NOW_MS, event="Order", userId="u") for n in range(2)))
+    profiles.sync_all()
+    assert profiles.told["buyers", "u"] == "true"
+    profiles.now_ms += 3_000
+    profiles.sync_all()
+    assert profiles.told["buyers", "u"] == "false"
+
+
+def test_only_who_was_in_can_go(profiles: Profiles) -> None:
+    """Whose time is still to come is noted, and is counted as neither come nor gone until something changes."""
+
+    def counts() -> tuple[int, int]:
+        syncs = SyncResults(profiles.store.connection).syncs(("audience", "cooling"), 100)
+        return sum(each.came for each in syncs), sum(each.went for each in syncs)
+
+    profiles.journal.append(record("track", "m1", NOW_MS + 60_000, event="Order", userId="u"))
+    profiles.sync_all()
+    assert counts() == (0, 0)
+    profiles.now_ms = NOW_MS + 60_500
+    profiles.sync_all()
+    assert counts() == (1, 0)
+    profiles.now_ms += 60_000
+    profiles.sync_all()
+    assert counts() == (1, 1)
+
+
+def test_an_audience_that_changes_while_it_is_told(profiles: Profiles) -> None:
+    """Who was told already that they are in is told that they are out: another sync, another messageId."""
+    people = [record("identify", f"m{n}", userId=f"u{n}", traits={"plan": "x"}) for n in range(3)]
+    profiles.journal.append(*people)
+    profiles.ingest.step()
+    while not any(trait == "pros" for trait, _ in profiles.told):
+        profiles.sync.evaluate(profiles.now_ms)
+        profiles.tell()
+    others = [each for each in AUDIENCES if each.id != "pros"]
+    (pros,) = (each for each in AUDIENCES if each.id == "pros")
+    condition = msgspec.structs.replace(pros.condition, if_='traits.plan = "y"')
+    changed = in_order([*others, msgspec.structs.replace(pros, condition=condition)], TRAITS)
+    profiles.sync.follow(changed, [ready.key for ready in changed])
+    profiles.sync_all()
+    assert {value for (trait, _), value in profiles.told.items() if trait == "pros"} == {"false"}
+
+
+def test_an_audience_that_was_disabled_misses_nothing(profiles: Profiles) -> None:
+    """What happened meanwhile is told once it is enabled again, and nothing waits for it in between."""
+    profiles.sync_all()
+    without = [ready for ready in READY if ready.trait != "pros"]
+    keys = [ready.key for ready in READY]
+    profiles.sync.follow(without, keys)
+    profiles.journal.append(record("identify", "m1", userId="u", traits={"plan": "x"}))
+    profiles.sync_all()
+    assert profiles.store.connection.execute("SELECT count(*) FROM touched").fetchone() == (0,)
+    assert ("pros", "u") not in profiles.told
+    profiles.sync.follow(READY, keys)
+    profiles.sync_all()
+    assert profiles.told["pros", "u"] == "true"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from bench.crowd import NAMES
 from hookline.bench import machine
 from hookline.bench.connections import Connections, one_receiver
-from hookline.bench.crowd import NAMES
 from hookline.bench.rig import BATCH, Figures, Rig, rig
 from hookline.bench.waiting import wait_until
 

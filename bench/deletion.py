@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hookline.bench.beside import PEOPLE, with_people
+from bench.beside import PEOPLE, with_people
 from hookline.bench.rig import Figures, Rig, rig
 from hookline.bench.waiting import wait_until
 from hookline.privacy.model import PEOPLE_MAX

@@ -1,7 +1,7 @@
 """What one hostile source costs ten honest ones: their answer times alone, and beside somebody who sends as fast as one
 core can, in turn small calls and gzip batches as large as collect takes them.
 
-``python -m hookline.bench.floods PORT SECONDS`` is the hostile sender; it prints what it was answered as JSON.
+``python bench/floods.py PORT SECONDS`` is the hostile sender; it prints what it was answered as JSON.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _honest(bench: Rig, name: str, seconds: float, core: int) -> Figures:
 
 
 def _start_hostile(port: int, seconds: float, core: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "hookline.bench.floods", str(port), str(seconds)]
+    command = [sys.executable, "-P", __file__, str(port), str(seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     machine.pin(process.pid, core)
     os.setpriority(os.PRIO_PROCESS, process.pid, IDLE_NICENESS)

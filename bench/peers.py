@@ -25,6 +25,8 @@ from hookline.bench.connections import SECRET
 from hookline.bench.event import ID_PREFIX, event
 from hookline.bench.ledger import Ledger
 from hookline.bench.machine import tool
+from hookline.bench.rig import Figures
+from hookline.bench.scenarios import e2e
 from hookline.bench.service import free_port
 
 JOBS_PER_SECOND = 4_000
@@ -38,6 +40,7 @@ START_WAIT_SECONDS = 60.0
 INSTALL_WAIT_SECONDS = 600.0
 STOP_WAIT_SECONDS = 10.0
 THREADS = 8
+E2E_FAULTS = ("refused", "lost", "duplicates", "wrong_signatures")
 
 _PROGRAM = "peer_jobs.py"
 
@@ -53,6 +56,19 @@ class Peer(NamedTuple):
 
 class Missing(Exception):
     """Something the comparison needs is not there; the text says what to install."""
+
+
+def compare(seconds: float) -> Figures:
+    """Job queues at the same work end to end, and at deliveries alone out of a full queue, against Hookline."""
+    rates: Figures = {}
+    for peer in all_peers():
+        rates[peer.name] = deliveries_per_second(peer, seconds, full_queue=False)
+        rates[f"{peer.name}_full_queue"] = deliveries_per_second(peer, seconds, full_queue=True)
+    own = e2e(seconds)
+    figures = {"compare_hookline_per_second": own["e2e_per_second"]}
+    figures |= {f"compare_{name}_per_second": rate for name, rate in rates.items()}
+    figures |= {f"compare_to_{name}_ratio": own["e2e_per_second"] / rate for name, rate in rates.items()}
+    return figures | {f"compare_{fault}": own[f"e2e_{fault}"] for fault in E2E_FAULTS}
 
 
 def all_peers() -> list[Peer]:

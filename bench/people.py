@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench import crowd
 from hookline.app import GARBAGE_THRESHOLDS
-from hookline.bench import crowd, machine
+from hookline.bench import machine
 from hookline.bench.rig import Figures
 from hookline.connections.definitions.model import Audience, Condition, Count
 from hookline.database.place import Place

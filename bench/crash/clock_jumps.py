@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
+from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 
 KIND = "clock jumps of an hour"
 JUMPS = ("+3600", "+0", "-3600", "+0")

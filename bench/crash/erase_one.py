@@ -1,6 +1,6 @@
 """Erase the Nth record that partition 0 keeps, while the service is down.
 
-Runs as ``python -m hookline.bench.crash.erase_one JOURNAL_FOLDER N``.
+Runs as ``python bench/crash/erase_one.py JOURNAL_FOLDER N``.
 
 No surface of the service erases yet (deletion requests come later), so the crash points of erasing are reached here.
 """

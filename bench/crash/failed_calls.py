@@ -8,8 +8,8 @@ role that stores events and in the one that stores what became of them.
 
 from __future__ import annotations
 
-from hookline.bench.crash import strace
-from hookline.bench.crash.scene import Scene, Score
+from bench.crash import strace
+from bench.crash.scene import Scene, Score
 
 STORING = "write,pwrite64,pwritev,pwritev2,fsync,fdatasync,ftruncate,fallocate,rename,renameat2,unlink,openat"
 FAILED = ("pwrite64", "pwritev", "pwritev2", "fdatasync", "fsync", "ftruncate", "fallocate", "rename")

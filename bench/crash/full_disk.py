@@ -15,8 +15,8 @@ from base64 import b64encode
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
-from hookline.bench.crash.sender import WRITE_KEY
+from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
+from bench.crash.sender import WRITE_KEY
 from hookline.bench.waiting import wait_until
 
 KIND = "disk full"

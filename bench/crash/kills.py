@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
+from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 
 UPTIME_SECONDS_MAX = 3.0
 RECOVERY_SECONDS_MAX = 0.5

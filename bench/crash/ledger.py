@@ -215,4 +215,4 @@ class _Lines:
 
 
 def _program(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-P", "-m", f"hookline.bench.crash.{name}", *arguments])
+    return subprocess.Popen([sys.executable, "-P", str(Path(__file__).with_name(f"{name}.py")), *arguments])

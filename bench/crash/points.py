@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from hookline.bench.crash.scene import ENOUGH_EVENTS, Scene, Score
+from bench.crash import erase_one
+from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
 from hookline.bench.waiting import wait_until
 from hookline.telemetry.crashpoints import CRASH_POINTS, ENVIRONMENT_NAME
 
@@ -137,7 +138,7 @@ def _crash_while_erasing(scene: Scene, point: str) -> None:
     _load_and_settle(scene)
     scene.service.stop()
     number = ERASE_POINTS.index(point)  # another record each time: what is erased already costs no step
-    command = [sys.executable, "-P", "-m", "hookline.bench.crash.erase_one", str(scene.journal), str(number)]
+    command = [sys.executable, "-P", erase_one.__file__, str(scene.journal), str(number)]
     died = subprocess.run(command, env={**os.environ, ENVIRONMENT_NAME: point}, check=False, timeout=120)
     scene.restart()
     if died.returncode != KILLED:

@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hookline.bench.crash import loop_disk, strace
-from hookline.bench.crash.scene import BACK_SECONDS, Scene, Score
+from bench.crash import loop_disk, strace
+from bench.crash.scene import BACK_SECONDS, Scene, Score
 from hookline.bench.waiting import wait_until
 
 KIND = "power cut"

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from bench.crash import clock_jumps, failed_calls, full_disk, kills, points, power_cut
+from bench.crash.scene import Score
+from bench.page import Check, Page, Section
 from hookline.bench import machine
-from hookline.bench.crash import clock_jumps, failed_calls, full_disk, kills, points, power_cut
-from hookline.bench.crash.scene import Score
-from hookline.bench.page import Check, Page, Section
 
+CYCLES = 20
 FULL_SECONDS = 10.0
 RATE_PER_SECOND = 1_000.0
 RESTART_SECONDS_MAX = 2.0
@@ -117,7 +118,7 @@ def crash_page(scores: Sequence[Score], cycles: int, full_seconds: float, rate: 
     return Page(
         title="Crash report",
         prose=PROSE,
-        command=f"hookline bench crash {options} --write docs/reports/crash.md",
+        command=f"python -m bench.crash {options} --write docs/reports/crash.md",
         sections=tuple(sections),
         checks=tuple(check for score in run for check in checks(score)),
     )

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
+from bench.crash.ledger import Ledger
+from bench.crash.sender import WRITE_KEY
 from hookline.bench.connections import destination, source
-from hookline.bench.crash.ledger import Ledger
-from hookline.bench.crash.sender import WRITE_KEY
 from hookline.bench.service import Service
 from hookline.bench.waiting import wait_until
 

@@ -1,6 +1,6 @@
 """The sender of the crash report, ended by SIGTERM.
 
-Runs as ``python -m hookline.bench.crash.sender PORT LEDGER EVENTS_PER_SECOND PADDING_BYTES``.
+Runs as ``python bench/crash/sender.py PORT LEDGER EVENTS_PER_SECOND PADDING_BYTES``.
 
 It behaves as an SDK does: what was not acknowledged is sent again with the same messageIds until it is. An id is
 written to the ledger file only after the 200 that acknowledges it was read. On SIGTERM every thread finishes what it

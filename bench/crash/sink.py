@@ -1,7 +1,7 @@
 """The healthy receiver of the crash report; writes one line per request: its X-Message-Id, and when it came (seconds of
 the machine's monotonic clock).
 
-Runs as ``python -m hookline.bench.crash.sink PORT LOG LAST``.
+Runs as ``python bench/crash/sink.py PORT LOG LAST``.
 
 The line is written before the answer, so a request whose answer the service never saw counts as received. LAST gets
 the id of the last request of each connection that ended.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, measure
+from bench.page import Check, Page, Section, milliseconds
 from hookline.bench import machine
-from hookline.bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, measure
-from hookline.bench.page import Check, Page, Section, milliseconds
 from hookline.deliver.lane import RETRY_ROWS_MAX
 
 SECONDS = 30.0
@@ -61,7 +61,7 @@ def isolation_page(measured: Sequence[Figures], seconds: float, rate: float) -> 
     return Page(
         title="Isolation report",
         prose=PROSE,
-        command=f"hookline bench isolation --seconds {seconds:g} --rate {rate:g} --write docs/reports/isolation.md",
+        command=f"python -m bench.isolation --seconds {seconds:g} --rate {rate:g} --write docs/reports/isolation.md",
         sections=tuple(section for figures in measured for section in _sections(figures)),
         checks=tuple(check for figures in measured for check in checks(figures)),
     )

@@ -1,6 +1,6 @@
 """Receivers that are sick in one of five ways until they are healed by SIGUSR1, in a process of their own.
 
-Runs as ``python -m hookline.bench.isolation.sick_receiver WARD_JSON``. Healed, each is the benchmark's receiver with a
+Runs as ``python bench/isolation/sick_receiver.py WARD_JSON``. Healed, each is the benchmark's receiver with a
 ledger of its own: only what it answered with 200 is written down.
 """
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from bench.isolation import sick_receiver
+from bench.isolation.sick_receiver import Patient
 from hookline.bench import machine, receiver
 from hookline.bench.connections import SECRET, Connections
-from hookline.bench.isolation.sick_receiver import Patient
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, Spec
 from hookline.bench.service import Service
@@ -89,7 +90,7 @@ class Stage:
         """Start the process of the sick receivers; return their ledgers by name."""
         ledgers = {name: self.ledger(name) for name, _ in patients}
         placed = [msgspec.structs.replace(patient, ledger=str(self._folder / name)) for name, patient in patients]
-        command = [sys.executable, "-P", "-m", "hookline.bench.isolation.sick_receiver"]
+        command = [sys.executable, "-P", sick_receiver.__file__]
         self._ward = subprocess.Popen([*command, msgspec.json.encode(placed).decode()], stdout=subprocess.PIPE)
         self._programs.append(self._ward)
         assert self._ward.stdout is not None

@@ -1,4 +1,4 @@
-"""``python -m hookline.simulation``: seeded runs of the delivery code; a failing one is made smaller.
+"""``python -m tests.worlds``: seeded runs of the delivery code; a failing one is made smaller.
 
 ``--seed N`` replays one run, ``--keep 0,3`` with only those of its faults; ``--seeds COUNT`` runs many, ``--first N``
 says from where; ``--plain`` leaves the features out. Exit code 1 when anything was wrong.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hookline.simulation.plan import Plan, plain_plan_of, plan_of
-from hookline.simulation.run import Result, run
-from hookline.simulation.shrink import shrink
+from tests.worlds.plan import Plan, plain_plan_of, plan_of
+from tests.worlds.run import Result, run
+from tests.worlds.shrink import shrink
 
 
 def main(arguments: list[str]) -> int:
@@ -38,7 +38,7 @@ def replay(plan: Plan, kept: tuple[int, ...]) -> str:
     """The one line that repeats a run."""
     keep = f" --keep {','.join(map(str, kept))}" if kept else ""
     plain = "" if plan.features == plan_of(plan.seed).features else " --plain"
-    return f"python -m hookline.simulation --seed {plan.seed}{keep}{plain}"
+    return f"python -m tests.worlds --seed {plan.seed}{keep}{plain}"
 
 
 def _tell(plan: Plan, kept: tuple[int, ...], result: Result) -> None:
@@ -56,7 +56,7 @@ def _tell(plan: Plan, kept: tuple[int, ...], result: Result) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m hookline.simulation")
+    parser = argparse.ArgumentParser(prog="python -m tests.worlds")
     parser.add_argument("--seed", type=int, help="replay this one run")
     parser.add_argument("--keep", type=_numbers, help="with only these of its faults")
     parser.add_argument("--seeds", type=int, default=100, help="how many runs")

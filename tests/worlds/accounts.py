@@ -13,9 +13,9 @@ from hookline.database.connection import Connection
 from hookline.outcomes.fate import Fates
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.settings import Deliver, Settings
-from hookline.simulation.asked_replay import AskedReplay
-from hookline.simulation.ledger import LanePlace, Ledger, Place
-from hookline.simulation.watch import Tries, Watch
+from tests.worlds.asked_replay import AskedReplay
+from tests.worlds.ledger import LanePlace, Ledger, Place
+from tests.worlds.watch import Tries, Watch
 
 FATES_ASKED_MAX = 12
 """Events per run whose fate is also asked as ``why`` does."""

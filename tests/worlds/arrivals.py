@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.record import FORMAT_VERSION, Record
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.plan import SOURCES
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.plan import SOURCES
 
 RESENT = 0.12
 """How often a caller sends an earlier event again."""

@@ -9,7 +9,7 @@ from hookline.deliver import lane as lane_limits
 from hookline.deliver.lane import Lane
 from hookline.deliver.role import DeliverRole
 from hookline.outcomes import progress
-from hookline.simulation.plan import BURST_EVENTS_MAX
+from tests.worlds.plan import BURST_EVENTS_MAX
 
 
 def engine_exceeds(role: DeliverRole) -> Iterator[str]:

@@ -20,13 +20,13 @@ from hookline.connections.model import (
 )
 from hookline.connections.store import ChangeRefused
 from hookline.control.lane_watch import LaneWatch
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
-from hookline.simulation.machine import Machine
-from hookline.simulation.plan import SOURCES, Feature
-from hookline.simulation.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
-from hookline.simulation.starvation import Starvation
-from hookline.simulation.watch import Watch
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.ledger import KNOWN_AFTER_SECONDS, Ledger, Place
+from tests.worlds.machine import Machine
+from tests.worlds.plan import SOURCES, Feature
+from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL, Receiver
+from tests.worlds.starvation import Starvation
+from tests.worlds.watch import Watch
 
 HARMLESS = frozenset({"well", "slow", CHOOSY.name})
 """Behaviours with which a receiver answers everything in time, and fails at nothing."""

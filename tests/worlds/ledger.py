@@ -14,7 +14,7 @@ from hookline.connections.model import Destination, Filter, Lane, Offsets, Snaps
 from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 from hookline.route.filters import Filters
-from hookline.simulation.asked_replay import AskedReplay
+from tests.worlds.asked_replay import AskedReplay
 
 Place = tuple[int, int]
 """(partition, offset)"""

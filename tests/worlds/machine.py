@@ -29,10 +29,9 @@ from hookline.journal.local.recovery import recover
 from hookline.journal.port import JournalError, partition_of
 from hookline.journal.record import Record
 from hookline.settings import Settings
-from hookline.simulation.disk import SimulatedDisk, cut_log, mix_pages
-from hookline.simulation.loop import SimulatedLoop
 from hookline.simulation.network import SimulatedPools, Traffic
-from hookline.simulation.scheduler import Call, Crashed, Scheduler
+from hookline.simulation.scheduler import Call, Crashed, Scheduler, SimulatedLoop
+from tests.worlds.disk import SimulatedDisk, cut_log, mix_pages
 
 SEGMENT_BYTES = 16 * 1024
 COMMIT_SECONDS = (0.0005, 0.004)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hookline.deliver.rate import BURST_MIN, BURST_SECONDS
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import Ledger, Place
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.ledger import Ledger, Place
 
 PROBES = 2.0
 """Single attempts that find out whether a receiver is back do not wait for the rate; what follows pays for them."""

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from hookline.settings import Deliver, Seconds
-from hookline.simulation.receiver import BEHAVIOURS, BURST, CHOOSY, WELL
 from hookline.telemetry.crashpoints import CRASH_POINTS
+from tests.worlds.receiver import BEHAVIOURS, BURST, CHOOSY, WELL
 
 Kind = Literal[
     "kill",

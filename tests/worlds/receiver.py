@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from hookline.outcomes.outcome import Outcome
-
-
-class Answer(NamedTuple):
-    """What becomes of one request: after ``seconds`` (None: never) a status, or an outcome without one.
-
-    ``taken`` says whether the receiver has processed the event, which the sender may never learn.
-    """
-
-    seconds: float | None
-    result: int | Outcome
-    retry_after: bytes | None = None
-    taken: bool = False
+from hookline.simulation.network import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from hookline.events.timestamps import iso
 from hookline.replays.model import Replay, ReplayRequest, State
 from hookline.replays.span import span_of
 from hookline.replays.store import ReplayStore
-from hookline.simulation.asked_replay import AskedReplay
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import Ledger
-from hookline.simulation.machine import Machine
-from hookline.simulation.plan import SOURCES
-from hookline.simulation.watch import Watch
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.asked_replay import AskedReplay
+from tests.worlds.ledger import Ledger
+from tests.worlds.machine import Machine
+from tests.worlds.plan import SOURCES
+from tests.worlds.watch import Watch
 
 IDS = 6
 """messageIds asked for by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.deliver.lane import Lane
 from hookline.deliver.role import DeliverRole
-from hookline.simulation.machine import Machine
+from tests.worlds.machine import Machine
 
 
 def at_rest(machine: Machine) -> bool:

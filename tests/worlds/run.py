@@ -13,24 +13,23 @@ from hookline.deliver.lane import Lane
 from hookline.journal.local.reader import LocalReader
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Journal, Settings
-from hookline.simulation.accounts import Accounts
-from hookline.simulation.arrivals import Arrivals
-from hookline.simulation.bounds import engine_exceeds, lanes_exceed
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.connected import Connected
-from hookline.simulation.folder import temporary_folder
-from hookline.simulation.ledger import Ledger
-from hookline.simulation.limits import small_limits
-from hookline.simulation.machine import Machine
-from hookline.simulation.network import Request
-from hookline.simulation.plan import EVERY, REPLAY_OPENED, Fault, Plan
-from hookline.simulation.receiver import Answer, Receiver
-from hookline.simulation.replaying import Replaying
-from hookline.simulation.rest import at_rest
-from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler
-from hookline.simulation.starvation import Starvation
-from hookline.simulation.watch import Watch
+from hookline.simulation.network import Answer, Request
+from hookline.simulation.outage import temporary_folder
+from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler, SimulatedClock
 from hookline.telemetry.log import silenced
+from tests.worlds.accounts import Accounts
+from tests.worlds.arrivals import Arrivals
+from tests.worlds.bounds import engine_exceeds, lanes_exceed
+from tests.worlds.connected import Connected
+from tests.worlds.ledger import Ledger
+from tests.worlds.limits import small_limits
+from tests.worlds.machine import Machine
+from tests.worlds.plan import EVERY, REPLAY_OPENED, Fault, Plan
+from tests.worlds.receiver import Receiver
+from tests.worlds.replaying import Replaying
+from tests.worlds.rest import at_rest
+from tests.worlds.starvation import Starvation
+from tests.worlds.watch import Watch
 
 CHECK_SECONDS = 0.5
 REST_SECONDS_MAX = 400.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hookline.simulation.plan import Plan
-from hookline.simulation.run import Result
+from tests.worlds.plan import Plan
+from tests.worlds.run import Result
 
 RUNS_MAX = 120
 

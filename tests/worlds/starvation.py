@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from hookline.deliver import breaker as breaker_limits
 from hookline.deliver import engine as engine_limits
 from hookline.settings import Deliver
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import Ledger, Place
-from hookline.simulation.watch import Tries, Watch
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.ledger import Ledger, Place
+from tests.worlds.watch import Tries, Watch
 
 HELD_UP_SECONDS = 4.0
 """A destination that was always well gets an event within this, as long as the machine works; longer by the time that

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hookline.deliver import engine
 from hookline.deliver.lane import QUEUE_HIGH
-from hookline.simulation.bounds import engine_exceeds, lanes_exceed
 from tests.unit.deliver.rig import Rig, destination, source
+from tests.worlds.bounds import engine_exceeds, lanes_exceed
 
 
 def started(rig: Rig) -> Rig:

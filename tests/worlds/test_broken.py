@@ -12,9 +12,9 @@ from hookline.deliver.replay_lane import ReplayLane
 from hookline.deliver.replays import Replays
 from hookline.deliver.results import Results
 from hookline.route.filters import Filters
-from hookline.simulation import run as module
-from hookline.simulation.plan import plain_plan_of, plan_of
-from hookline.simulation.run import run
+from tests.worlds import run as module
+from tests.worlds.plan import plain_plan_of, plan_of
+from tests.worlds.run import run
 
 available = Rate.available
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline.journal.local.disk import write_all
-from hookline.simulation.disk import PAGE_BYTES, SECTOR_BYTES, SimulatedDisk, cut_log, mix_pages
+from tests.worlds.disk import PAGE_BYTES, SECTOR_BYTES, SimulatedDisk, cut_log, mix_pages
 
 OLD, NEW = b"o" * 4 * SECTOR_BYTES, b"n" * 4 * SECTOR_BYTES
 

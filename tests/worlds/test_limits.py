@@ -6,7 +6,7 @@ import contextlib
 
 from hookline.deliver import departures, engine, feeder, lane, results
 from hookline.outcomes import progress
-from hookline.simulation.limits import SMALL, small_limits
+from tests.worlds.limits import SMALL, small_limits
 
 
 def test_limits_are_small_inside_and_themselves_again_outside() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions, Snapshot
 from hookline.connections.model import Lane as LaneStart
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import Ledger, Place
-from hookline.simulation.pace import Pace
+from hookline.simulation.scheduler import SimulatedClock
 from tests.unit.deliver.rig import destination
+from tests.worlds.ledger import Ledger, Place
+from tests.worlds.pace import Pace
 
 RATE = 10.0
 

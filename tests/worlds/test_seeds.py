@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from hookline.simulation.__main__ import replay
-from hookline.simulation.plan import Plan, plain_plan_of, plan_of
-from hookline.simulation.run import run
-from hookline.simulation.shrink import shrink
+from tests.worlds.__main__ import replay
+from tests.worlds.plan import Plan, plain_plan_of, plan_of
+from tests.worlds.run import run
+from tests.worlds.shrink import shrink
 
 SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "300"))
 FIRST = int(os.environ.get("HOOKLINE_TEST_SIMULATION_FIRST", "0"))
 SEEDS_PER_TEST = 15
+ROOT = Path(__file__).parents[2]
 FOUND = (8, 65, 109, 173, 307, 5017, 5266, 6664)
 """Seeds of plain runs that find what was wrong once, or what was broken on purpose."""
 FOUND_WITH_FEATURES = (
@@ -45,13 +47,11 @@ def test_what_was_found_once_stays_mended(plan: Plan) -> None:
 def test_a_seed_is_the_same_run_everywhere() -> None:
     """Another process with other string hashes and addresses sends the same requests at the same moments."""
     seed = next(seed for seed in range(100) if run(plan_of(seed)).lives > 2)
-    code = (
-        "from hookline.simulation.plan import plan_of\n"
-        "from hookline.simulation.run import run\n"
-        f"print(run(plan_of({seed})).trace)"
-    )
+    code = f"from tests.worlds.plan import plan_of\nfrom tests.worlds.run import run\nprint(run(plan_of({seed})).trace)"
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True, cwd=ROOT
+    )
     assert other.stdout.strip() == run(plan_of(seed)).trace
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.simulation.plan import Plan, plan_of
-from hookline.simulation.run import Result
-from hookline.simulation.shrink import RUNS_MAX, shrink
+from tests.worlds.plan import Plan, plan_of
+from tests.worlds.run import Result
+from tests.worlds.shrink import RUNS_MAX, shrink
 
 
 def plan_with(count: int) -> Plan:

@@ -14,13 +14,13 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver
-from hookline.simulation.arrivals import CARD, Arrivals
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import Ledger
 from hookline.simulation.network import Request
-from hookline.simulation.receiver import Receiver
-from hookline.simulation.watch import Watch
+from hookline.simulation.scheduler import SimulatedClock
 from tests.unit.deliver.rig import destination
+from tests.worlds.arrivals import CARD, Arrivals
+from tests.worlds.ledger import Ledger
+from tests.worlds.receiver import Receiver
+from tests.worlds.watch import Watch
 
 PLACE = (0, 0)
 

@@ -14,12 +14,12 @@ from hookline.deliver.lane import Lane
 from hookline.deliver.schedule import retry_after_ms
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
-from hookline.simulation.arrivals import CARD
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
-from hookline.simulation.network import Request
-from hookline.simulation.pace import Pace
-from hookline.simulation.receiver import Answer, Receiver
+from hookline.simulation.network import Answer, Request
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.arrivals import CARD
+from tests.worlds.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
+from tests.worlds.pace import Pace
+from tests.worlds.receiver import Receiver
 
 VIOLATIONS_MAX = 20
 SWEEP_SECONDS = 0.1

@@ -11,7 +11,7 @@ import msgspec
 from bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, measure
 from bench.page import Check, Page, Section, milliseconds
 from hookline.bench import machine
-from hookline.deliver.lane import RETRY_ROWS_MAX
+from hookline.limits import LIMITS
 
 SECONDS = 30.0
 RATE_PER_SECOND = 1_000.0
@@ -94,9 +94,9 @@ def checks(figures: Figures) -> list[Check]:
         ),
         Check(
             name=f"{name}: retry rows of a destination",
-            aim=f"≤ {RETRY_ROWS_MAX:,}",
+            aim=f"≤ {LIMITS.retry_rows_max:,}",
             measured=f"{figures.rows.retries_of_one_lane:,}",
-            passed=figures.rows.retries_of_one_lane <= RETRY_ROWS_MAX,
+            passed=figures.rows.retries_of_one_lane <= LIMITS.retry_rows_max,
         ),
         _none(f"{name}: dead letters", figures.rows.dead_letters),
     ]

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.deliver import engine as engine_limits
-from hookline.deliver import lane as lane_limits
 from hookline.deliver.lane import Lane
 from hookline.deliver.role import DeliverRole
-from hookline.outcomes import progress
 from tests.worlds.plan import BURST_EVENTS_MAX
 
 
 def engine_exceeds(role: DeliverRole) -> Iterator[str]:
     """Yield what the engine has too much of; to be asked at every request."""
-    engine = role.engine
+    engine, limits = role.engine, role.engine.limits
     # A probe may go out beside a full engine: one per lane.
     probes = len(engine.probing)
-    if engine.flying > engine_limits.IN_FLIGHT_MAX + probes:
-        yield f"{engine.flying} deliveries are in flight, at most {engine_limits.IN_FLIGHT_MAX} and {probes} probes may"
-    if engine.sick > engine_limits.SICK_IN_FLIGHT_MAX + probes:
-        most = engine_limits.SICK_IN_FLIGHT_MAX
+    if engine.flying > limits.in_flight_max + probes:
+        yield f"{engine.flying} deliveries are in flight, at most {limits.in_flight_max} and {probes} probes may"
+    if engine.sick > limits.unhealthy_in_flight_max + probes:
+        most = limits.unhealthy_in_flight_max
         yield f"{engine.sick} places are taken by lanes that are not well, at most {most} and {probes} probes may"
-    if engine.ring.uncheckpointed > progress.CAPACITY:
-        yield f"{engine.ring.uncheckpointed} results are not saved, the ring holds {progress.CAPACITY}"
+    if engine.ring.uncheckpointed > limits.ring_entries:
+        yield f"{engine.ring.uncheckpointed} results are not saved, the ring holds {limits.ring_entries}"
 
 
 def lanes_exceed(role: DeliverRole) -> Iterator[str]:
@@ -40,13 +37,14 @@ def lanes_exceed(role: DeliverRole) -> Iterator[str]:
 
 def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
     # A full queue may take one group more; after a restart it also holds what was in flight.
-    queue = lane_limits.QUEUE_HIGH + BURST_EVENTS_MAX + engine_limits.IN_FLIGHT_MAX
+    limits = lane.limits
+    queue = limits.queue_high + BURST_EVENTS_MAX + limits.in_flight_max
     yield "queued events", len(lane.queue), queue
     # At the cap a lane takes nothing new; what is in flight, given back or recalled then still comes on top.
-    rows = lane_limits.RETRY_ROWS_MAX + 2 * queue
+    rows = limits.retry_rows_max + 2 * queue
     yield "retry rows", lane.retry_count, rows
-    yield "rows not settled", len(lane.settling), rows + progress.CAPACITY
-    yield "places to skip", len(lane.skip), 2 * progress.CAPACITY
+    yield "rows not settled", len(lane.settling), rows + limits.ring_entries
+    yield "places to skip", len(lane.skip), 2 * limits.ring_entries
     yield "places out of order", len(lane.loose), queue
     if lane.retry_count < 0:
         yield "missing retry rows", -lane.retry_count, 0

@@ -1,96 +1,28 @@
-"""The delivery code's limits made small, so that a short run reaches every one of them; and its crash points armed.
-
-Applies to this process while the context lasts: simulations run in one thread, one after another.
-"""
+"""The delivery code's limits made small, so that a short run reaches every one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from hookline.limits import Limits
 
-from hookline.deliver import (
-    breaker,
-    catch_up,
-    checkpointer,
-    departures,
-    engine,
-    failures,
-    feeder,
-    lane,
-    order,
-    recovery,
-    replay_lane,
-    replays,
-    results,
-    retries,
-    schedule,
+SMALL = Limits(
+    queue_low=4,
+    queue_high=8,
+    retry_rows_max=24,
+    held_events_max=4,
+    in_flight_max=24,
+    unhealthy_in_flight_max=6,
+    lingering_max=4,
+    catch_up_cursors_max=2,
+    open_failures=6,
+    open_seconds=1.0,
+    narrow_failures=3,
+    narrow_allowance=2,
+    first_allowance=2,
+    full_allowance=8,
+    allowance_max=12,
+    ring_entries=1_024,
+    ring_margin=256,
+    late_ms_max=5_000,
+    replays_running_max=2,
+    replay_in_flight_max=4,
 )
-from hookline.journal.local import next_segment, partition
-from hookline.journal.local import recovery as journal_recovery
-from hookline.outcomes import progress
-
-SMALL: dict[str, float] = {
-    "QUEUE_LOW": 4,
-    "QUEUE_HIGH": 8,
-    "RETRY_ROWS_MAX": 24,
-    "HELD_MAX": 4,
-    "IN_FLIGHT_MAX": 24,
-    "SICK_IN_FLIGHT_MAX": 6,
-    "LINGERING_MAX": 4,
-    "CURSORS_MAX": 2,
-    "OPEN_FAILURES": 6,
-    "OPEN_SECONDS": 1.0,
-    "NARROW_FAILURES": 3,
-    "NARROW_ALLOWANCE": 2,
-    "FIRST_ALLOWANCE": 2,
-    "FULL_ALLOWANCE": 8,
-    "ALLOWANCE_MAX": 12,
-    "CAPACITY": 1_024,
-    "FULL_AT": 1_024 - 256,
-    "LATE_MS_MAX": 5_000,
-}
-"""Constants of the delivery code and the values they have in a simulated run."""
-SMALL_REPLAYS: dict[str, float] = {"RUNNING_MAX": 2, "IN_FLIGHT_MAX": 4}
-"""The same for replays."""
-
-_DELIVER = (
-    breaker,
-    catch_up,
-    checkpointer,
-    departures,
-    engine,
-    failures,
-    feeder,
-    lane,
-    order,
-    recovery,
-    retries,
-    schedule,
-    progress,
-)
-_REPLAYS = (replays, replay_lane)
-_WITH_CRASH_POINTS = (catch_up, checkpointer, results, feeder, replays, partition, next_segment, journal_recovery)
-
-
-@contextmanager
-def small_limits(crash_point: Callable[[str], None]) -> Iterator[None]:
-    """Run with small limits; ``crash_point`` is told of every named point that is passed."""
-    changed: list[tuple[ModuleType | type, str, object]] = []
-
-    def change(owner: ModuleType | type, name: str, value: object) -> None:
-        changed.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
-
-    try:
-        for modules, values in ((_DELIVER, SMALL), (_REPLAYS, SMALL_REPLAYS)):
-            for module in modules:
-                for name, value in values.items():
-                    if hasattr(module, name):
-                        change(module, name, value)
-        for module in _WITH_CRASH_POINTS:
-            change(module, "crash_point", crash_point)
-        yield
-    finally:
-        for owner, name, before in reversed(changed):
-            setattr(owner, name, before)

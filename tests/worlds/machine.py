@@ -32,6 +32,7 @@ from hookline.settings import Settings
 from hookline.simulation.network import SimulatedPools, Traffic
 from hookline.simulation.scheduler import Call, Crashed, Scheduler, SimulatedLoop
 from tests.worlds.disk import SimulatedDisk, cut_log, mix_pages
+from tests.worlds.limits import SMALL
 
 SEGMENT_BYTES = 16 * 1024
 COMMIT_SECONDS = (0.0005, 0.004)
@@ -158,11 +159,12 @@ class Machine:
             self.scheduler.clock,
             lambda sink, settings: SimulatedPools(sink, loop, self._traffic),
             loop.call_soon,
+            limits=SMALL,
         )
         self.role = role
         self._commits = [(_size(self._data / "deliver.db-wal"), self.saved_at)]
         self._ring_before = role.engine.ring.everything()
-        role.engine.schedule = RetrySchedule(self.settings.deliver, rng)
+        role.engine.schedule = RetrySchedule(self.settings.deliver, rng, SMALL)
         self._stop = asyncio.Event()
         role.recover()
         loop.run(role.run(self._stop)).add_done_callback(lambda task: self._gone())

@@ -16,13 +16,14 @@ from hookline.settings import Journal, Settings
 from hookline.simulation.network import Answer, Request
 from hookline.simulation.outage import temporary_folder
 from hookline.simulation.scheduler import Crashed, NeverRests, Scheduler, SimulatedClock
+from hookline.telemetry.crashpoints import crash_points_tell
 from hookline.telemetry.log import silenced
 from tests.worlds.accounts import Accounts
 from tests.worlds.arrivals import Arrivals
 from tests.worlds.bounds import engine_exceeds, lanes_exceed
 from tests.worlds.connected import Connected
 from tests.worlds.ledger import Ledger
-from tests.worlds.limits import small_limits
+from tests.worlds.limits import SMALL
 from tests.worlds.machine import Machine
 from tests.worlds.plan import EVERY, REPLAY_OPENED, Fault, Plan
 from tests.worlds.receiver import Receiver
@@ -54,7 +55,7 @@ def run(plan: Plan) -> Result:
     """Run a plan in a temporary folder."""
     with temporary_folder() as folder, silenced():
         world = World(plan, folder)
-        with small_limits(world.crash_point):
+        with crash_points_tell(world.crash_point):
             try:
                 world.happen()
             finally:
@@ -72,7 +73,7 @@ class World:
         self._scheduler = Scheduler(self._clock)
         settings = Settings(data_dir=str(folder), deliver=plan.deliver, journal=Journal(partitions=plan.partitions))
         self._ledger = Ledger()
-        self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of)
+        self._watch = Watch(self._clock, self._ledger, plan.deliver, self._receiver_of, self._lane_of, SMALL)
         self._starvation = Starvation(self._clock, self._ledger, self._watch, plan.deliver, plan.destinations)
         self._arrivals = Arrivals(random.Random(f"{plan.seed}/arrivals"), self._clock, plan.destinations)
         self._armed: tuple[str, int] | None = None

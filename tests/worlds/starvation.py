@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hookline.deliver import breaker as breaker_limits
-from hookline.deliver import engine as engine_limits
 from hookline.settings import Deliver
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import Ledger, Place
+from tests.worlds.limits import SMALL
 from tests.worlds.watch import Tries, Watch
 
 HELD_UP_SECONDS = 4.0
@@ -87,7 +86,7 @@ class Starvation:
                     yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
 
     def _held_up_max(self) -> float:
-        found_out = self._hanging_seconds * breaker_limits.NARROW_FAILURES / engine_limits.IN_FLIGHT_MAX
+        found_out = self._hanging_seconds * SMALL.narrow_failures / SMALL.in_flight_max
         return HELD_UP_SECONDS + found_out
 
     def _is_held(self, lane: int) -> bool:

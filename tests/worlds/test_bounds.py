@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver import engine
-from hookline.deliver.lane import QUEUE_HIGH
+from hookline.limits import LIMITS
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.worlds.bounds import engine_exceeds, lanes_exceed
 
@@ -25,10 +24,10 @@ def test_an_ordinary_role_is_within_its_bounds(rig: Rig) -> None:
 def test_what_is_too_much_is_said(rig: Rig) -> None:
     """In flight, sick places and results of the engine; rows, skipped places and queue of a lane."""
     role, lane = started(rig).role, rig.lane("crm")
-    role.engine.flying = role.engine.sick = engine.IN_FLIGHT_MAX + 1
+    role.engine.flying = role.engine.sick = LIMITS.in_flight_max + 1
     role.engine.ring.position += 1_000_000
     lane.retry_count = 1_000_000
-    lane.queue.extend(list(lane.queue) * QUEUE_HIGH)
+    lane.queue.extend(list(lane.queue) * LIMITS.queue_high)
     lane.skip.update(range(1_000_000))
     assert len([*engine_exceeds(role)]) == 3
     assert len([*lanes_exceed(role)]) == 3

@@ -1,36 +1,36 @@
-"""Small limits hold while a run lasts and are gone afterwards, whatever happened."""
+"""Limits are handed down: a role keeps to its own, whatever those of others are."""
 
 from __future__ import annotations
 
-import contextlib
-
-from hookline.deliver import departures, engine, feeder, lane, results
-from hookline.outcomes import progress
-from tests.worlds.limits import SMALL, small_limits
-
-
-def test_limits_are_small_inside_and_themselves_again_outside() -> None:
-    """Every module that has a limit of the table has it small, and gets it back after an error too."""
-    before = engine.IN_FLIGHT_MAX, feeder.QUEUE_HIGH, progress.CAPACITY, lane.Lane.__hash__, results.crash_point
-    with contextlib.suppress(RuntimeError), small_limits(lambda name: None):
-        assert SMALL["IN_FLIGHT_MAX"] == engine.IN_FLIGHT_MAX
-        assert SMALL["QUEUE_HIGH"] == feeder.QUEUE_HIGH
-        raise RuntimeError
-    after = engine.IN_FLIGHT_MAX, feeder.QUEUE_HIGH, progress.CAPACITY, lane.Lane.__hash__, results.crash_point
-    assert after == before
+from hookline.limits import LIMITS, Limits
+from hookline.outcomes.progress import ENTRY_BYTES
+from hookline.telemetry import crashpoints
+from hookline.telemetry.crashpoints import crash_point, crash_points_tell
+from tests.unit.deliver.conftest import MakeRig
+from tests.unit.deliver.rig import Rig, destination, source
+from tests.worlds.limits import SMALL
 
 
-def test_every_limit_of_the_table_exists() -> None:
-    """A constant that was renamed must not silently stay large."""
-    from hookline.deliver import breaker, catch_up, order, recovery, retries, schedule
+def started(rig: Rig, limits: Limits) -> Rig:
+    rig.limits = limits
+    rig.change(source(), destination("crm"))
+    rig.start()
+    return rig
 
-    modules = (breaker, catch_up, departures, engine, feeder, lane, order, recovery, retries, schedule, progress)
-    assert [name for name in SMALL if not any(hasattr(module, name) for module in modules)] == []
+
+def test_every_part_of_a_role_has_the_limits_it_was_started_with(make_rig: MakeRig) -> None:
+    """Also its lanes, their breakers and the ring; another role of the same process has others."""
+    for limits in (SMALL, LIMITS):
+        role, lane = (rig := started(make_rig(), limits)).role, rig.lane("crm")
+        assert (role.engine.limits, lane.limits, lane.breaker.full) == (limits, limits, limits.full_allowance)
+        assert len(role.engine.ring.everything()) == limits.ring_entries * ENTRY_BYTES
 
 
-def test_crash_points_are_passed_on() -> None:
-    """Inside, the code's crash points tell whoever asked."""
+def test_crash_points_are_told_while_somebody_asks() -> None:
+    """And not afterwards."""
     seen: list[str] = []
-    with small_limits(seen.append):
-        results.crash_point("deliver.detached")
-    assert seen == ["deliver.detached"]
+    before = crashpoints._reached
+    with crash_points_tell(seen.append):
+        crash_point("deliver.detached")
+    crash_point("deliver.detached")
+    assert (seen, crashpoints._reached) == (["deliver.detached"], before)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver import schedule
 from hookline.deliver.breaker import PROBE_FIRST_SECONDS
 from hookline.deliver.lane import Lane
 from hookline.deliver.schedule import retry_after_ms
+from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver
 from hookline.simulation.network import Answer, Request
@@ -84,6 +84,7 @@ class Watch:
         deliver: Deliver,
         receiver_of: Callable[[int, int], Receiver],
         lane_of: Callable[[int], Lane | None],
+        limits: Limits = LIMITS,
     ) -> None:
         self.violations: list[str] = []
         self.tries: dict[LanePlace, Tries] = {}
@@ -97,6 +98,7 @@ class Watch:
         self._ledger = ledger
         self.pace = Pace(clock, ledger)
         self._window_ms = int(deliver.retry_window * 1000)
+        self._late_ms = min(limits.late_ms_max, self._window_ms)
         self._longest_wait_ms = int(deliver.retry_max * 1000)
         self._attempt_seconds = deliver.timeout + SWEEP_SECONDS
         self._receiver_of = receiver_of
@@ -252,7 +254,7 @@ class Watch:
             # Whatever was known of earlier tries is lost with a crash: the window begins anew.
             tries.first_at_ms = now_ms
             tries.began_ms = tries.began_ms if tries.is_unsure else now_ms
-        late_ms = min(schedule.LATE_MS_MAX, self._window_ms) + self._shifts.get(request.lane, 0)
+        late_ms = self._late_ms + self._shifts.get(request.lane, 0)
         if now_ms > tries.first_at_ms + self._window_ms + late_ms:
             self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
         lane = self._lane_of(request.lane)

@@ -1,9 +1,9 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench scale faults edges reference tour image lock clean
+.PHONY: help setup run test lint format bench compare crash isolation worlds scale faults edges reference tour image lock clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.ready-dev ## Install everything into .venv (gives .venv/bin/hookline) without starting anything
 	@echo "Ready: .venv/bin/hookline. Next: make run"
@@ -28,6 +28,18 @@ format: .venv/.ready-dev ## Rewrite the sources in the house format
 
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
+
+compare: .venv/.ready ## Measure Dramatiq, arq and Celery at the same work (needs redis-server; installs them in a temporary folder)
+	@.venv/bin/python -m bench compare
+
+crash: .venv/.ready ## Damage a real service in every way for some minutes, and write docs/reports/crash.md (needs root, strace, libfaketime)
+	@.venv/bin/python -m bench.crash --cycles 12 --seconds 60 --write docs/reports/crash.md
+
+isolation: .venv/.ready ## Measure for five minutes what sick receivers do to healthy ones, and write docs/reports/isolation.md
+	@.venv/bin/python -m bench.isolation --seconds 10 --write docs/reports/isolation.md
+
+worlds: .venv/.ready-dev ## Live through a thousand seeded worlds of faults; a failing one is made smaller (WORLDS="--seed 14 --keep 0,1")
+	@.venv/bin/python -m tests.worlds $(or $(WORLDS),--seeds 1000)
 
 scale: .venv/.ready-dev ## Measure how work grows with workers and destinations, on Kafka and PostgreSQL; write docs/reports/scale.md
 	@sh scripts/test-needs.sh

@@ -1,1 +1,1 @@
-"""Rigs outside the package: they need the tests, and programs of others."""
+"""Rigs outside the package: they need a checkout, the tests, or programs of others. ``hookline bench`` is in it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.deliver import answer_head, breaker, connection, dialer, egress, pool
+from hookline.deliver import answer_head, breaker, connection, dialer, pool
+from hookline.limits import LIMITS
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
 from tests.docs.pages import DOCS, rows
@@ -20,9 +21,9 @@ DELIVER = Deliver()
         ("First retry", f"within {DELIVER.retry_first:g} s"),
         ("Longest pause", f"{DELIVER.retry_max / 60:g} min"),
         ("Retried for", f"{DELIVER.retry_window / 3600:g} h"),
-        ("Requests at once, new receiver", f"{breaker.FIRST_ALLOWANCE}"),
-        ("Requests at once, well", f"{breaker.FULL_ALLOWANCE}"),
-        ("Breaker opens", f"{breaker.OPEN_FAILURES} failures in a row, over {breaker.OPEN_SECONDS:g} s"),
+        ("Requests at once, new receiver", f"{LIMITS.first_allowance}"),
+        ("Requests at once, well", f"{LIMITS.full_allowance}"),
+        ("Breaker opens", f"{LIMITS.open_failures} failures in a row, over {LIMITS.open_seconds:g} s"),
         (
             "Asked again while it is open",
             f"after {breaker.PROBE_FIRST_SECONDS:g} s, doubling up to {breaker.PROBE_SECONDS_MAX:g} s",
@@ -30,7 +31,7 @@ DELIVER = Deliver()
         ("Your answer's head", f"{answer_head.HEAD_BYTES_MAX // 1024} KB"),
         ("Your answer's body", f"{connection.BODY_BYTES_MAX // 1024} KB"),
         ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
-        ("A name's look-up", f"{egress.LOOKUP_SECONDS_MAX:g} s"),
+        ("A name's look-up", f"{LIMITS.lookup_seconds_max:g} s"),
         ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),
         ("A connection's age", f"{pool.CONNECTION_AGE_SECONDS:g} s"),
         ("Between one address of a name and the next", f"{dialer.STAGGER_SECONDS * 1000:g} ms"),

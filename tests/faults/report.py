@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from bench.page import Check, Page, Section
 
-from hookline.bench.page import Check, Page, Section
 from tests.faults.balance import Balance
 from tests.faults.chart import chart
 from tests.faults.load import Scenario

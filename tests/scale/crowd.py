@@ -15,14 +15,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+from bench.isolation import sick_receiver
+from bench.isolation.sick_receiver import Patient, Sickness
+from bench.pages import Browser
 
 from hookline.bench import machine, receiver
 from hookline.bench.connections import Connections, destination, source
 from hookline.bench.event import write_key
-from hookline.bench.isolation.sick_receiver import Patient, Sickness
 from hookline.bench.ledger import Ledger
 from hookline.bench.load import Result, percentiles
-from hookline.bench.pages import Browser
 from hookline.bench.service import free_port
 from hookline.bench.waiting import wait_until
 from tests.scale.fleet import Fleet, Site
@@ -107,7 +108,7 @@ class _Run:
         alone = self._stretch()
         for patient in self._patients:
             Ledger(Path(patient.ledger), 1)
-        command = [sys.executable, "-P", "-m", "hookline.bench.isolation.sick_receiver"]
+        command = [sys.executable, "-P", sick_receiver.__file__]
         with subprocess.Popen([*command, msgspec.json.encode(self._patients).decode()], stdout=subprocess.PIPE) as ward:
             assert ward.stdout is not None
             ward.stdout.readline()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+from bench.page import Check, Page, Section, milliseconds
 
 from hookline.bench import machine
-from hookline.bench.page import Check, Page, Section, milliseconds
 from tests.scale import sizing
 from tests.scale.crowd import Crowd, Stretch
 from tests.scale.workers import Phase, Work

@@ -23,7 +23,6 @@ BEGINNINGS = {
     ("database/postgres/statements.py", "_WORD"),
     ("expressions/write.py", "_ODD_START"),
     ("control/guarded_post.py", "_STATUS"),
-    ("bench/crash/strace.py", "_CALL"),
 }
 """Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""
 

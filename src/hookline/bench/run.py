@@ -5,31 +5,23 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from hookline.bench import beside, deletion, floods, machine, pages, people, scenarios
-from hookline.bench.peers import Missing
+from hookline.bench import machine, scenarios
 from hookline.bench.rig import Figures
 
-SCENARIOS: dict[str, Callable[[float], Figures]] = {
+Measure = Callable[[float], Figures]
+"""Measures for about so many seconds."""
+
+SCENARIOS: dict[str, Measure] = {
     "idle": scenarios.idle,
     "collect": scenarios.collect,
     "deliver": scenarios.deliver,
     "e2e": scenarios.e2e,
     "backlog": scenarios.backlog,
 }
-EXTRAS: dict[str, Callable[[float], Figures]] = {
-    "compare": scenarios.compare,
-    "pages": pages.pages,
-    "profiles": people.people,
-    "beside": beside.beside,
-    "deletion": deletion.deletion,
-    "floods": floods.floods,
-}
-"""Not part of ``all``: one installs other programs, three fill a folder first, one does the work of e2e again."""
-
 SECONDS = 5.0
 """Length of a measurement when nobody says otherwise."""
 
@@ -38,23 +30,21 @@ FAULTS = ("lost", "duplicates", "wrong_signatures", "not_stored", "refused", "fa
 
 
 def run_bench(scenario: str, *, seconds: float, repeat: int, events: int | None = None, json_file: Path | None) -> int:
-    """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
-    measures = SCENARIOS | EXTRAS
+    """Measure one scenario, or all of them, and report."""
+    measures = dict(SCENARIOS)
     if events is not None:
         measures["backlog"] = partial(scenarios.backlog, events=events)
-        measures["pages"] = partial(pages.pages, events=events)
-        measures["profiles"] = partial(people.people, events=events)
-        measures["deletion"] = partial(deletion.deletion, events=events)
-    names = list(SCENARIOS) if scenario == "all" else [scenario]
-    runs: dict[str, list[Figures]] = {name: [] for name in names}
+    chosen = measures if scenario == "all" else {scenario: measures[scenario]}
+    return measure(chosen, seconds=seconds, repeat=repeat, json_file=json_file)
+
+
+def measure(measures: Mapping[str, Measure], *, seconds: float, repeat: int, json_file: Path | None) -> int:
+    """Measure and report; 1 when something was lost, refused or wrongly signed, else 0 (speed decides nothing)."""
+    runs: dict[str, list[Figures]] = {name: [] for name in measures}
     for _ in range(max(1, repeat)):
-        for name in names:  # interleaved, so that a slow minute of the machine meets all of them
+        for name, run in measures.items():  # interleaved, so that a slow minute of the machine meets all of them
             print(f"measuring {name} …", file=sys.stderr, flush=True)
-            try:
-                runs[name].append(measures[name](seconds))
-            except Missing as missing:
-                print(missing, file=sys.stderr)
-                return 1
+            runs[name].append(run(seconds))
     figures = {name: _medians(repeats) for name, repeats in runs.items()}
     if "deliver" in figures and "e2e" in figures and figures["deliver"].get("wrk_post_per_second"):
         figures["e2e"]["e2e_to_wrk_ratio"] = (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hookline.bench import machine, peers, reference
+from hookline.bench import machine, reference
 from hookline.bench.event import AUTHORIZATION, ID_PREFIX, event
 from hookline.bench.load import Result
 from hookline.bench.rig import BATCH, BATCH_CONNECTIONS, EVENTS_MAX, Figures, Rig, rig
@@ -19,7 +19,6 @@ DRAINED_EVENTS = 300_000
 BACKLOG_EVENTS = 1_000_000
 BACKLOG_WAIT_SECONDS = 600.0
 SETTLE_SECONDS = 2.0
-E2E_FAULTS = ("refused", "lost", "duplicates", "wrong_signatures")
 WARM_UP_EVENTS = 5_000
 START_WAIT_SECONDS = 30.0
 STILL_SECONDS = 0.5
@@ -196,19 +195,6 @@ def e2e(seconds: float) -> Figures:
         "e2e_duplicates": float(overall.duplicates),
         "e2e_wrong_signatures": float(overall.wrong_signatures),
     }
-
-
-def compare(seconds: float) -> Figures:
-    """Job queues at the same work end to end, and at deliveries alone out of a full queue, against Hookline."""
-    rates: Figures = {}
-    for peer in peers.all_peers():
-        rates[peer.name] = peers.deliveries_per_second(peer, seconds, full_queue=False)
-        rates[f"{peer.name}_full_queue"] = peers.deliveries_per_second(peer, seconds, full_queue=True)
-    own = e2e(seconds)
-    figures = {"compare_hookline_per_second": own["e2e_per_second"]}
-    figures |= {f"compare_{name}_per_second": rate for name, rate in rates.items()}
-    figures |= {f"compare_to_{name}_ratio": own["e2e_per_second"] / rate for name, rate in rates.items()}
-    return figures | {f"compare_{fault}": own[f"e2e_{fault}"] for fault in E2E_FAULTS}
 
 
 def idle(seconds: float) -> Figures:

@@ -106,68 +106,31 @@ def renew(part: str, /, *, yes: Flag = False, server: Target = HERE) -> int:
 
 @app.command(group=SERVICE)
 def bench(
-    scenario: Literal[
-        "collect",
-        "deliver",
-        "e2e",
-        "idle",
-        "backlog",
-        "compare",
-        "pages",
-        "profiles",
-        "beside",
-        "floods",
-        "deletion",
-        "all",
-        "isolation",
-        "crash",
-    ] = "all",
+    scenario: Literal["collect", "deliver", "e2e", "idle", "backlog", "all"] = "all",
     /,
     *,
     seconds: float | None = None,
     repeat: int = 1,
-    rate: float | None = None,
-    cycles: int = 20,
     events: int | None = None,
     json_file: Annotated[Path | None, Parameter(name="--json")] = None,
-    write: Path | None = None,
 ) -> int:
     """Measure a real service on this machine, started in a temporary folder on ports of its own.
 
     Parameters
     ----------
     scenario
-        What to measure, or the report to make: ``isolation`` or ``crash``. compare installs Dramatiq, arq and Celery
-        in a temporary folder; pages, profiles and deletion fill a data folder first; beside tells what people cost
-        deliveries, floods what a hostile source costs honest ones. These are not part of all.
+        What to measure.
     seconds
-        Length of each measurement (default: 5; isolation 30; crash: how long the disk is full, 10).
+        Length of each measurement (default: 5).
     repeat
         Repeats of each measurement; the median counts.
-    rate
-        Events per second of a report (default: 1,000).
-    cycles
-        How often the crash report kills everything; it cuts the power two times for every five.
     events
-        How many events wait in the backlog, or are in the folder that is filled (default: 1,000,000; profiles 300,000).
+        How many events wait in the backlog (default: 1,000,000).
     json_file
         Write the figures to this file.
-    write
-        Write a report to this file as a page.
     """
+    from hookline.bench.run import SECONDS, run_bench
     from hookline.bench.waiting import leave_on_sigterm
 
     leave_on_sigterm()
-    if scenario == "isolation":
-        from hookline.bench.isolation import report as isolation
-
-        return isolation.run_isolation(
-            seconds or isolation.SECONDS, rate or isolation.RATE_PER_SECOND, json_file, write
-        )
-    if scenario == "crash":
-        from hookline.bench.crash import report as crash
-
-        return crash.run_crash(cycles, seconds or crash.FULL_SECONDS, rate or crash.RATE_PER_SECOND, json_file, write)
-    from hookline.bench.run import SECONDS, run_bench
-
     return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, events=events, json_file=json_file)

@@ -16,8 +16,7 @@ from hookline.connections import file as connections_file
 from hookline.connections.model import Destination, Webhook, WebhookSettings
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import SettingsError, load, parse_duration, parse_size
-from hookline.simulation.outage import Outage, simulate
-from hookline.simulation.outage_report import Report, Sample
+from hookline.simulation.outage import Outage, Report, Sample, simulate
 
 USAGE = 2
 RATE_PER_SECOND_MAX = 100_000.0

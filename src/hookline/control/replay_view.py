@@ -10,7 +10,8 @@ from hookline.control.replay_planner import DryRun
 from hookline.control.replay_planning import SampleEvent
 from hookline.control.services import Services
 from hookline.events.timestamps import iso
-from hookline.replays.model import IN_FLIGHT_MAX, Replay, ReplayRequest
+from hookline.limits import LIMITS
+from hookline.replays.model import Replay, ReplayRequest
 
 ANSWER_SECONDS_GUESSED = 0.05
 """How long a receiver takes, as long as none has been asked."""
@@ -126,5 +127,5 @@ def _speed_guessed(services: Services, rate: float | None) -> float:
     times = report.values.get("hookline_deliver_request_seconds") if report is not None else None
     answers = sum(times["buckets"].values()) if times else 0
     seconds = times["sum"] / answers if times and answers else ANSWER_SECONDS_GUESSED
-    possible = IN_FLIGHT_MAX / max(seconds, 0.001)
+    possible = LIMITS.replay_in_flight_max / max(seconds, 0.001)
     return possible if rate is None else min(possible, rate)

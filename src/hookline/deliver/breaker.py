@@ -15,22 +15,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-OPEN_FAILURES = 20
-OPEN_SECONDS = 10.0
+from hookline.limits import LIMITS, Limits
+
 OPEN_REFUSALS = 1_000
 OPEN_REFUSALS_SECONDS = 60.0
-NARROW_FAILURES = 5
-NARROW_ALLOWANCE = 4
 SUSPECT_SPACING_SECONDS = 0.5
 PROBE_FIRST_SECONDS = 1.0
 PROBE_SECONDS_MAX = 60.0
 """A receiver that was repaired gets events again within this."""
-FULL_ALLOWANCE = 64
-"""Requests in flight at once of a healthy lane."""
-ALLOWANCE_MAX = 256
-"""What the allowance may grow to for a receiver that takes its time but takes all."""
-FIRST_ALLOWANCE = 8
-"""What a lane may begin with before its first success, and what it must be back at to count as healthy."""
 OPEN_BEFORE = "open before the restart"
 """The reason of a breaker of which nothing is known but that it was open."""
 
@@ -47,8 +39,10 @@ class Breaker:
     __slots__ = (
         "_credit",
         "_halved_seconds",
+        "_limits",
         "_refused_since_seconds",
         "_threshold",
+        "_well_from",
         "allowance",
         "failures",
         "full",
@@ -61,9 +55,10 @@ class Breaker:
         "steady",
     )
 
-    def __init__(self, cap: int | None = None) -> None:
+    def __init__(self, cap: int | None = None, limits: Limits = LIMITS) -> None:
+        self._limits = limits
         self.state: State = "closed"
-        self.allowance = FIRST_ALLOWANCE
+        self.allowance = limits.first_allowance
         self.failures = 0
         self.refusals = 0
         self.refuses = False
@@ -80,8 +75,10 @@ class Breaker:
 
     def limit(self, cap: int | None) -> None:
         """Take a new cap."""
-        self.full = min(FULL_ALLOWANCE, cap or FULL_ALLOWANCE)
-        self.most = min(ALLOWANCE_MAX, cap or ALLOWANCE_MAX)
+        limits = self._limits
+        self.full = min(limits.full_allowance, cap or limits.full_allowance)
+        self.most = min(limits.allowance_max, cap or limits.allowance_max)
+        self._well_from = min(limits.first_allowance, self.full)
         self._threshold = self.full
         self.allowance = min(self.allowance, self.most)
         self._settle()
@@ -114,15 +111,15 @@ class Breaker:
             return False
         if too_much and (began_seconds is None or began_seconds >= self._halved_seconds):
             self._halve(now_seconds)
-        if self.failures >= OPEN_FAILURES:
+        if self.failures >= self._limits.open_failures:
             self.state = "suspect"
             self.allowance = 0
-            if now_seconds - self.run_started_seconds >= OPEN_SECONDS:
+            if now_seconds - self.run_started_seconds >= self._limits.open_seconds:
                 self._open()
                 return True
-        elif self.failures >= NARROW_FAILURES:
+        elif self.failures >= self._limits.narrow_failures:
             self.state = "narrowed"
-            self.allowance = min(self.allowance, NARROW_ALLOWANCE)
+            self.allowance = min(self.allowance, self._limits.narrow_allowance)
         return False
 
     def refused(self, now_seconds: float, reason: str) -> bool:
@@ -143,14 +140,14 @@ class Breaker:
 
     def open(self, reason: str) -> None:
         """Open at once: the receiver said that it is gone, or the breaker was open before a restart."""
-        self.failures = max(self.failures, OPEN_FAILURES)
+        self.failures = max(self.failures, self._limits.open_failures)
         self.reason = reason
         self._open()
 
     def warn(self) -> None:
         """Others see the receiver fail: send it few at once, until it was seen to be well from here."""
         if self.state == "closed":
-            self.allowance = min(self.allowance, NARROW_ALLOWANCE)
+            self.allowance = min(self.allowance, self._limits.narrow_allowance)
             self._settle()
 
     def half_open(self) -> None:
@@ -182,14 +179,14 @@ class Breaker:
             if self.allowance < self._threshold or self._credit >= self.allowance:
                 self.allowance += 1
                 self._credit = 0
-        self.state = "closed" if self.allowance >= min(FIRST_ALLOWANCE, self.full) else "narrowed"
+        self.state = "closed" if self.allowance >= self._well_from else "narrowed"
         self.reason = "" if self.state == "closed" else self.reason
 
     def _halve(self, now_seconds: float) -> None:
         self._halved_seconds = now_seconds
         self._credit = 0
         self.allowance = self._threshold = max(1, self.allowance // 2)
-        if self.allowance < min(FIRST_ALLOWANCE, self.full):
+        if self.allowance < self._well_from:
             self.state = "narrowed"
 
     def _settle(self) -> None:

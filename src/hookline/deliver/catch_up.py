@@ -18,17 +18,14 @@ from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 
-PROBE_RECORDS_MAX = 4_096
-"""Records looked at in one go for the event of a probe, rounded up to a group."""
-CURSORS_MAX = 8
-"""Open reads kept from one turn to the next."""
-
 
 class CatchUp:
     """Reads for detached lanes, never past the shared reader of a partition."""
 
     def __init__(self, engine: Engine, journal: Lookups, shared: Mapping[int, SharedReader]) -> None:
         self._engine = engine
+        self._probe_records_max = engine.limits.probe_records_max
+        self._cursors_max = engine.limits.catch_up_cursors_max
         self._journal = journal
         self._shared = shared
         self._hungry: deque[Lane] = deque()
@@ -55,7 +52,7 @@ class CatchUp:
     def take_one(self, lane: Lane) -> Event | None:
         """The next event of a detached lane alone, for a probe; None also when only events of others, or that its
         filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up everybody."""
-        left = PROBE_RECORDS_MAX
+        left = self._probe_records_max
         for intake in lane.detached:
             while left > 0:
                 group = self._read(intake)
@@ -171,7 +168,7 @@ class CatchUp:
             group = group.below(shared.next_offset)
             self._engine.counters.read_again += len(group.records)
             return group
-        if len(self._cursors) >= CURSORS_MAX:
+        if len(self._cursors) >= self._cursors_max:
             self._cursors.pop(next(iter(self._cursors)))
         self._cursors[intake.partition, group.next_offset] = cursor
         self._engine.counters.read_again += len(group.records)

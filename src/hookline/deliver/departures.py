@@ -16,9 +16,6 @@ from hookline.telemetry.log import logger
 if TYPE_CHECKING:
     from hookline.deliver.engine import Engine
 
-LINGERING_MAX = 64
-"""Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""
-
 Requests = list[tuple[Delivery, bytes]]
 """Requests for one target: what the pool gives back with the answer, and the bytes."""
 
@@ -28,6 +25,7 @@ class Departures:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lingering_max = engine.limits.lingering_max
         self._log = logger()
 
     def depart(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
@@ -87,7 +85,7 @@ class Departures:
         delivery.event.shared = True
         fan_out = delivery.lane.options.fan_out
         if fan_out == "any":
-            chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen
+            chosen = [target for target in chosen if target.lingering < self._lingering_max] or chosen
         elif fan_out == "fallback":
             chosen = chosen[:1]
         requests = [(target, target.request(delivery.event)) for target in chosen]

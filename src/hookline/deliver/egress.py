@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
 from hookline.deliver.guard import Guard, is_inside_name, same_address
+from hookline.limits import LIMITS, Limits
 
 __all__ = ["BlockedAddress", "Guard", "NameNotResolved", "Resolver", "look_up", "same_address"]
 
@@ -21,8 +22,6 @@ LOOKUPS_MAX = 16
 """Look-ups under way at once, each in a thread of its own; the rest wait."""
 DOUBTFUL_LOOKUPS_MAX = LOOKUPS_MAX // 4
 """Of these for names whose last look-up failed or hung: they must not starve the healthy ones (DESIGN 4)."""
-LOOKUPS_WAITING_MAX = 1_000
-LOOKUP_SECONDS_MAX = 5.0
 CACHED_SECONDS_MAX = 10.0
 CACHED_NAMES_MAX = 10_000
 ADDRESSES_MAX = 16
@@ -50,10 +49,17 @@ class BlockedAddress(Exception):
 class Resolver:
     """Looks names up without blocking the loop and gives out only addresses that the guard lets pass."""
 
-    def __init__(self, guard: Guard, lookup: Lookup | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        lookup: Lookup | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        limits: Limits = LIMITS,
+    ) -> None:
         self._guard = guard
         self._lookup = lookup or look_up
         self._clock = clock
+        self._limits = limits
         self._cached: dict[str, tuple[float, list[str]]] = {}
         self._under_way: dict[str, asyncio.Task[list[str]]] = {}
         self._doubtful: dict[str, None] = {}
@@ -90,15 +96,15 @@ class Resolver:
         """Wait for the one look-up of this name; it goes on when a waiter gives up, so a hung name holds one thread."""
         task = self._under_way.get(host)
         if task is None:
-            if len(self._under_way) >= LOOKUPS_WAITING_MAX:
+            if len(self._under_way) >= self._limits.lookups_waiting_max:
                 raise NameNotResolved(f"{host}: too many other names are being looked up")
             task = asyncio.get_running_loop().create_task(self._run(host, port))
             task.add_done_callback(_retrieve)
             self._under_way[host] = task
-        done, _ = await asyncio.wait((task,), timeout=LOOKUP_SECONDS_MAX)
+        done, _ = await asyncio.wait((task,), timeout=self._limits.lookup_seconds_max)
         if not done:
             self._doubt(host)
-            raise NameNotResolved(f"{host}: no answer within {LOOKUP_SECONDS_MAX:g} s")
+            raise NameNotResolved(f"{host}: no answer within {self._limits.lookup_seconds_max:g} s")
         return task.result()
 
     async def _run(self, host: str, port: int) -> list[str]:

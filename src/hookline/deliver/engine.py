@@ -18,18 +18,14 @@ from hookline.deliver.departures import Departures
 from hookline.deliver.event import Event
 from hookline.deliver.failures import Failures
 from hookline.deliver.fence import Fence
-from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
+from hookline.deliver.lane import Lane
 from hookline.deliver.results import Results
 from hookline.deliver.schedule import RetrySchedule
 from hookline.deliver.tallies import Tallies
 from hookline.journal.record import Record
+from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing
 
-IN_FLIGHT_MAX = 2_048
-SICK_IN_FLIGHT_MAX = IN_FLIGHT_MAX // 4
-"""Lanes that are not fully healthy share at most a quarter of the places."""
-FAILURES_HELD_MAX = 16_384
-"""Failed attempts that no checkpoint has saved yet: with so many, sending waits for one, as it does for a full ring."""
 BURST_MAX = 64
 """Requests made before the first of them leaves."""
 
@@ -44,8 +40,10 @@ class Engine:
         ring: ProgressRing,
         counters: Counters,
         call_soon: Callable[[Callable[[], None]], object],
+        limits: Limits = LIMITS,
     ) -> None:
         self.clock = clock
+        self.limits = limits
         self.schedule = schedule
         self.ring = ring
         self.counters = counters
@@ -79,6 +77,11 @@ class Engine:
         self.on_recovered: Callable[[Lane], None] = lambda lane: None
         """Called when a probe succeeded."""
         self._call_soon = call_soon
+        self._queue_low = limits.queue_low
+        self._retry_rows_max = limits.retry_rows_max
+        self._in_flight_max = limits.in_flight_max
+        self._unhealthy_in_flight_max = limits.unhealthy_in_flight_max
+        self._failures_held_max = limits.failures_held_max
         self._steady_ms = clock.steady_ms
         self._ready: list[Lane] = []
         self._starved: deque[Lane] = deque()
@@ -88,12 +91,12 @@ class Engine:
     @property
     def full(self) -> bool:
         """Whether sending must wait for a checkpoint: there is no more room for what comes of it."""
-        return self.ring.full or len(self.batch.attempts) >= FAILURES_HELD_MAX
+        return self.ring.full or len(self.batch.attempts) >= self._failures_held_max
 
     def dispatch(self, lane: Lane) -> None:
         """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
         queue = lane.queue
-        may_leave = len(queue) if lane.retry_count < RETRY_ROWS_MAX else _leading(lane)
+        may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
         count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
         if count > 0:
             now_ms = self._steady_ms()
@@ -115,7 +118,7 @@ class Engine:
         if lane.catch_up_rate is not None and not queue and not lane.detached:
             lane.catch_up_rate = None
             lane.pace()
-        if lane.full and lane.size < QUEUE_LOW:
+        if lane.full and lane.size < self._queue_low:
             lane.full = False
             self.on_room(lane)
 
@@ -124,7 +127,7 @@ class Engine:
         if not lane.queue:
             return
         self.open_lanes.add(lane)
-        lane.full = lane.size >= QUEUE_LOW
+        lane.full = lane.size >= self._queue_low
         if lane.full and full is not None:
             full.add(lane)
         self.dispatch(lane)
@@ -154,9 +157,9 @@ class Engine:
         """How many more requests of the lane may be in flight now."""
         if self.is_shut or lane.paused:
             return 0
-        room = min(lane.breaker.allowance - len(lane.in_flight), IN_FLIGHT_MAX - self.flying)
+        room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.flying)
         if lane.is_sick:
-            room = min(room, SICK_IN_FLIGHT_MAX - self.sick)
+            room = min(room, self._unhealthy_in_flight_max - self.sick)
         if lane.is_replay and lane.spare() < room:
             room = lane.spare()
             if lane.queue:

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
-from hookline.deliver.breaker import OPEN_SECONDS, Breaker
+from hookline.deliver.breaker import Breaker
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
 from hookline.deliver.failure import Failure
@@ -96,7 +96,7 @@ class Failures:
     def _ask_later(self, lane: Lane, wait_ms: int) -> None:
         """The receiver's wish holds for the next probe too, but it was about one event: not for the window's hours."""
         wait_seconds = min(wait_ms, self._engine.schedule.max_ms) / 1000
-        if lane.breaker.state == "suspect" and wait_seconds >= OPEN_SECONDS:
+        if lane.breaker.state == "suspect" and wait_seconds >= lane.limits.open_seconds:
             # Nobody would find out sooner whether it is an outage, and what stands for so long is said to stand.
             lane.breaker.open(lane.breaker.reason)
             self._open(lane, lane.run_started)

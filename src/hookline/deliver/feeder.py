@@ -13,7 +13,7 @@ from itertools import repeat
 from hookline.deliver.catch_up import CatchUp
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
-from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Lane
+from hookline.deliver.lane import Lane
 from hookline.deliver.losses import Loss, loss_by, record_loss
 from hookline.deliver.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
@@ -29,6 +29,8 @@ class Feeder:
 
     def __init__(self, engine: Engine, journal: Lookups, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.engine = engine
+        self._queue_low = engine.limits.queue_low
+        self._queue_high = engine.limits.queue_high
         self.shared: dict[int, SharedReader] = {}
         self._journal = journal
         self._call_soon = call_soon
@@ -87,7 +89,7 @@ class Feeder:
 
     def _after_loss(self, lane: Lane) -> None:
         """Fewer events are queued than were: whoever waited for room has it."""
-        lane.full = lane.size >= QUEUE_LOW
+        lane.full = lane.size >= self._queue_low
         if not lane.full:
             self.room(lane)
 
@@ -114,7 +116,7 @@ class Feeder:
             return True
         if group is None:
             return False
-        for lane in [lane for lane in shared.full if lane.size >= QUEUE_HIGH]:
+        for lane in [lane for lane in shared.full if lane.size >= self._queue_high]:
             self._leave(shared, lane)
         try:
             self._take(shared, group)
@@ -258,7 +260,7 @@ class Feeder:
                 self.engine.failures.wait_for_turn(lane, event.place)
         lane.queue.clear()
         lane.queue.extend(kept)
-        lane.full = lane.size >= QUEUE_LOW
+        lane.full = lane.size >= self._queue_low
         self.engine.open_lanes.add(lane)
 
     def _pass_over(self, shared: SharedReader, loss: Loss) -> None:

@@ -13,23 +13,17 @@ from collections import deque
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.breaker import ALLOWANCE_MAX, Breaker
+from hookline.deliver.breaker import Breaker
 from hookline.deliver.event import Event
 from hookline.deliver.order import UserOrder
 from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
+from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import Places
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
-
-QUEUE_LOW = 128
-"""Below this a lane is hungry: its reader goes on. Few, so that events are sent while they are in the cache."""
-QUEUE_HIGH = 2_048
-"""At this a lane that holds others up is detached. A group may be added above QUEUE_LOW, so a lane holds at most
-this plus one group of the journal."""
-RETRY_ROWS_MAX = 100_000
 
 
 class Intake:
@@ -78,6 +72,7 @@ class Lane:
         "in_flight",
         "intakes",
         "is_replay",
+        "limits",
         "loose",
         "name",
         "next_retry_ms",
@@ -115,10 +110,16 @@ class Lane:
     )
 
     def __init__(
-        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+        self,
+        destination: Destination,
+        start: LaneStart,
+        targets: tuple[Target, ...],
+        filters: Filters | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         self.number = start.number
-        self.breaker = Breaker(destination.delivery.max_concurrency)
+        self.limits = limits
+        self.breaker = Breaker(destination.delivery.max_concurrency, limits)
         self.rate: Rate | None = None
         self.granted: int | None = None
         """How many of the requests that the destination wants at once are for this process; None is all."""
@@ -203,7 +204,7 @@ class Lane:
         if options.order == "none":
             self.order = None
         elif self.order is None:
-            self.order = UserOrder()
+            self.order = UserOrder(self.limits.held_events_max)
         self.to_all = options.fan_out == "all"
         self.breaker.limit(options.max_concurrency)
         self.pace()
@@ -226,7 +227,7 @@ class Lane:
     def free(self) -> int:
         """How many more requests may be in flight by the user's own limit, which replays share."""
         if self.cap is None:
-            return ALLOWANCE_MAX
+            return self.limits.allowance_max
         return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
 
     def try_now(self) -> None:
@@ -320,7 +321,7 @@ class Lane:
 
     def spare(self) -> int:
         """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""
-        return ALLOWANCE_MAX
+        return self.limits.allowance_max
 
     @property
     def busy(self) -> bool:

@@ -13,8 +13,6 @@ from hookline.deliver.batch import Batch, RetryRow
 from hookline.deliver.engine import Engine
 from hookline.deliver.retry_rows import OVERDUE_MAX, Answers, Look, ProbeRows, RowsComing, values_of_place
 
-LOOKS_MAX = 1_024
-"""Questions that one checkpoint answers; the others keep their turn."""
 AHEAD = 2
 """Rows that are due are asked for in so many times the number that may be tried now: a checkpoint lasts for turns."""
 
@@ -24,6 +22,7 @@ class LateRows:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._looks_max = engine.limits.late_looks_max
         self._wanted: dict[Look, tuple[int, ...]] = {}
         """What was asked and not read yet, in the order of asking."""
         self._found: Answers = {}
@@ -36,7 +35,7 @@ class LateRows:
 
     def ask(self, batch: Batch) -> None:
         """Have a checkpoint read what has waited longest."""
-        for look in list(islice(self._wanted, LOOKS_MAX)):
+        for look in list(islice(self._wanted, self._looks_max)):
             batch.looks[look] = self._wanted.pop(look)
 
     def take(self, batch: Batch) -> None:

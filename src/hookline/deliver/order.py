@@ -1,8 +1,8 @@
 """Per-user order of a lane (``delivery.order: user``): one user's events go one after the other, oldest first.
 
 An event is *pending* from the moment the lane takes it until it is delivered, given up or set aside; only the first
-pending event of a user may be sent. The others wait in memory (``held``) or, beyond ``HELD_MAX``, as retry rows that
-are never due by themselves: their turn is called. So one user's trouble holds up that user only.
+pending event of a user may be sent. The others wait in memory (``held``) or, beyond a bound, as retry rows that are
+never due by themselves: their turn is called. So one user's trouble holds up that user only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 from bisect import insort
 
 from hookline.deliver.event import Event
+from hookline.limits import LIMITS
 from hookline.outcomes.progress import PLACE_SHIFT
-
-HELD_MAX = 1_024
-"""Events of a lane that wait for their user's turn in memory; the rest wait as rows."""
 
 NEVER_MS = 2**62
 """The due time of a row whose turn is called."""
@@ -22,9 +20,10 @@ NEVER_MS = 2**62
 class UserOrder:
     """The pending events of one lane. A place names an event; ``held`` are those in memory, by place."""
 
-    __slots__ = ("_pending", "_user_of", "called", "held")
+    __slots__ = ("_held_max", "_pending", "_user_of", "called", "held")
 
-    def __init__(self) -> None:
+    def __init__(self, held_max: int = LIMITS.held_events_max) -> None:
+        self._held_max = held_max
         self.held: dict[int, Event] = {}
         self.called: list[int] = []
         """Places of rows whose turn has come."""
@@ -80,7 +79,7 @@ class UserOrder:
 
     def spill(self, place: int) -> bool:
         """Whether a held event must wait as a row, because too many are in memory; then it is no longer held."""
-        if len(self.held) <= HELD_MAX:
+        if len(self.held) <= self._held_max:
             return False
         del self.held[place]
         return True

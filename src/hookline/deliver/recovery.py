@@ -12,7 +12,7 @@ from hookline.deliver.breaker import OPEN_BEFORE
 from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.losses import note_missing
 from hookline.deliver.order_rows import load_order
 from hookline.deliver.registry import Registry
@@ -22,7 +22,6 @@ from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes import places
 from hookline.outcomes.progress import (
-    CAPACITY,
     ENTRY,
     OFFSET_MASK,
     PLACE_SHIFT,
@@ -109,7 +108,7 @@ class Recovery:
         missing = [each for each in places.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)]
         if missing:
             note_missing(self._engine, lane, partition, places.to_ranges(missing))
-        lane.full = lane.size >= QUEUE_LOW
+        lane.full = lane.size >= self._engine.limits.queue_low
         if lane.full and intake.attached:
             shared.full.add(lane)
 
@@ -179,7 +178,7 @@ class Recovery:
         """Results that no checkpoint has saved yet: write them to the ring once more, the next one saves them."""
         ring, total = self._engine.ring, 0
         for found in self._recovered.values():
-            for entry in found[: CAPACITY // 2]:
+            for entry in found[: self._engine.limits.ring_entries // 2]:
                 ring.add(*ENTRY.unpack(entry))
                 total += 1
         self._recovered.clear()

@@ -72,7 +72,7 @@ class Registry:
 
     def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
         """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
-        lane = Lane(destination, start, *self.usable(destination, start))
+        lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
         self._engine.on_lane(lane)
         self._feeder.filtering = None
         known = {intake.partition: intake for intake in intakes}

@@ -13,7 +13,7 @@ from hookline.deliver.lane import Intake, Lane
 from hookline.deliver.rate import Rate
 from hookline.deliver.target import Target
 from hookline.journal.record import Record
-from hookline.replays.model import IN_FLIGHT_MAX, Replay
+from hookline.replays.model import Replay
 from hookline.replays.predicate import predicate_of
 from hookline.route.filters import Filters
 
@@ -30,7 +30,7 @@ class ReplayLane(Lane):
         self.go_beside(live)
         self.told: set[int] = set()
         """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
-        super().__init__(destination, start, targets)
+        super().__init__(destination, start, targets, limits=live.limits)
         self.is_replay = True
 
     def configure(
@@ -41,7 +41,8 @@ class ReplayLane(Lane):
         Filters that stop events are the predicate's; those that take something out are the targets'.
         """
         super().configure(destination, start, targets)
-        self.breaker.limit(min(IN_FLIGHT_MAX, destination.delivery.max_concurrency or IN_FLIGHT_MAX))
+        most = self.limits.replay_in_flight_max
+        self.breaker.limit(min(most, destination.delivery.max_concurrency or most))
         self.predicate = predicate_of(self.replay.request, destination)
 
     def go_beside(self, live: Lane) -> None:
@@ -76,7 +77,7 @@ class ReplayLane(Lane):
         live = self.live
         if live.closed or _is_down(live):
             return 0
-        return min(IN_FLIGHT_MAX, live.free())
+        return min(self.limits.replay_in_flight_max, live.free())
 
     @property
     def detached(self) -> list[Intake]:

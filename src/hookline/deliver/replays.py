@@ -29,8 +29,6 @@ from hookline.telemetry.log import logger
 CANCELLED = "the replay was cancelled"
 LOOK_SECONDS = 1.0
 """How often is looked whether other workers have done their parts of replays."""
-RUNNING_MAX = 16
-"""Replays being sent at once; the others wait in the order in which they were asked for."""
 
 
 class Replays:
@@ -50,6 +48,7 @@ class Replays:
         self.delivered = 0
         """Events that replays delivered since the process started."""
         self._engine = engine
+        self._running_max = engine.limits.replays_running_max
         self._feeder = feeder
         self._registry = registry
         self._feed = feed
@@ -236,7 +235,7 @@ class Replays:
                 self._never_begins(replay, "the destination is not enabled")
             elif replay.state == "cancelled":
                 self._never_begins(replay, CANCELLED)
-            elif replay.state == "running" and replay.is_prepared and len(self._active()) < RUNNING_MAX:
+            elif replay.state == "running" and replay.is_prepared and len(self._active()) < self._running_max:
                 self._open(replay, destination, self._kept.pop(replay.lane, {}))
 
     def _open(self, replay: Replay, destination: Destination, at: Mapping[int, int]) -> ReplayLane:

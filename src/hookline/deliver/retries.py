@@ -12,7 +12,7 @@ from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.batch import RetryRow
 from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS, Breaker
 from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
-from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
+from hookline.deliver.engine import Engine
 from hookline.deliver.event import Event
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
@@ -54,6 +54,8 @@ class Retries:
         self._rows = rows
         self._journal = journal
         self._rows_journal = rows_journal
+        self._in_flight_max = engine.limits.in_flight_max
+        self._unhealthy_in_flight_max = engine.limits.unhealthy_in_flight_max
 
     def tick(self) -> None:
         """Start what is due now; called several times a second."""
@@ -162,9 +164,9 @@ class Retries:
         if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
-        places = IN_FLIGHT_MAX - engine.flying
+        places = self._in_flight_max - engine.flying
         if lane.breaker.state != "closed":
-            places = min(places, SICK_IN_FLIGHT_MAX - engine.sick)
+            places = min(places, self._unhealthy_in_flight_max - engine.sick)
         return min(beyond, places, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
@@ -209,7 +211,9 @@ class Retries:
         is_open = lane.breaker.state == "open"
         if is_open and now < lane.others_probe_until_seconds:
             return
-        if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
+        if now < lane.probe_at_seconds or lane.in_flight or engine.is_shut:
+            return
+        if engine.sick >= self._unhealthy_in_flight_max:
             return
         if is_open:
             lane.probe_at_seconds = now + Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)

@@ -43,6 +43,7 @@ from hookline.deliver.store import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
+from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
 from hookline.privacy.erasure_feed import ErasureFeed
 from hookline.replays.feed import ReplayFeed
@@ -78,6 +79,7 @@ class DeliverRole:
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         journal: Reader | None = None,
         lookups: Lookups | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         data = settings.data_path
         place = place_of(settings, "deliver")
@@ -91,12 +93,13 @@ class DeliverRole:
         self._keep_time = clock.steady.keep if isinstance(clock, SystemClock) else None
         self._loop = None if call_soon else asyncio.get_running_loop()
         call_soon = call_soon or asyncio.get_running_loop().call_soon
-        ring = ProgressRing(data / "progress.ring")
+        ring = ProgressRing(data / "progress.ring", limits)
         self._ring_keeper = RingKeeper(ring)
-        self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
+        schedule = RetrySchedule(settings.deliver, limits=limits)
+        self.engine = Engine(clock, schedule, ring, Counters(), call_soon, limits)
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
-        self.pools = (network or _network)(self._sink(), settings)
+        self.pools = (network or partial(_network, limits=limits))(self._sink(), settings)
         self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
         self.lookups: Lookups = lookups or self._fetching or self.journal
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
@@ -390,8 +393,8 @@ class DeliverRole:
                 record_loss(self.engine, lane, partition, first, Loss(start, "expired_by_retention", RETENTION_PASSED))
 
 
-def _network(sink: Sink, settings: Settings) -> Pools:
-    resolver = Resolver(Guard(settings.deliver.allow_networks))
+def _network(sink: Sink, settings: Settings, limits: Limits) -> Pools:
+    resolver = Resolver(Guard(settings.deliver.allow_networks), limits=limits)
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age
     return Pools(*parts, lambda pair: ClientCertificate(pair, settings, new_tls))

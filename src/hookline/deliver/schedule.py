@@ -6,19 +6,18 @@ import random
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+from hookline.limits import LIMITS, Limits
 from hookline.settings import Deliver
-
-LATE_MS_MAX = 60_000
-"""A last attempt is made at the window's end; later than this past it (the service was down), the event expires."""
 
 
 class RetrySchedule:
     """Decide the time of the next attempt. Times are milliseconds of the service's own clock."""
 
-    def __init__(self, settings: Deliver, rng: random.Random | None = None) -> None:
+    def __init__(self, settings: Deliver, rng: random.Random | None = None, limits: Limits = LIMITS) -> None:
         self.first_ms = settings.retry_first * 1000
         self.max_ms = settings.retry_max * 1000
         self.window_ms = settings.retry_window * 1000
+        self._late_ms = min(limits.late_ms_max, self.window_ms)
         self._random = (rng or random.Random()).random
 
     def backoff_ms(self, attempt: int) -> float:
@@ -42,7 +41,7 @@ class RetrySchedule:
 
     def expired(self, now_ms: int, first_at_ms: int) -> bool:
         """Whether an event first tried at ``first_at_ms`` may not be tried any more."""
-        return now_ms > first_at_ms + self.window_ms + min(LATE_MS_MAX, self.window_ms)
+        return now_ms > first_at_ms + self.window_ms + self._late_ms
 
 
 def retry_after_ms(value: bytes, now_ms: int) -> int | None:

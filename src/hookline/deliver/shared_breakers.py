@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from hookline.deliver.breaker import NARROW_FAILURES, OPEN_BEFORE, Breaker
+from hookline.deliver.breaker import OPEN_BEFORE, Breaker
 from hookline.deliver.engine import Engine
 from hookline.deliver.feeder import Feeder
 from hookline.deliver.lane import Lane
@@ -52,7 +52,7 @@ class SharedBreakers:
         for lane in engine.open_lanes | engine.retrying:
             outage, is_over, _ = self._mine.get(lane.number, (0, True, 0))
             if (
-                lane.breaker.failures >= NARROW_FAILURES
+                lane.breaker.failures >= lane.limits.narrow_failures
                 and is_over
                 and not lane.is_replay
                 and len(found) < BREAKERS_MAX

@@ -20,7 +20,8 @@ from hookline.database.place import Place, Which, place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseAway, engine
 from hookline.index.run import SUFFIX
-from hookline.outcomes.progress import CAPACITY, DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT
+from hookline.limits import LIMITS
+from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.places import decode_places
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -115,7 +116,7 @@ def _rows(place: Place, queries: Iterable[str]) -> Iterator[tuple[Any, ...]]:
 def _ring(path: Path, known: Known) -> dict[int, int]:
     """Return up to where the ring knows each partition, without what a flipped bit made of a place."""
     try:
-        content = path.read_bytes()[: CAPACITY * ENTRY.size]
+        content = path.read_bytes()[: LIMITS.ring_entries * ENTRY.size]
     except OSError:
         return {}
     ends: dict[int, list[int]] = {}

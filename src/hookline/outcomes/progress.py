@@ -26,12 +26,11 @@ from pathlib import Path
 from sys import byteorder
 from typing import NamedTuple
 
+from hookline.limits import LIMITS, Limits
+
 ENTRY = struct.Struct("<QQIHH8x")
 ENTRY_BYTES = ENTRY.size
 _PLACE_BYTES = 8
-CAPACITY = 65_536
-FULL_AT = CAPACITY - 12_288
-"""Entries not yet checkpointed at which sending stops; the margin is for what is in flight, at five URLs each."""
 
 PLACE_SHIFT = 48
 """A place is partition << 48 | offset: one integer names a record of the journal."""
@@ -75,8 +74,9 @@ def pack_entries(places: list[int], at_ms: int, tag: int, result: int, milliseco
 class ProgressRing:
     """The ring as its one writer sees it. ``position`` counts entries ever written by this process."""
 
-    def __init__(self, path: Path) -> None:
-        size = CAPACITY * ENTRY_BYTES
+    def __init__(self, path: Path, limits: Limits = LIMITS) -> None:
+        self._bytes = size = limits.ring_entries * ENTRY_BYTES
+        self._full_at = limits.ring_entries - limits.ring_margin
         self._descriptor = descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(descriptor).st_size != size:
@@ -95,13 +95,13 @@ class ProgressRing:
         self._pack = ENTRY.pack_into
 
     def add(self, place: int, at_ms: int, tag: int, result: int, milliseconds: int) -> None:
-        """Write one entry; the caller keeps ``uncheckpointed`` below CAPACITY."""
-        self._pack(self._map, self.position % CAPACITY * ENTRY_BYTES, place, at_ms, tag, result, milliseconds)
+        """Write one entry; the caller keeps ``uncheckpointed`` below ``ring_entries``."""
+        self._pack(self._map, self.position * ENTRY_BYTES % self._bytes, place, at_ms, tag, result, milliseconds)
         self.position += 1
 
     def add_packed(self, packed: bytes) -> None:
         """Write several entries at once, as ``pack_entries`` makes them."""
-        at = self.position % CAPACITY * ENTRY_BYTES
+        at = self.position * ENTRY_BYTES % self._bytes
         until_end = len(self._map) - at
         if len(packed) <= until_end:
             self._map[at : at + len(packed)] = packed
@@ -117,12 +117,12 @@ class ProgressRing:
     @property
     def full(self) -> bool:
         """Whether sending must wait for a checkpoint."""
-        return self.position - self.checkpointed >= FULL_AT
+        return self.position - self.checkpointed >= self._full_at
 
     def since_checkpoint(self) -> bytes:
         """The entries since the last checkpoint, oldest first."""
-        begin = self.checkpointed % CAPACITY * ENTRY_BYTES
-        end = self.position % CAPACITY * ENTRY_BYTES
+        begin = self.checkpointed * ENTRY_BYTES % self._bytes
+        end = self.position * ENTRY_BYTES % self._bytes
         if self.uncheckpointed == 0:
             return b""
         if begin < end:
@@ -194,7 +194,7 @@ def newest_position(block: bytes) -> int:
     for index, (_, at_ms, tag, _, _) in enumerate(ENTRY.iter_unpack(block)):
         if tag != DUPLICATE_TAG and at_ms >= newest and at_ms > 0:
             newest, slot = at_ms, index + 1
-    return slot % CAPACITY
+    return slot % (len(block) // ENTRY_BYTES)
 
 
 def places_of(block: bytes) -> bytes:

@@ -13,8 +13,6 @@ from hookline.replays.letters import LetterFilter
 
 MESSAGE_IDS_MAX = 1_000
 RATE_MAX = 100_000
-IN_FLIGHT_MAX = 16
-"""Attempts of one replay in flight at once: a quarter of a live lane's."""
 OPEN_MAX = 256
 """Replays that have not ended, at one time."""
 KEPT_MAX = 1_000

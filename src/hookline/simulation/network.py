@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote_to_bytes
 
 from hookline.connections.receiver_url import ReceiverUrl
@@ -17,10 +17,21 @@ from hookline.deliver.sink import Sink
 from hookline.deliver.target import Target
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
-from hookline.simulation.loop import SimulatedLoop
-from hookline.simulation.receiver import Answer
+from hookline.simulation.scheduler import SimulatedLoop
 
 _MESSAGE_ID = re.compile(rb"\r\nX-Message-Id: ([^\r\n]*)\r\n")
+
+
+class Answer(NamedTuple):
+    """What becomes of one request: after ``seconds`` (None: never) a status, or an outcome without one.
+
+    ``taken`` says whether the receiver has processed the event, which the sender may never learn.
+    """
+
+    seconds: float | None
+    result: int | Outcome
+    retry_after: bytes | None = None
+    taken: bool = False
 
 
 class Request:

@@ -7,8 +7,11 @@ Too many events are made fewer, not skipped: one simulated event then stands for
 from __future__ import annotations
 
 import asyncio
+import os
 import random
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +26,8 @@ from hookline.deliver.role import DeliverRole
 from hookline.deliver.schedule import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Seconds, Settings
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.folder import temporary_folder
-from hookline.simulation.loop import SimulatedLoop
-from hookline.simulation.network import Request, SimulatedPools
-from hookline.simulation.outage_report import Attempt, Report, Sample
-from hookline.simulation.receiver import Answer
-from hookline.simulation.scheduler import Call, Scheduler
+from hookline.simulation.network import Answer, Request, SimulatedPools
+from hookline.simulation.scheduler import Call, Scheduler, SimulatedClock, SimulatedLoop
 from hookline.simulation.steady_journal import SteadyJournal
 from hookline.telemetry.log import silenced
 
@@ -49,6 +47,8 @@ RECOVERY_OUTAGES_MAX = 6
 ATTEMPTS_SHOWN_MAX = 200
 SAMPLES_MAX = 240
 SOURCE = "simulated"
+SHARED_MEMORY = Path("/dev/shm")
+FREE_BYTES_MIN = 256 * 1024 * 1024
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,48 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_seconds: int | None = None
     event_bytes: int = 1_000
     seed: int = 1
+
+
+class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+    """One attempt for the first event that met the outage; ``at_seconds`` counts from the outage's start."""
+
+    number: int
+    at_seconds: float
+    result: str
+    probe: bool
+
+
+class Sample(msgspec.Struct, frozen=True, rename="camel"):
+    """How things stand at a moment, counted from the outage's start."""
+
+    at_seconds: float
+    backlog: int
+    retry_rows: int
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What the outage did. Times are seconds; None where it did not come to that."""
+
+    scale: int
+    rate_per_second: float
+    outage_seconds: float
+    attempts: tuple[Attempt, ...]
+    attempts_of_all: int
+    """Requests that met the outage."""
+    breaker_opened_seconds: float | None
+    peak_backlog: int
+    peak_backlog_at_seconds: float
+    peak_retry_rows: int
+    noticed_after_seconds: float | None
+    """From the receiver's return to the first success."""
+    recovered_after_seconds: float | None
+    """From the receiver's return to an empty backlog."""
+    recovery_rate_per_second: float | None
+    delivered: int
+    expired: int
+    expired_by_retention: int
+    failed: int
+    samples: tuple[Sample, ...]
 
 
 def simulate(outage: Outage) -> Report:
@@ -275,3 +317,17 @@ def _thinned(samples: list[Sample]) -> tuple[Sample, ...]:
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """An empty folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hookline-", dir=_parent()) as folder:
+        yield Path(folder)
+
+
+def _parent() -> str | None:
+    if not SHARED_MEMORY.is_dir() or not os.access(SHARED_MEMORY, os.W_OK):
+        return None
+    status = os.statvfs(SHARED_MEMORY)
+    return str(SHARED_MEMORY) if status.f_bavail * status.f_frsize >= FREE_BYTES_MIN else None

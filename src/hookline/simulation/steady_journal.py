@@ -11,7 +11,7 @@ from hookline.journal.local.segment import GROUP_RECORDS
 from hookline.journal.port import Group, OffsetExpired
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.settings import Retention
-from hookline.simulation.clock import SimulatedClock
+from hookline.simulation.scheduler import SimulatedClock
 
 BODY = b'{"type":"track","event":"Order Completed","userId":"u1","properties":{"total":12.5}}'
 TIMESTAMP = "2026-11-20T07:00:00.000Z"

@@ -1,13 +1,15 @@
 """Named points between two durable steps at which a test may kill the process.
 
 A point is inert unless ``HOOKLINE_CRASH_POINT`` names it: ``NAME`` kills at the first passage, ``NAME:N`` at the
-N-th. Unarmed, ``crash_point`` is an empty function; whoever adds a point to the code adds it to ``CRASH_POINTS``.
+N-th. Unarmed, ``crash_point`` does nothing; whoever adds a point to the code adds it to ``CRASH_POINTS``.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 ENVIRONMENT_NAME = "HOOKLINE_CRASH_POINT"
 
@@ -79,5 +81,20 @@ class _Armed:
 CRASH_POINTS_ARMED = bool(os.environ.get(ENVIRONMENT_NAME))
 """Whether any is: for a point that an event passes, where even an empty call would show."""
 
-crash_point = _Armed(os.environ[ENVIRONMENT_NAME]) if CRASH_POINTS_ARMED else _inert
-"""Mark a point by its name. Bound once at import, so that an unarmed point costs one empty call."""
+_reached: Callable[[str], None] = _Armed(os.environ[ENVIRONMENT_NAME]) if CRASH_POINTS_ARMED else _inert
+
+
+def crash_point(name: str) -> None:
+    """Mark a point by its name; an unarmed one costs two empty calls."""
+    _reached(name)
+
+
+@contextmanager
+def crash_points_tell(watcher: Callable[[str], None]) -> Iterator[None]:
+    """Have ``watcher`` told of each point that is passed meanwhile: a simulated process ends there without a kill."""
+    global _reached
+    before, _reached = _reached, watcher
+    try:
+        yield
+    finally:
+        _reached = before

@@ -1,19 +1,26 @@
-"""Whether a role traces at all: what it takes to do so is imported only then."""
+"""Opens a role's traces where the settings name a collector: what it takes to trace is imported only then."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
     from hookline.telemetry.tracing import Tracing
 
 
 def traces_of(settings: Settings, role: str) -> Tracing | None:
-    """The traces of this role; None where the settings name no collector."""
-    if not settings.tracing.endpoint:
+    """Return the traces of this role; None, with a line in the log, where the extra is not installed."""
+    endpoint = settings.tracing.endpoint
+    if not endpoint:
         return None
-    from hookline.telemetry.tracing import open_tracing
+    try:
+        from hookline.telemetry.span_export import OtlpExporter
+    except ImportError:
+        logger().warning("tracing_unavailable", next_step="pip install 'hookline[otel]', or unset tracing.endpoint")
+        return None
+    from hookline.telemetry.tracing import Tracing
 
-    return open_tracing(settings.tracing, role)
+    return Tracing(OtlpExporter(endpoint, f"hookline-{role}"), settings.tracing.ratio)

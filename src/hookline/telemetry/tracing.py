@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
-from hookline.settings import Tracing as TracingSettings
 from hookline.telemetry.log import logger
 
 QUEUE_SPANS_MAX = 4_096
@@ -155,14 +154,3 @@ def parse_traceparent(text: str | None) -> TraceContext | None:
 def new_span_id() -> str:
     """An id no other span of the trace has."""
     return os.urandom(8).hex()
-
-
-def open_tracing(settings: TracingSettings, role: str) -> Tracing | None:
-    """The traces of this role; None, with a line in the log, where the extra is not installed."""
-    assert settings.endpoint is not None, "asked only where the settings name a collector"
-    try:
-        from hookline.telemetry.span_export import OtlpExporter
-    except ImportError:
-        logger().warning("tracing_unavailable", next_step="pip install 'hookline[otel]', or unset tracing.endpoint")
-        return None
-    return Tracing(OtlpExporter(settings.endpoint, f"hookline-{role}"), settings.ratio)

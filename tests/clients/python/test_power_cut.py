@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from bench.crash import loop_disk
+from bench.crash.loop_disk import LoopDisk
 
-from hookline.bench.crash import loop_disk
-from hookline.bench.crash.loop_disk import LoopDisk
 from hookline_client import Client
 from hookline_client.answer import Answer
 from hookline_client.receipts import Message

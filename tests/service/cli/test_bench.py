@@ -13,6 +13,7 @@ from tests.service.cli.conftest import environment
 from tests.service.waiting import wait_until
 
 TERMINATED = 143
+ROOT = Path(__file__).parents[3]
 
 
 def test_it_measures_a_real_service_and_counts_losses(tmp_path: Path) -> None:
@@ -30,10 +31,10 @@ def test_it_measures_a_real_service_and_counts_losses(tmp_path: Path) -> None:
 
 def test_the_isolation_report_counts_and_writes_a_page(tmp_path: Path) -> None:
     """A short one: nothing is missing or repeated at healthy or healed receivers; how fast it was decides its code."""
-    line = [sys.executable, "-m", "hookline.cli.main", "bench", "isolation", "--seconds", "1", "--rate", "200"]
+    line = [sys.executable, "-m", "bench.isolation", "--seconds", "1", "--rate", "200"]
     files = ["--json", str(tmp_path / "figures.json"), "--write", str(tmp_path / "reports" / "isolation.md")]
     done = subprocess.run(
-        [*line, *files], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=280, check=False
+        [*line, *files], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=280, check=False
     )
     report = json.loads((tmp_path / "figures.json").read_text())
     assert done.returncode == int(not all(check["passed"] for check in report["checks"])), done.stdout + done.stderr
@@ -51,8 +52,8 @@ def processes_naming(folder: Path) -> list[str]:
 
 def test_ended_early_it_leaves_nothing_behind(tmp_path: Path) -> None:
     """SIGTERM in the middle of a report ends the service it started, and its folder is gone."""
-    line = [sys.executable, "-m", "hookline.cli.main", "bench", "isolation"]
-    with subprocess.Popen(line, cwd=tmp_path, env={**environment(), "TMPDIR": str(tmp_path)}) as bench:
+    line = [sys.executable, "-m", "bench.isolation"]
+    with subprocess.Popen(line, cwd=ROOT, env={**environment(), "TMPDIR": str(tmp_path)}) as bench:
         wait_until(lambda: list(tmp_path.glob("hookline-bench-*/service/data/admin-token")), what="the service runs")
         bench.send_signal(signal.SIGTERM)
         assert bench.wait(60) == TERMINATED

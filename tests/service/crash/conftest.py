@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bench.crash.ledger import Ledger
 
-from hookline.bench.crash.ledger import Ledger
 from tests.service.harness import Hookline, webhook
 
 

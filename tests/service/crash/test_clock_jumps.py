@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.bench.crash.clock_jumps import JUMPS, clock_jumps, library
+from bench.crash.clock_jumps import JUMPS, clock_jumps, library
 
 
 def test_jumps_lose_and_repeat_nothing() -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from hookline.bench.crash.points import POINTS, crash_at_point
-from hookline.bench.crash.scene import Scene
+from bench.crash.points import POINTS, crash_at_point
+from bench.crash.scene import Scene
 
 EVENTS_PER_SECOND = 2_000
 

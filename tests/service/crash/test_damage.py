@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.bench.crash.failed_calls import failed_calls
-from hookline.bench.crash.full_disk import full_disk
+from bench.crash.failed_calls import failed_calls
+from bench.crash.full_disk import full_disk
 
 
 def test_a_disk_that_is_full_for_a_moment() -> None:

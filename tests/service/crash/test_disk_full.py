@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from bench.crash.ledger import Ledger
 
-from hookline.bench.crash.ledger import Ledger
 from tests.service.client import basic, send
 from tests.service.harness import COMMAND, Answer, Hookline, is_ready, new_id, wait_until, webhook
 

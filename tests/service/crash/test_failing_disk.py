@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 
 import pytest
+from bench.crash.ledger import Ledger
+from bench.crash.strace import injecting
 
-from hookline.bench.crash.ledger import Ledger
-from hookline.bench.crash.strace import injecting
 from tests.service.harness import Hookline, wait_until
 
 CALLS = "fdatasync,read,recvfrom,recvmsg,write,writev,sendto,sendmsg"

@@ -1,14 +1,13 @@
 """kill -9 at random moments under load: nothing acknowledged is lost, only what was in flight repeated.
 
-The cycles are those of ``hookline bench crash``; ``pytest tests/service/crash --cycles 1000`` for the long run.
+The cycles are those of ``python -m bench.crash``; ``pytest tests/service/crash --cycles 1000`` for the long run.
 """
 
 from __future__ import annotations
 
 import pytest
-
-from hookline.bench.crash.kills import kills_in_recovery, random_kills, role_kills
-from hookline.bench.crash.scene import Score
+from bench.crash.kills import kills_in_recovery, random_kills, role_kills
+from bench.crash.scene import Score
 
 EVENTS_PER_SECOND = 2_000
 UPTIME_SECONDS_MAX = 1.5

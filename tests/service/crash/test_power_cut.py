@@ -1,12 +1,12 @@
 """The power goes under load: nothing acknowledged is lost; without synchronisation it would be.
 
-Needs root and loop devices; elsewhere the score says so, which is tested too. ``hookline bench crash`` cuts more often.
+Needs root and loop devices; elsewhere the score says so, which is tested too. ``python -m bench.crash`` cuts oftener.
 """
 
 from __future__ import annotations
 
-from hookline.bench.crash import loop_disk
-from hookline.bench.crash.power_cut import control_cuts, drain_cuts, power_cuts
+from bench.crash import loop_disk
+from bench.crash.power_cut import control_cuts, drain_cuts, power_cuts
 
 CUTS = 2
 EVENTS_PER_SECOND = 500

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.crash.clock_jumps import library
 
-from hookline.bench.crash.clock_jumps import library
 from tests.service.harness import Hookline, Receiver, new_id, wait_until, webhook
 
 HOUR, DAY = 3_600, 86_400

@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from bench.crash.clock_jumps import library
 
-from hookline.bench.crash.clock_jumps import library
 from tests.service.deliver.harbour import Answer, Arrival, Harbour
 from tests.service.harness import Hookline, new_id, wait_until, webhook
 

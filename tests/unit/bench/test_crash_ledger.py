@@ -6,8 +6,8 @@ import http.client
 from pathlib import Path
 
 import pytest
+from bench.crash.ledger import Ledger
 
-from hookline.bench.crash.ledger import Ledger
 from tests.service.waiting import wait_until
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from hookline.bench.crash import power_cut
-from hookline.bench.crash.report import crash_page, kinds
-from hookline.bench.crash.scene import Score
+from bench.crash import power_cut
+from bench.crash.report import crash_page, kinds
+from bench.crash.scene import Score
 
 GOOD = Score(kind=power_cut.KIND, cycles=200, expected=10_000, duplicates=5, restart_seconds=(0.9, 1.0, 1.4))
 

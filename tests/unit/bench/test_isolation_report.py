@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from hookline.bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, Recovery
-from hookline.bench.isolation.report import checks, isolation_page
-from hookline.bench.isolation.sick_receiver import Sickness
-from hookline.bench.isolation.stage import Rows
+from bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, Recovery
+from bench.isolation.report import checks, isolation_page
+from bench.isolation.sick_receiver import Sickness
+from bench.isolation.stage import Rows
 
 GOOD = Figures(
     plan=FIVE_KINDS,

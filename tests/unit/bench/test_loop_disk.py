@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-
-from hookline.bench.crash import loop_disk
-from hookline.bench.crash.loop_disk import LoopDisk
+from bench.crash import loop_disk
+from bench.crash.loop_disk import LoopDisk
 
 
 def test_only_a_disk_of_its_own_is_cut_off(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from hookline.bench.page import Check, Page, Section
+from bench.page import Check, Page, Section
 
 
 def page(*checks: Check) -> Page:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from hookline.bench.pages import NAMES, addresses
+from bench.pages import NAMES, addresses
 
 
 def test_the_measured_pages_are_those_there_are() -> None:

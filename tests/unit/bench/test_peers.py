@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench import peers
+from bench.__main__ import main
+from bench.peers import Missing, all_peers, deliveries_per_second
 
-from hookline.bench import peers
 from hookline.bench.event import event
 from hookline.bench.ledger import Ledger
-from hookline.bench.peers import Missing, all_peers, deliveries_per_second
 from hookline.bench.receiver import RECEIVED
-from hookline.bench.run import run_bench
 
 
 def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,7 +19,7 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Missing, match="apt-get install redis-server"):
         deliveries_per_second(all_peers()[0], 1.0, full_queue=True)
-    assert run_bench("compare", seconds=1.0, repeat=1, json_file=None) == 1
+    assert main(["compare", "--seconds", "1"]) == 1
     assert "redis-server" in capsys.readouterr().err
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bench.isolation import sick_receiver
+from bench.isolation.sick_receiver import Patient, Sickness
 
 from hookline.bench.event import Requests
-from hookline.bench.isolation.sick_receiver import Patient, Sickness
 from hookline.bench.ledger import Ledger
 from hookline.bench.receiver import DUPLICATES, RECEIVED
 from hookline.bench.service import free_port
@@ -43,7 +44,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
     for patient in patients.values():
         Ledger(Path(patient.ledger), 100)
     spec = msgspec.json.encode(list(patients.values())).decode()
-    command = [sys.executable, "-m", "hookline.bench.isolation.sick_receiver", spec]
+    command = [sys.executable, "-P", sick_receiver.__file__, spec]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"

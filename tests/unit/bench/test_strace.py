@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hookline.bench.crash import strace
+from bench.crash import strace
 
 PROGRAM = """
 import os, sys

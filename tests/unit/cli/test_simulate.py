@@ -9,7 +9,7 @@ import pytest
 
 from hookline.cli.main import run
 from hookline.cli.simulate import chart, duration, time_line
-from hookline.simulation.outage_report import Attempt, Report, Sample
+from hookline.simulation.outage import Attempt, Report, Sample
 
 SHORT = ["simulate", "--rate", "5/s", "--outage", "60s", "--after", "5s"]
 CONNECTIONS = """

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hookline.deliver import engine, feeder, recovery
 from hookline.settings import Deliver
 from tests.unit.deliver.rig import Rig
 
@@ -38,10 +37,8 @@ def rig(make_rig: MakeRig) -> Rig:
 
 
 @pytest.fixture
-def small_queues(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Queues that are full after a few events; returns (low, high)."""
+def small_queues(rig: Rig) -> tuple[int, int]:
+    """The rig's queues are full after a few events; returns (low, high)."""
     low, high = 4, 8
-    for module in (engine, recovery):
-        monkeypatch.setattr(module, "QUEUE_LOW", low)
-    monkeypatch.setattr(feeder, "QUEUE_HIGH", high)
+    rig.limit(queue_low=low, queue_high=high)
     return low, high

@@ -35,6 +35,7 @@ from hookline.journal.local.disk import Disk
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import Lookups
 from hookline.journal.record import Record
+from hookline.limits import LIMITS
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
@@ -143,6 +144,8 @@ class Rig:
         )
         self.settings = msgspec.structs.replace(self.settings, **given)
         self.folder = folder
+        self.limits = LIMITS
+        """What the role is started with; ``limit`` makes some of it smaller."""
         self.lookups: Lookups | None = None
         """What the role looks records up by, where that is not the journal itself."""
         self.clock = ManualClock()
@@ -169,6 +172,12 @@ class Rig:
         assert self._role is not None
         return self._role
 
+    def limit(self, **limits: float) -> None:
+        """Have other limits from the next start of the role on, which is now where it runs."""
+        self.limits = msgspec.structs.replace(self.limits, **limits)
+        if self._role is not None:
+            self.restart()
+
     def start(self) -> None:
         """Start the role as the program does."""
         network = self.network
@@ -177,8 +186,10 @@ class Rig:
             return network
 
         self._turns = deque()
-        self._role = DeliverRole(self.settings, self.clock, connect, self._turns.append, lookups=self.lookups)
-        self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng)
+        self._role = DeliverRole(
+            self.settings, self.clock, connect, self._turns.append, lookups=self.lookups, limits=self.limits
+        )
+        self._role.engine.schedule = RetrySchedule(self.settings.deliver, self.rng, self.limits)
         self._role.recover()
 
     def kill(self) -> None:

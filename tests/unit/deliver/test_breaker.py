@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import ALLOWANCE_MAX, FIRST_ALLOWANCE, FULL_ALLOWANCE, NARROW_ALLOWANCE, Breaker
+from hookline.deliver.breaker import Breaker
+from hookline.limits import LIMITS
 
 
 def fail(breaker: Breaker, count: int, seconds: float, start: float = 100.0) -> list[bool]:
@@ -23,7 +24,7 @@ def test_nineteen_failures_do_not_open_it() -> None:
     """However long it lasts, a run shorter than twenty only narrows the lane."""
     breaker = Breaker()
     assert not any(fail(breaker, 19, 500.0))
-    assert (breaker.state, breaker.allowance) == ("narrowed", NARROW_ALLOWANCE)
+    assert (breaker.state, breaker.allowance) == ("narrowed", LIMITS.narrow_allowance)
 
 
 def test_twenty_failures_in_two_seconds_do_not_open_it() -> None:
@@ -54,10 +55,10 @@ def test_refusals_narrow_nothing() -> None:
     """However many come within a minute, the lane keeps its full allowance; a smaller one grows by them."""
     breaker = steady()
     assert not any(refuse(breaker, 10_000, 59.0))
-    assert (breaker.state, breaker.allowance) == ("closed", FULL_ALLOWANCE)
+    assert (breaker.state, breaker.allowance) == ("closed", LIMITS.full_allowance)
     fresh = Breaker()
-    refuse(fresh, FULL_ALLOWANCE, 1.0)
-    assert fresh.allowance == FULL_ALLOWANCE
+    refuse(fresh, LIMITS.full_allowance, 1.0)
+    assert fresh.allowance == LIMITS.full_allowance
 
 
 def test_a_thousand_refusals_over_a_minute_open_it() -> None:
@@ -98,12 +99,12 @@ def test_probes_are_a_minute_apart_at_most() -> None:
 def test_five_failures_narrow_the_lane() -> None:
     """Few events are spent on finding out whether a receiver is ill."""
     breaker = Breaker()
-    while breaker.allowance < FULL_ALLOWANCE:
+    while breaker.allowance < LIMITS.full_allowance:
         breaker.succeeded()
     fail(breaker, 4, 0.0)
-    assert breaker.allowance == FULL_ALLOWANCE
+    assert breaker.allowance == LIMITS.full_allowance
     fail(breaker, 1, 0.0)
-    assert breaker.allowance == NARROW_ALLOWANCE
+    assert breaker.allowance == LIMITS.narrow_allowance
 
 
 def test_successes_ramp_the_lane_up() -> None:
@@ -115,7 +116,7 @@ def test_successes_ramp_the_lane_up() -> None:
     while not breaker.steady:
         assert not breaker.succeeded()
         ramp.append((breaker.allowance, breaker.state))
-    assert [allowance for allowance, _ in ramp] == list(range(1, FULL_ALLOWANCE + 1))
+    assert [allowance for allowance, _ in ramp] == list(range(1, LIMITS.full_allowance + 1))
     assert [state for _, state in ramp[:8]] == ["narrowed"] * 7 + ["closed"]
     assert breaker.reason == ""
 
@@ -134,20 +135,20 @@ def test_too_much_halves_the_allowance_once_per_round_trip() -> None:
     breaker.failed(100.0, "throttled 429", too_much=True, began_seconds=99.9)
     breaker.failed(100.1, "throttled 429", too_much=True, began_seconds=99.95)
     breaker.failed(100.2, "rejected 401")
-    assert breaker.allowance == FULL_ALLOWANCE // 2
+    assert breaker.allowance == LIMITS.full_allowance // 2
     breaker.failed(100.3, "throttled 429", too_much=True, began_seconds=100.05)
-    assert breaker.allowance == FULL_ALLOWANCE // 4
+    assert breaker.allowance == LIMITS.full_allowance // 4
 
 
 def test_beyond_the_last_halving_the_allowance_grows_slowly() -> None:
     """By one per round trip: so it stays near what the receiver can take instead of hitting it again at once."""
     breaker = steady()
     breaker.failed(100.0, "server_error 503", too_much=True)
-    for _ in range(FULL_ALLOWANCE // 2 - 1):
+    for _ in range(LIMITS.full_allowance // 2 - 1):
         breaker.succeeded()
-    assert breaker.allowance == FULL_ALLOWANCE // 2
+    assert breaker.allowance == LIMITS.full_allowance // 2
     breaker.succeeded()
-    assert breaker.allowance == FULL_ALLOWANCE // 2 + 1
+    assert breaker.allowance == LIMITS.full_allowance // 2 + 1
 
 
 def test_a_slow_receiver_that_takes_all_is_given_more() -> None:
@@ -155,10 +156,10 @@ def test_a_slow_receiver_that_takes_all_is_given_more() -> None:
     breaker = steady()
     for _ in range(100):
         breaker.succeeded()
-    assert breaker.allowance == FULL_ALLOWANCE
+    assert breaker.allowance == LIMITS.full_allowance
     for _ in range(100_000):
         breaker.succeeded(wants_more=True)
-    assert breaker.allowance == ALLOWANCE_MAX
+    assert breaker.allowance == LIMITS.allowance_max
 
 
 def test_the_users_cap_is_never_passed() -> None:
@@ -175,4 +176,4 @@ def test_the_users_cap_is_never_passed() -> None:
 
 def test_a_new_lane_begins_small() -> None:
     """Before its first success a lane has a few requests in flight only."""
-    assert (Breaker().state, Breaker().allowance) == ("closed", FIRST_ALLOWANCE)
+    assert (Breaker().state, Breaker().allowance) == ("closed", LIMITS.first_allowance)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import closing
 
 import pytest
 
 from hookline.connections.model import Offsets, Snapshot
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
 from hookline.journal.port import partition_of
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome
@@ -19,6 +19,7 @@ from hookline.replays.model import Replay
 from hookline.replays.predicate import predicate_of
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Deliver, Seconds
+from hookline.telemetry.crashpoints import crash_points_tell
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
@@ -26,6 +27,15 @@ from tests.unit.deliver.rig import Delete, Request, Rig, destination, source
 SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "32"))
 LATE_SEEDS = SEEDS // 4
 STEPS = 140
+SMALL: dict[str, float] = {
+    "queue_low": 4,
+    "queue_high": 8,
+    "open_failures": 6,
+    "narrow_failures": 3,
+    "open_seconds": 1.0,
+    "in_flight_max": 16,
+}
+"""Limits that a short run reaches."""
 SOURCES = ("website", "app")
 DESTINATIONS = ("one", "two", "three")
 CRASH_POINTS = (
@@ -305,49 +315,43 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_nothing_is_lost_or_sent_again(
-    seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
-) -> None:
+def test_nothing_is_lost_or_sent_again(seed: int, make_rig: MakeRig) -> None:
     """Whatever happens, each event reaches each lane it belongs to or has a record; what was answered is not resent."""
-    run(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed, monkeypatch)
+    live(begun(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed))
 
 
 @pytest.mark.parametrize("seed", range(LATE_SEEDS))
-def test_the_same_where_records_and_rows_come_late(
-    seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
-) -> None:
+def test_the_same_where_records_and_rows_come_late(seed: int, make_rig: MakeRig) -> None:
     """As from Kafka and PostgreSQL: what was found is of the last checkpoint, and what happened since counts too."""
-    run(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed, monkeypatch, late=True)
+    world = begun(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), seed)
+    world.append()  # so that there is a journal
+    with closing(LateJournal(world.rig.folder / "journal", room=1_000)) as world.rig.lookups:
+        live(world)
 
 
-def run(rig: Rig, seed: int, monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
-    """Let everything happen in an order of chance, and look at the end what came of it."""
-    rng = random.Random(seed)
-    monkeypatch.setattr(breaker, "OPEN_FAILURES", 6)
-    monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
-    monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
-    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
-    world = World(rig, rng)
-    for module in (checkpointer, results, feeder, replays):
-        monkeypatch.setattr(module, "crash_point", world.crash_point)
+def begun(rig: Rig, seed: int) -> World:
+    """A world with one destination, not started."""
+    rig.limit(**SMALL)
+    world = World(rig, random.Random(seed))
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
-    if late:
-        world.append()  # so that there is a journal
-        rig.lookups = LateJournal(rig.folder / "journal", room=1_000)
-    world.rig.start()
-    for _ in range(STEPS):
-        try:
-            world.step()
-        except Killed:
-            world.restart()
+    return world
+
+
+def live(world: World) -> None:
+    """Let everything happen in an order of chance, and look at the end what came of it."""
+    with crash_points_tell(world.crash_point):
+        world.rig.start()
+        for _ in range(STEPS):
+            try:
+                world.step()
+            except Killed:
+                world.restart()
+            assert not world.wrong
+        world.armed = ""
+        world.follow()
+        finish(world)
         assert not world.wrong
-    world.armed = ""
-    world.follow()
-    finish(world)
-    assert not world.wrong
-    world.check_end()
-    if rig.lookups is not None:
-        rig.lookups.close()
+        world.check_end()
 
 
 def finish(world: World) -> None:

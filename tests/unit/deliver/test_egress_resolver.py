@@ -13,6 +13,7 @@ import pytest
 from hookline.bench.service import free_port
 from hookline.deliver import egress
 from hookline.deliver.egress import BlockedAddress, Guard, NameNotResolved, Resolver
+from hookline.limits import Limits
 from tests.service.waiting import wait_until
 
 
@@ -117,9 +118,8 @@ def test_many_waiters_share_one_look_up() -> None:
     assert names.asked == 1
 
 
-def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names() -> None:
     """Names that hang give up at the deadline; known to hang, they take at most their quarter of the threads."""
-    monkeypatch.setattr(egress, "LOOKUP_SECONDS_MAX", 0.05)
     release, hanging = threading.Event(), []
 
     def lookup(host: str, port: int) -> list[str]:
@@ -130,14 +130,13 @@ def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names(monkeypatch:
         return ["1.1.1.1"]
 
     async def scenario() -> None:
-        resolver = Resolver(public_only(), lookup)
+        resolver = Resolver(public_only(), lookup, limits=Limits(lookup_seconds_max=2.0))
         for number in range(40):
             resolver._doubt(f"hung{number}")
         hung = [resolver.resolve(f"hung{number}", 80) for number in range(40)]
         results = await asyncio.gather(*hung, return_exceptions=True)
         assert all(isinstance(result, NameNotResolved) for result in results)
         wait_until(lambda: len(hanging) >= egress.DOUBTFUL_LOOKUPS_MAX)
-        monkeypatch.setattr(egress, "LOOKUP_SECONDS_MAX", 30.0)
         assert await resolver.resolve("healthy", 80) == ["1.1.1.1"]
 
     try:
@@ -147,12 +146,11 @@ def test_hung_look_ups_end_in_time_and_leave_room_for_healthy_names(monkeypatch:
     assert len(hanging) == egress.DOUBTFUL_LOOKUPS_MAX
 
 
-def test_too_many_waiting_names_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_waiting_names_are_turned_away() -> None:
     """The queue of look-ups is bounded; what does not fit is tried again later like any failed look-up."""
-    monkeypatch.setattr(egress, "LOOKUPS_WAITING_MAX", 2)
 
     async def scenario() -> list[object]:
-        resolver = Resolver(public_only(), Names(["1.1.1.1"]))
+        resolver = Resolver(public_only(), Names(["1.1.1.1"]), limits=Limits(lookups_waiting_max=2))
         return list(await asyncio.gather(*(resolver.resolve(n, 80) for n in "abc"), return_exceptions=True))
 
     found = asyncio.run(scenario())

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from hookline.deliver import departures, engine, lane, retries
+from hookline.limits import LIMITS
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -107,9 +107,10 @@ def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
     assert (fate.fate, len(fate.attempts), five.lane("crm").retry_count) == ("failed", 5, 0)
 
 
-def test_a_url_with_many_lingering_requests_is_left_out(five: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_with_many_lingering_requests_is_left_out(five: Rig) -> None:
     """What still runs although another URL took the event is bounded per URL: one slow URL blocks nothing."""
-    monkeypatch.setattr(departures, "LINGERING_MAX", 3)
+    five.limit(lingering_max=3)
+    five.turn()
     for n in range(12):
         if n:
             five.append(f"more{n}")
@@ -286,11 +287,9 @@ def test_an_earlier_dead_letter_is_not_recalled(rig: Rig) -> None:
 # what one destination may take
 
 
-def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig) -> None:
     """However many destinations fail, the healthy one has the other places, for retries as for first attempts."""
-    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 40)
-    for module in (engine, retries):
-        monkeypatch.setattr(module, "SICK_IN_FLIGHT_MAX", 10)
+    rig.limit(in_flight_max=40, unhealthy_in_flight_max=10)
     ill = [f"ill{n}" for n in range(12)]
     begin(rig, "well", *ill, events=400)
     most = 0
@@ -305,9 +304,9 @@ def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig, monkeypatch: pytest.M
     assert len(rig.offsets("well")) == 400
 
 
-def test_no_more_than_all_places_are_used(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_all_places_are_used(rig: Rig) -> None:
     """Places are bounded over all lanes, and whoever waits longest gets the one that becomes free."""
-    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 10)
+    rig.limit(in_flight_max=10)
     begin(rig, "one", "two", "three", events=20)
     assert rig.role.engine.flying == 10
     while rig.network.waiting:
@@ -316,10 +315,9 @@ def test_no_more_than_all_places_are_used(rig: Rig, monkeypatch: pytest.MonkeyPa
     assert [len(rig.offsets(id)) for id in ("one", "two", "three")] == [20, 20, 20]
 
 
-def test_at_the_cap_of_retry_rows_a_lane_begins_nothing_new(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_cap_of_retry_rows_a_lane_begins_nothing_new(rig: Rig) -> None:
     """Retry rows per destination are bounded: the rest waits in the journal until some are done."""
-    for module in (engine, lane):
-        monkeypatch.setattr(module, "RETRY_ROWS_MAX", 6)
+    rig.limit(retry_rows_max=6)
     begin(rig, "crm", events=40)
     for _ in range(30):
         while rig.network.waiting:
@@ -331,9 +329,9 @@ def test_at_the_cap_of_retry_rows_a_lane_begins_nothing_new(rig: Rig, monkeypatc
     assert set(rig.offsets("crm")) == set(range(40))
 
 
-def test_sending_stops_while_the_ring_is_full(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sending_stops_while_the_ring_is_full(rig: Rig) -> None:
     """When no checkpoint can be saved nothing more is sent than the ring can remember; then it goes on by itself."""
-    monkeypatch.setattr("hookline.outcomes.progress.FULL_AT", 50)
+    rig.limit(ring_margin=LIMITS.ring_entries - 50)
     begin(rig, "crm", events=300)
     rig.answer_all(200)
     assert 50 <= len(rig.offsets("crm")) < 50 + 64
@@ -343,9 +341,9 @@ def test_sending_stops_while_the_ring_is_full(rig: Rig, monkeypatch: pytest.Monk
     assert rig.offsets("crm") == list(range(300))
 
 
-def test_sending_stops_while_failures_cannot_be_saved(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sending_stops_while_failures_cannot_be_saved(rig: Rig) -> None:
     """What failed is held in memory until a checkpoint has it: only so much of it, then sending waits for one."""
-    monkeypatch.setattr(engine, "FAILURES_HELD_MAX", 50)
+    rig.limit(failures_held_max=50)
     begin(rig, "crm", events=400)
 
     statuses = itertools.cycle((200, 400))  # by turns, so that the breaker stays closed

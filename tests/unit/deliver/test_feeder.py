@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW
 from hookline.deliver.shared_reader import Follows
 from hookline.journal.port import Group
 from hookline.journal.record import Rejection
+from hookline.limits import LIMITS
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -113,14 +113,14 @@ def test_a_single_lane_makes_the_reader_wait(rig: Rig, small_queues: tuple[int, 
 
 
 def test_what_a_lane_holds_is_bounded_at_its_real_size(rig: Rig) -> None:
-    """With the real limits and large groups a lane holds at most QUEUE_HIGH and one group."""
+    """With the real limits and large groups a lane holds at most ``queue_high`` and one group."""
     begin(rig, "fast", "slow")
     most = 0
     for _ in range(12):
         append_groups(rig, 1, 600)
         rig.answer_all(200, "fast")
         most = max(most, len(rig.lane("slow").queue))
-    assert QUEUE_LOW < most <= QUEUE_HIGH + 600
+    assert LIMITS.queue_low < most <= LIMITS.queue_high + 600
     assert len(rig.offsets("fast")) == 7_200
 
 

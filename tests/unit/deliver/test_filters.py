@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import catch_up
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import TAKEN_OUT
 from tests.unit.deliver.rig import Rig, destination, source
@@ -201,9 +200,9 @@ def test_aimed_events_are_filtered_and_deletions_are_not(rig: Rig) -> None:
     assert [rig.fate_at(id, "crm") for id in ("member", "gone")] == ["filtered", "delivered"]
 
 
-def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig) -> None:
     """Behind an open breaker and a filter that stops nearly everything, each beat looks at a bounded part."""
-    monkeypatch.setattr(catch_up, "PROBE_RECORDS_MAX", 10)
+    rig.limit(probe_records_max=10)
     begin(rig, HEARTBEATS)
     lane = rig.lane("crm")
     rig.role.feeder.detach(lane)

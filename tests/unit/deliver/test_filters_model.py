@@ -10,13 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
 from hookline.outcomes.fate import EventFate
 from hookline.route.filters import Filters
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Delete, Request, destination, source
-from tests.unit.deliver.test_checkpoint_model import DESTINATIONS, SOURCES, STEPS, Killed, Place, World, finish
+from tests.unit.deliver.test_checkpoint_model import DESTINATIONS, SMALL, SOURCES, Place, World, live
 
 SEEDS = int(os.environ.get("HOOKLINE_TEST_MODEL_SEEDS", "12"))
 CHOICES: tuple[tuple[Filter, ...], ...] = (
@@ -74,27 +73,10 @@ class FilteredWorld(World):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_event_is_sent_or_filtered_and_why_knows(
-    seed: int, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch, small_queues: object
-) -> None:
+def test_every_event_is_sent_or_filtered_and_why_knows(seed: int, make_rig: MakeRig) -> None:
     """Through kills, detaching and changes of filters no event is lost, sent twice, or explained wrongly."""
-    monkeypatch.setattr(breaker, "OPEN_FAILURES", 6)
-    monkeypatch.setattr(breaker, "NARROW_FAILURES", 3)
-    monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
-    monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
-    world = FilteredWorld(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), random.Random(seed))
-    for module in (checkpointer, results, feeder, replays):
-        monkeypatch.setattr(module, "crash_point", world.crash_point)
+    rig = make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0)))
+    rig.limit(**SMALL)
+    world = FilteredWorld(rig, random.Random(seed))
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES, filters=CHOICES[1]))
-    world.rig.start()
-    for _ in range(STEPS):
-        try:
-            world.step()
-        except Killed:
-            world.restart()
-        assert not world.wrong
-    world.armed = ""
-    world.follow()
-    finish(world)
-    assert not world.wrong
-    world.check_end()
+    live(world)

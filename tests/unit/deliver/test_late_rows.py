@@ -7,7 +7,6 @@ from threading import Event
 import pytest
 
 from hookline.database.sqlite import OperationalError
-from hookline.deliver import late_rows
 from hookline.deliver.batch import Batch, RetryRow
 from hookline.deliver.fence import Fence
 from hookline.deliver.late_rows import LateRows
@@ -67,9 +66,9 @@ def test_who_is_well_is_sent_to_while_rows_are_read(late: Rig, monkeypatch: pyte
     assert sorted(late.offsets("one")) == [0, 0, 1]
 
 
-def test_what_a_checkpoint_has_no_room_for_keeps_its_turn(late: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_checkpoint_has_no_room_for_keeps_its_turn(late: Rig) -> None:
     """Though those before it ask again and again."""
-    monkeypatch.setattr(late_rows, "LOOKS_MAX", 1)
+    late.limit(late_looks_max=1)
     late.start()
     fail(late, "one", "two", "three")
     late.pass_time(2.0)

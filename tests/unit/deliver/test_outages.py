@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX
+from hookline.limits import LIMITS
 from tests.unit.deliver.rig import Rig, destination, source
 
 HOUR_SECONDS = 3_600
@@ -60,13 +60,13 @@ def test_many_receivers_coming_back_at_once_share_the_places(rig: Rig) -> None:
         rig.answer_all(503)
         rig.checkpoint()
         rig.pass_time(1)
-        assert rig.role.engine.sick <= SICK_IN_FLIGHT_MAX
+        assert rig.role.engine.sick <= LIMITS.unhealthy_in_flight_max
     for _ in range(4_000):
         for request in list(rig.network.waiting):
             rig.answer(request, 200)
         rig.turn()
-        assert rig.role.engine.flying <= IN_FLIGHT_MAX
-        assert rig.role.engine.sick <= SICK_IN_FLIGHT_MAX
+        assert rig.role.engine.flying <= LIMITS.in_flight_max
+        assert rig.role.engine.sick <= LIMITS.unhealthy_in_flight_max
         rig.checkpoint()
         if rig.at_rest():
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import FULL_ALLOWANCE
+from hookline.limits import LIMITS
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 SECONDS_PER_ROUND_TRIP = 0.05
@@ -36,7 +36,7 @@ def test_a_receiver_that_refuses_runs_of_events_keeps_its_full_rate(rig: Rig) ->
     rig.checkpoint()
     assert sorted(set(rig.offsets("crm"))) == list(range(4_000))
     assert rig.lane("crm").breaker.state == "closed"
-    assert rig.lane("crm").breaker.allowance == FULL_ALLOWANCE
+    assert rig.lane("crm").breaker.allowance == LIMITS.full_allowance
     assert [rig.fate_at(f"m{n}", "crm") for n in (0, 69, 70, 3_969, 3_999)] == [
         "failed",
         "failed",

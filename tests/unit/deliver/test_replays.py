@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Filter
-from hookline.deliver import replays as replays_module
 from hookline.replays.model import Replay
 from hookline.settings import Deliver
 from tests.unit.deliver.conftest import MakeRig
@@ -288,9 +287,9 @@ def test_new_settings_reach_it(rig: Rig) -> None:
     }
 
 
-def test_only_some_run_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_run_at_once(rig: Rig) -> None:
     """The others wait their turn, in the order in which they were asked for."""
-    monkeypatch.setattr(replays_module, "RUNNING_MAX", 1)
+    rig.limit(replays_running_max=1)
     begin(rig, 3)
     first, second = rig.replay(), rig.replay()
     rig.follow()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import DeliveryOptions
-from hookline.deliver import engine, lane, order
 from tests.unit.deliver.rig import Rig, destination, source
 
 ROWS_MAX = 20
@@ -14,11 +13,9 @@ EVENTS = 400
 
 
 @pytest.fixture
-def crm(rig: Rig, small_queues: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> Rig:
+def crm(rig: Rig, small_queues: tuple[int, int]) -> Rig:
     """A started rig with small limits and events of a few users and many, for a destination with a dead URL."""
-    for module in (engine, lane):
-        monkeypatch.setattr(module, "RETRY_ROWS_MAX", ROWS_MAX)
-    monkeypatch.setattr(order, "HELD_MAX", 3)
+    rig.limit(retry_rows_max=ROWS_MAX, held_events_max=3)
     return rig
 
 

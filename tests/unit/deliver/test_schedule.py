@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.deliver.schedule import LATE_MS_MAX, RetrySchedule, retry_after_ms
+from hookline.deliver.schedule import RetrySchedule, retry_after_ms
+from hookline.limits import LIMITS
 from hookline.settings import Deliver, Seconds
 
 NOW_MS = 1_795_158_000_000
@@ -71,8 +72,8 @@ def test_an_event_is_never_past_its_time_when_it_is_due(seed: int, attempt: int)
 
 def test_an_event_expires_when_the_service_was_down_over_the_windows_end() -> None:
     """A minute past the window nothing is sent any more; a short window allows only its own length."""
-    assert not schedule().expired(NOW_MS + WINDOW_MS + LATE_MS_MAX, NOW_MS)
-    assert schedule().expired(NOW_MS + WINDOW_MS + LATE_MS_MAX + 1, NOW_MS)
+    assert not schedule().expired(NOW_MS + WINDOW_MS + LIMITS.late_ms_max, NOW_MS)
+    assert schedule().expired(NOW_MS + WINDOW_MS + LIMITS.late_ms_max + 1, NOW_MS)
     assert schedule(0, Deliver(retry_window=Seconds(2))).expired(NOW_MS + 4_001, NOW_MS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import Pause
-from hookline.deliver.breaker import NARROW_FAILURES
+from hookline.limits import LIMITS
 from tests.unit.deliver.rig import START_MS, Rig, destination, source
 
 HOUR = 3_600
@@ -104,7 +104,7 @@ def test_a_pause_lasts_as_long_as_it_does(rig: Rig, jump: int, restarts: bool) -
 def test_what_an_outage_burned_comes_back(rig: Rig, jump: int) -> None:
     """All that a run of refusals gave up waits again when the breaker opens, and is sent when the receiver is back."""
     begin(rig, 200)
-    for _ in range(NARROW_FAILURES):
+    for _ in range(LIMITS.narrow_failures):
         rig.answer(rig.network.waiting[0], 401)
     rig.checkpoint()
     rig.clock.set_by_ms = jump * 1000

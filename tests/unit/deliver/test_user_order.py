@@ -7,7 +7,6 @@ import random
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
-from hookline.deliver import order
 from hookline.deliver.order import NEVER_MS, UserOrder
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
@@ -120,9 +119,9 @@ def test_nothing_follows_in_a_lane_that_ended(crm: Rig) -> None:
     assert crm.fate_at("ann-2", "crm") == "discarded"
 
 
-def test_beyond_a_bound_they_wait_as_rows(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_a_bound_they_wait_as_rows(crm: Rig) -> None:
     """Memory stays bounded, and the order holds all the same."""
-    monkeypatch.setattr(order, "HELD_MAX", 3)
+    crm.limit(held_events_max=3)
     send(crm, *(f"ann-{n}" for n in range(20)), "bob-1")
     lane = crm.lane("crm")
     assert lane.order is not None
@@ -133,9 +132,9 @@ def test_beyond_a_bound_they_wait_as_rows(crm: Rig, monkeypatch: pytest.MonkeyPa
     assert [offset for offset in crm.offsets("crm") if offset < 20] == list(range(20))
 
 
-def test_a_turn_that_was_called_stays_called(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_was_called_stays_called(crm: Rig) -> None:
     """Also when the rows are looked at anew, after a breaker called dead letters back, before its row is saved."""
-    monkeypatch.setattr(order, "HELD_MAX", 0)
+    crm.limit(held_events_max=0)
     send(crm, "ann-1", "ann-2")
     crm.answer(request(crm, "ann-1"), 200)
     crm.lane("crm").rows_changed = True
@@ -187,9 +186,9 @@ def test_giving_up_the_order_frees_what_waited(crm: Rig) -> None:
     assert sorted(crm.offsets("crm")) == [0, 1, 2]
 
 
-def test_giving_up_the_order_frees_what_waited_as_saved_rows(crm: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giving_up_the_order_frees_what_waited_as_saved_rows(crm: Rig) -> None:
     """They are due when that is saved, although they were looked at before, when they were not."""
-    monkeypatch.setattr(order, "HELD_MAX", 0)
+    crm.limit(held_events_max=0)
     send(crm, "ann-1", "ann-2", "ann-3")
     crm.checkpoint()
     crm.change(destination("crm"))

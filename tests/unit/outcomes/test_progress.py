@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hookline.limits import LIMITS
 from hookline.outcomes.progress import (
-    CAPACITY,
     ENTRY_BYTES,
-    FULL_AT,
     PLACE_SHIFT,
     URL_BITS,
     Entry,
@@ -51,28 +50,30 @@ def test_facts_survive_without_being_closed(path: Path) -> None:
 def test_the_slice_since_the_last_checkpoint(path: Path) -> None:
     """It is what was added since, oldest first, also across the end of the file."""
     ring = ProgressRing(path)
-    add(ring, 0, CAPACITY - 3)
+    add(ring, 0, LIMITS.ring_entries - 3)
     ring.checkpointed = ring.position
     assert ring.since_checkpoint() == b""
-    add(ring, CAPACITY, 10)
-    assert [entry.place for entry in entries(ring.since_checkpoint())] == list(range(CAPACITY, CAPACITY + 10))
+    add(ring, LIMITS.ring_entries, 10)
+    assert [entry.place for entry in entries(ring.since_checkpoint())] == list(
+        range(LIMITS.ring_entries, LIMITS.ring_entries + 10)
+    )
 
 
 def test_a_whole_ring_since_the_last_checkpoint(path: Path) -> None:
     """Exactly as many entries as there is room for are all there."""
     ring = ProgressRing(path)
-    add(ring, 1, CAPACITY)
-    assert len(ring.since_checkpoint()) == CAPACITY * ENTRY_BYTES
+    add(ring, 1, LIMITS.ring_entries)
+    assert len(ring.since_checkpoint()) == LIMITS.ring_entries * ENTRY_BYTES
 
 
 def test_it_is_full_before_it_overwrites_what_is_not_saved(path: Path) -> None:
     """Sending stops while there is room left for the answers still to come."""
     ring = ProgressRing(path)
-    add(ring, 0, FULL_AT - 1)
+    add(ring, 0, LIMITS.ring_entries - LIMITS.ring_margin - 1)
     assert not ring.full
-    add(ring, FULL_AT, 1)
+    add(ring, LIMITS.ring_entries - LIMITS.ring_margin, 1)
     assert ring.full
-    assert CAPACITY - ring.uncheckpointed >= 2_048 + 64
+    assert LIMITS.ring_entries - ring.uncheckpointed >= 2_048 + 64
     ring.checkpointed = ring.position
     assert not ring.full
 
@@ -80,18 +81,18 @@ def test_it_is_full_before_it_overwrites_what_is_not_saved(path: Path) -> None:
 def test_the_oldest_go_when_it_wraps(path: Path) -> None:
     """The ring keeps the newest entries."""
     ring = ProgressRing(path)
-    add(ring, 1, CAPACITY + 100)
+    add(ring, 1, LIMITS.ring_entries + 100)
     kept = sorted(entry.place for entry in entries(ring.everything()))
-    assert kept == list(range(101, CAPACITY + 101))
+    assert kept == list(range(101, LIMITS.ring_entries + 101))
 
 
-@pytest.mark.parametrize("count", [1, 100, CAPACITY, CAPACITY + 77])
+@pytest.mark.parametrize("count", [1, 100, LIMITS.ring_entries, LIMITS.ring_entries + 77])
 def test_a_new_process_goes_on_behind_the_newest(path: Path, count: int) -> None:
     """So what it writes replaces the oldest entries, not the newest."""
     add(ProgressRing(path), 1, count)
     ring = ProgressRing(path)
     ring.resume_after(newest_position(ring.everything()))
-    assert ring.position == count % CAPACITY
+    assert ring.position == count % LIMITS.ring_entries
     add(ring, 10**6, 1)
     places = {entry.place for entry in entries(ring.everything())}
     assert {count, 10**6} <= places
@@ -123,7 +124,7 @@ def test_a_file_of_another_size_is_made_right(path: Path) -> None:
     path.write_bytes(b"\0" * 100)
     ring = ProgressRing(path)
     assert list(entries(ring.everything())) == []
-    assert path.stat().st_size == CAPACITY * ENTRY_BYTES
+    assert path.stat().st_size == LIMITS.ring_entries * ENTRY_BYTES
 
 
 def test_no_entry_lies_across_a_sector() -> None:
@@ -133,11 +134,11 @@ def test_no_entry_lies_across_a_sector() -> None:
 
 def test_entries_of_another_size_are_not_read(path: Path) -> None:
     """A ring whose entries had another size holds nothing that can be believed."""
-    path.write_bytes(b"\1" * CAPACITY * (ENTRY_BYTES - 8))
+    path.write_bytes(b"\1" * LIMITS.ring_entries * (ENTRY_BYTES - 8))
     assert list(entries(ProgressRing(path).everything())) == []
 
 
-@pytest.mark.parametrize("before", [0, CAPACITY - 3, CAPACITY - 2, CAPACITY - 1])
+@pytest.mark.parametrize("before", [0, LIMITS.ring_entries - 3, LIMITS.ring_entries - 2, LIMITS.ring_entries - 1])
 def test_packed_entries_are_as_added_ones(tmp_path: Path, before: int) -> None:
     """Several at once, or one by one, also across the end of the file: the same bytes and the same position."""
     one_by_one, packed = ProgressRing(tmp_path / "a"), ProgressRing(tmp_path / "b")

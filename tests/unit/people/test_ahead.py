@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench import crowd
 
-from hookline.bench import crowd
 from hookline.database.open import ensure
 from hookline.database.place import Place
 from hookline.journal.local.appender import LocalAppender

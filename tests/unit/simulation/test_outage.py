@@ -9,8 +9,7 @@ from hookline.connections.model import DeliveryOptions
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Bytes, Deliver, Retention, Seconds, Settings
 from hookline.simulation import outage as module
-from hookline.simulation.outage import Outage, scale_of, simulate
-from hookline.simulation.outage_report import Report
+from hookline.simulation.outage import Outage, Report, scale_of, simulate
 from tests.unit.deliver.rig import destination
 
 PLAIN = Outage(

@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from hookline.simulation import scheduler as module
-from hookline.simulation.clock import SimulatedClock
-from hookline.simulation.loop import SimulatedLoop
-from hookline.simulation.scheduler import Call, Crashed, NeverRests, Scheduler
+from hookline.simulation.scheduler import Call, Crashed, NeverRests, Scheduler, SimulatedClock, SimulatedLoop
 
 
 @pytest.fixture

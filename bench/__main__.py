@@ -1,0 +1,50 @@
+"""``python -m bench SCENARIO``: measure what ``hookline bench`` leaves out, with its figures, table and exit code.
+
+``compare`` installs other programs; ``pages``, ``profiles`` and ``deletion`` fill a data folder first; ``beside`` tells
+what people cost deliveries, ``floods`` what a hostile source costs honest ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from bench.beside import beside
+from bench.deletion import deletion
+from bench.floods import floods
+from bench.pages import pages
+from bench.peers import Missing, compare
+from bench.people import people
+from hookline.bench.run import SECONDS, Measure, measure
+from hookline.bench.waiting import leave_on_sigterm
+
+SCENARIOS: dict[str, Measure] = {"compare": compare, "beside": beside, "floods": floods}
+FILLING = {"pages": pages, "profiles": people, "deletion": deletion}
+"""Those that fill a folder: with how many events, ``--events`` says."""
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what was asked for; 1 when something was lost, refused, wrongly signed, or is not installed."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("scenario", choices=[*SCENARIOS, *FILLING])
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="length of each measurement")
+    parser.add_argument("--repeat", type=int, default=1, help="repeats; the median counts")
+    parser.add_argument("--events", type=int, help="events in the folder (default: 1,000,000; profiles 300,000)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    asked = parser.parse_args(arguments)
+    leave_on_sigterm()
+    given = {} if asked.events is None else {"events": asked.events}
+    chosen = SCENARIOS | {name: partial(filling, **given) for name, filling in FILLING.items()}
+    try:
+        return measure(
+            {asked.scenario: chosen[asked.scenario]}, seconds=asked.seconds, repeat=asked.repeat, json_file=asked.json
+        )
+    except Missing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

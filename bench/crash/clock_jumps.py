@@ -1,0 +1,47 @@
+"""Jumps of the wall clock by an hour, ahead and back, under load and with events that wait for a retry.
+
+The clock of the service alone jumps, by the library of ``faketime``; the machine's is left in peace.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.crash.scene import ENOUGH_EVENTS, Scene, Score
+
+KIND = "clock jumps of an hour"
+JUMPS = ("+3600", "+0", "-3600", "+0")
+LIBRARIES = "*/faketime/libfaketimeMT.so.1"
+HANGING_SECONDS_MAX = 2.0
+
+
+def library() -> Path | None:
+    """Where the library is installed."""
+    return next(iter(sorted(Path("/usr/lib").glob(LIBRARIES))), None)
+
+
+def clock_jumps(rate: float, preload: Path | None) -> Score:
+    """Let the clock jump ahead and back, then back and ahead, each time while a receiver hangs."""
+    if preload is None:
+        reason = "needs libfaketime (Debian: apt install libfaketime); the simulation's runs jump too"
+        return Score(kind=KIND, not_run=reason)
+    with Scene(rate) as scene:
+        clock = scene.folder / "clock"
+        clock.write_text("+0")
+        scene.service.environment.update(
+            LD_PRELOAD=str(preload),
+            FAKETIME_TIMESTAMP_FILE=str(clock),
+            FAKETIME_CACHE_DURATION="1",
+            FAKETIME_DONT_FAKE_MONOTONIC="1",
+        )
+        scene.service.start()
+        scene.start_load()
+        for jump in JUMPS:
+            scene.ledger.more(ENOUGH_EVENTS)
+            scene.ledger.sinks[0].hang()
+            scene.wait_at_random(HANGING_SECONDS_MAX)
+            clock.write_text(jump)
+            scene.ledger.more(ENOUGH_EVENTS)
+            scene.ledger.sinks[0].wake()
+        scene.stop_load_and_settle()
+        return scene.score(KIND, len(JUMPS))

@@ -1,0 +1,195 @@
+"""The books at the end of a run: what the system has on record against what happened.
+
+Read from the files by themselves, as ``why`` does: blocks of results, dead letters, ranges, retry rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hookline.database.connect import connect
+from hookline.database.connection import Connection
+from hookline.outcomes.fate import Fates
+from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.settings import Deliver, Settings
+from tests.worlds.asked_replay import AskedReplay
+from tests.worlds.ledger import LanePlace, Ledger, Place
+from tests.worlds.watch import Tries, Watch
+
+FATES_ASKED_MAX = 12
+"""Events per run whose fate is also asked as ``why`` does."""
+OPEN_FATES = frozenset({"waiting", "retrying", "parked"})
+
+
+class Accounts:
+    """Compares the records of one data folder with the ledger and the watch."""
+
+    def __init__(self, data: Path, ledger: Ledger, watch: Watch, deliver: Deliver, back_ms: int) -> None:
+        """``back_ms`` says how far the wall clock was set back: by so much may times on record be out of order."""
+        self._data = data
+        self._ledger = ledger
+        self._watch = watch
+        self._back_ms = back_ms
+        self._window_ms = int(deliver.retry_window * 1000)
+        self._delivered: set[LanePlace] = set()
+        self._dead: dict[LanePlace, tuple[str, int]] = {}
+        self._replays: dict[int, tuple[str, int]] = {}
+        """By lane: state, and how many events the books say were delivered."""
+        self._asked = Fates(Settings(data_dir=str(data)))
+
+    def wrong(self) -> Iterator[str]:
+        """Yield what is missing, or on record without having happened."""
+        connection = connect(self._data / "deliver.db", read_only=True)
+        try:
+            self._read(connection)
+            yield from self._retries_left(connection)
+            if not self._back_ms:
+                yield from self._tried_early(connection)
+        finally:
+            connection.close()
+        for place, event in self._ledger.events.items():
+            if event.duplicate:
+                continue
+            for lane, destination in self._ledger.lanes_of(place).items():
+                yield from self._of(place, lane, destination)
+        yield from self._never_happened()
+        for replay in self._ledger.replays.values():
+            yield from self._of_replay(replay)
+        yield from self._fates()
+        self._asked.close()
+
+    def _read(self, connection: Connection) -> None:
+        ring = (self._data / "progress.ring").read_bytes()
+        blocks = [bytes(row[0]) for row in connection.execute("SELECT entries FROM outcome_blocks")]
+        for block in (*blocks, ring):
+            for place, at_ms, tag, result, _ in ENTRY.iter_unpack(block):
+                if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
+                    self._delivered.add((tag >> URL_BITS, (place >> PLACE_SHIFT, place & OFFSET_MASK)))
+        for lane, partition, offset, fate, at_ms in connection.execute(
+            'SELECT lane, partition, "offset", fate, at FROM dead_letters'
+        ):
+            self._dead[lane, (partition, offset)] = (fate, at_ms)
+        for lane, state, delivered in connection.execute("SELECT lane, state, delivered FROM replays"):
+            self._replays[lane] = state, delivered
+
+    def _of(self, place: Place, lane: int, destination: str) -> Iterator[str]:
+        key = lane, place
+        name = f"{self._ledger.events[place].record.message_id} in lane {lane}"
+        tries = self._watch.tries.get(key)
+        if tries is not None and tries.told_at is not None and key not in self._delivered and not self._is_mixed(key):
+            yield f"{name}: its success was known and is not on record"
+        if key in self._delivered:
+            return
+        if key in self._dead:
+            yield from self._of_dead_letter(name, self._dead[key], tries)
+        else:
+            yield from self._of_the_rest(name, place, lane, destination, tries)
+
+    def _of_the_rest(self, name: str, place: Place, lane: int, destination: str, tries: Tries | None) -> Iterator[str]:
+        """Neither a result nor a row: a range may cover it, or what ``why`` derives from the connections."""
+        event = self._ledger.events[place]
+        fates = {found.id: found.fate for found in self._asked.of_record(*place, event.record).destinations}
+        fate = fates.get(destination)
+        was_taken = tries is not None and tries.taken
+        given_up = self._ledger.disconnected(place, lane, destination)
+        # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
+        was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
+        if fate == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
+            return
+        if self._is_settled_by_replay(place, lane, tries):
+            return
+        if not given_up:
+            yield f"{name}: neither delivered nor given up, its fate is {fate}"
+        elif fate != "discarded" and not (fate == "delivered" and was_taken):
+            yield f"{name}: it was given up with its destination or source, and its fate is {fate}"
+
+    def _may_be_filtered(self, place: Place, lane: int, destination: str) -> bool:
+        """Filters that changed together with what fed the destination explain what was given up as well."""
+        return self._ledger.may_be_filtered(place, lane) or self._ledger.disconnected(place, lane, destination)
+
+    def _is_settled_by_replay(self, place: Place, lane: int, tries: Tries | None) -> bool:
+        """Whether it was given up, and a later replay to the same destination took the place of the dead letter."""
+        others = (each.lane for each in self._ledger.replays_to(self._ledger.name_of(lane)) if each.lane != lane)
+        return tries is not None and any((each, place) in self._watch.tries for each in others)
+
+    def _is_mixed(self, key: LanePlace) -> bool:
+        """Whether it changed meanwhile how many URLs must accept the event: then the sender knows best."""
+        return self._ledger.urls_of_all(key[1], key[0]) is None
+
+    def _of_replay(self, replay: AskedReplay) -> Iterator[str]:
+        name, lane = f"replay r{replay.lane} to {replay.destination}", replay.lane
+        state, count = self._replays.get(lane, ("unknown", 0))
+        may_end = replay.cancelled_at is not None or self._ledger.was_absent(replay)
+        if state not in ("done", "cancelled"):
+            yield f"{name}: it never ended, its state is {state}"
+        if state == "cancelled" and not may_end:
+            yield f"{name}: nobody cancelled it, and it was"
+        delivered = {key[1] for key in self._delivered if key[0] == lane}
+        if count != len(delivered):
+            yield f"{name}: {len(delivered)} events are on record as delivered, its count is {count}"
+        for place in self._ledger.events if state == "done" else ():
+            key = lane, place
+            if not self._ledger.must_be_replayed(place, lane) or place in delivered:
+                continue
+            tries = self._watch.tries.get(key)
+            if key in self._dead:
+                yield from self._of_dead_letter(f"{name}: {place}", self._dead[key], tries)
+            elif not self._is_settled_by_replay(place, lane, tries):
+                yield f"{name}: {place} was neither delivered nor given up"
+
+    def _of_dead_letter(self, name: str, dead: tuple[str, int], tries: Tries | None) -> Iterator[str]:
+        fate, at_ms = dead
+        if tries is None:
+            yield f"{name}: a dead letter without any attempt"
+        elif fate == "expired" and at_ms + self._back_ms < tries.began_ms + self._window_ms:
+            yield f"{name}: expired {tries.began_ms + self._window_ms - at_ms} ms before its window's end"
+        elif fate == "failed" and not tries.final:
+            yield f"{name}: failed for good without a final answer"
+
+    def _never_happened(self) -> Iterator[str]:
+        for key in sorted(self._delivered):
+            tries = self._watch.tries.get(key)
+            if tries is None or not tries.taken:
+                yield f"offset {key[1]} in lane {key[0]} is on record as delivered and no receiver has it"
+            elif len(tries.takers) < (self._ledger.urls_of_all(key[1], key[0]) or 1):
+                yield f"offset {key[1]} in lane {key[0]} is on record as delivered and only URLs {tries.takers} have it"
+
+    def _retries_left(self, connection: Connection) -> Iterator[str]:
+        ((count,),) = connection.execute("SELECT count(*) FROM retries").fetchall()
+        if count:
+            yield f"{count} retry rows are left although every lane is at rest"
+
+    def _tried_early(self, connection: Connection) -> Iterator[str]:
+        """Attempts on record before the time that the one before had set; probes have their own times."""
+        rows = connection.execute(
+            'SELECT b.lane, b.partition, b."offset", b.number, a.next_at - b.at FROM attempts AS a JOIN attempts AS b'
+            ' ON b.partition = a.partition AND b."offset" = a."offset" AND b.lane = a.lane AND b.url = a.url'
+            " AND b.number = a.number + 1 AND b.id > a.id WHERE b.at < a.next_at"
+        )
+        for lane, partition, offset, number, early_ms in rows.fetchall():
+            if (lane, (partition, offset)) not in self._watch.probed:
+                yield f"attempt {number} of offset {partition, offset} in lane {lane} came {early_ms} ms early"
+
+    def _fates(self) -> Iterator[str]:
+        """What ``why`` says of the events that were not simply delivered, and of some that were."""
+        undelivered = [key[1] for key in self._dead]
+        chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
+        for place in chosen:
+            event = self._ledger.events[place]
+            if event.duplicate:
+                continue
+            lanes = {destination: lane for lane, destination in self._ledger.lanes_of(place).items()}
+            for found in self._asked.of_record(*place, event.record).destinations:
+                yield from self._of_fate(place, lanes.get(found.id), found.id, found.fate)
+
+    def _of_fate(self, place: Place, lane: int | None, destination: str, fate: str) -> Iterator[str]:
+        name = f"{self._ledger.events[place].record.message_id} at {destination}"
+        if (lane is None) != (fate == "not_routed"):
+            yield f"{name}: its fate is {fate}, its lane {lane}"
+        elif lane is not None and fate in OPEN_FATES:
+            yield f"{name}: its fate is still {fate}"
+        elif lane is not None and fate == "filtered" and not self._may_be_filtered(place, lane, destination):
+            yield f"{name}: its fate is {fate}, and no filter stops it"
+        elif lane is not None and (fate == "delivered") != ((lane, place) in self._delivered):
+            yield f"{name}: its fate is {fate}, which the results do not say"

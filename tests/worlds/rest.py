@@ -1,0 +1,28 @@
+"""When nothing is left to do: everything was read, sent and saved."""
+
+from __future__ import annotations
+
+from hookline.deliver.lane import Lane
+from hookline.deliver.role import DeliverRole
+from tests.worlds.machine import Machine
+
+
+def at_rest(machine: Machine) -> bool:
+    """Whether the deliver process lives and has nothing to do."""
+    role = machine.role
+    if role is None or role.checkpointer.version != machine.store.version:
+        return False
+    ends = machine.ends()
+    if any(shared.next_offset < ends[partition] for partition, shared in role.feeder.shared.items()):
+        return False
+    engine = role.engine
+    open_work = any(_has_work(role, lane) for lane in engine.lanes.values())
+    return not (open_work or engine.flying or engine.ring.uncheckpointed) and engine.batch.empty
+
+
+def _has_work(role: DeliverRole, lane: Lane) -> bool:
+    if lane.busy or lane.retry_count or lane.settling:
+        return True
+    # An open breaker stays open when everything has expired: the next event will find out.
+    has_nothing_to_try = lane.breaker.state == "open" and not role.feeder.catch_up.is_behind(lane)
+    return bool(lane.detached) and not has_nothing_to_try

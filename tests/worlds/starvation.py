@@ -1,0 +1,122 @@
+"""No lane starves: whoever can be reached and has something to get is sent something within a bounded time.
+
+And isolation: destinations that nothing was done to get their events in a time that does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hookline.settings import Deliver
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.ledger import Ledger, Place
+from tests.worlds.limits import SMALL
+from tests.worlds.watch import Tries, Watch
+
+HELD_UP_SECONDS = 4.0
+"""A destination that was always well gets an event within this, as long as the machine works; longer by the time that
+it takes to find out about many receivers that begin to hang together."""
+SLACK_SECONDS = 4.0
+SECONDS_PER_DESTINATION = 0.5
+"""Lanes that are not well share a quarter of the places: the more there are, the longer a turn takes."""
+
+
+class Starvation:
+    """Keeps what each lane still has to get."""
+
+    def __init__(
+        self, clock: SimulatedClock, ledger: Ledger, watch: Watch, deliver: Deliver, destinations: int
+    ) -> None:
+        self.ready_since = clock.seconds
+        """Since when the process lives and the disk works."""
+        self.well_since: dict[str, float] = {}
+        """By destination: since when all its receivers answer; absent while one does not."""
+        self.spared: set[str] = set()
+        self._clock = clock
+        self._ledger = ledger
+        self._watch = watch
+        self._window_ms = int(deliver.retry_window * 1000)
+        self._patience_seconds = 2 * deliver.retry_max + deliver.timeout + SLACK_SECONDS
+        self._patience_seconds += SECONDS_PER_DESTINATION * destinations
+        self._hanging_seconds = destinations * deliver.timeout
+        self._open: dict[int, dict[Place, float]] = {}
+        """By lane: what it has to get, with the time it was stored."""
+        self._names: dict[int, str] = {}
+        self._stored: Counter[int] = Counter()
+        self._released: dict[int, float] = {}
+
+    def stored(self, place: Place) -> None:
+        """An event is in the journal."""
+        event = self._ledger.events[place]
+        if event.duplicate:
+            return
+        for lane, destination in self._ledger.lanes_of(place).items():
+            self._open.setdefault(lane, {})[place] = event.at
+            self._names[lane] = destination
+            self._stored[lane] += 1
+
+    def found(self) -> Iterator[str]:
+        """Yield the lanes that are kept waiting without a reason."""
+        now = self._clock.seconds
+        for lane, places in list(self._open.items()):
+            if self._ledger.gone_since(lane) is not None:
+                del self._open[lane]
+                continue
+            self._forget_done(lane, places)
+            since = self.well_since.get(self._names[lane])
+            due = {place: self._due_at(lane, place, at) for place, at in places.items()}
+            due = {place: at for place, at in due.items() if at <= now}
+            if since is None or not due or self._is_held(lane):
+                continue
+            waits_since = max(
+                since,
+                self.ready_since,
+                self._released.get(lane, 0.0),
+                min(due.values()),
+                self._watch.last_sent.get(lane, 0.0),
+                self._watch.asked_until.get(lane, 0.0),
+            )
+            if now - waits_since > self._patience_seconds:
+                yield f"lane {lane} has {len(due)} events to get and nothing was sent for {now - waits_since:.1f} s"
+            if self._names[lane] in self.spared:
+                held_up = now - max(min(due.values()), self.ready_since)
+                rate = self._ledger.rate_of(self._names[lane], now)
+                if held_up > self._held_up_max() + (self._stored[lane] / rate if rate is not None else 0):
+                    yield f"lane {lane}, always well, waits for offset {min(due)} for {held_up:.1f} s"
+
+    def _held_up_max(self) -> float:
+        found_out = self._hanging_seconds * SMALL.narrow_failures / SMALL.in_flight_max
+        return HELD_UP_SECONDS + found_out
+
+    def _is_held(self, lane: int) -> bool:
+        """Whether the lane is paused; remembers until when."""
+        paused = self._ledger.paused_since(lane) is not None
+        if paused:
+            self._released[lane] = self._clock.seconds
+        return paused
+
+    def _forget_done(self, lane: int, places: dict[Place, float]) -> None:
+        for place in list(places):
+            tries = self._watch.tries.get((lane, place))
+            disconnected = self._ledger.disconnected(place, lane, self._names[lane])
+            if (
+                disconnected
+                or (tries is None and self._ledger.may_be_filtered(place, lane))
+                or (lane, place) in self._watch.lost
+                or (tries is not None and (tries.told_at is not None or tries.final))
+                or (tries is not None and self._may_be_done(lane, place, tries))
+                or (tries is not None and self._clock.steady_ms() > tries.first_at_ms + self._window_ms)
+            ):
+                del places[place]
+
+    def _may_be_done(self, lane: int, place: Place, tries: Tries) -> bool:
+        """Whether all URLs have accepted it, if what a crash made unsure was kept."""
+        needed = self._ledger.urls_of_all(place, lane)
+        return needed is not None and len(tries.accepted.keys() | tries.may_have_accepted) >= needed
+
+    def _due_at(self, lane: int, place: Place, at: float) -> float:
+        """When the event could have been sent, on the monotonic clock."""
+        tries = self._watch.tries.get((lane, place))
+        wait_ms = tries.not_before_ms - self._clock.steady_ms() if tries is not None and tries.not_before_ms else None
+        return at if wait_ms is None else max(at, self._clock.seconds + wait_ms / 1000)

@@ -1,0 +1,282 @@
+"""What must be true of every request and every answer, checked the moment it happens.
+
+The watch sees what receivers see, plus the state of the sending lane's breaker. What it finds wrong it writes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hookline.connections.model import WEBHOOKS_MAX
+from hookline.deliver.breaker import PROBE_FIRST_SECONDS
+from hookline.deliver.lane import Lane
+from hookline.deliver.schedule import retry_after_ms
+from hookline.limits import LIMITS, Limits
+from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
+from hookline.settings import Deliver
+from hookline.simulation.network import Answer, Request
+from hookline.simulation.scheduler import SimulatedClock
+from tests.worlds.arrivals import CARD
+from tests.worlds.ledger import KNOWN_AFTER_SECONDS, LanePlace, Ledger
+from tests.worlds.pace import Pace
+from tests.worlds.receiver import Receiver
+
+VIOLATIONS_MAX = 20
+SWEEP_SECONDS = 0.1
+"""An attempt ends within its time limit and this."""
+
+
+class Tries:
+    """What a receiver and the sender know of one event in one lane."""
+
+    __slots__ = (
+        "accepted",
+        "asked_at",
+        "asked_long",
+        "began_ms",
+        "failed_at",
+        "final",
+        "first_at_ms",
+        "is_unsure",
+        "may_have_accepted",
+        "not_before_ms",
+        "takers",
+        "told_at",
+    )
+
+    def __init__(self, now_ms: int) -> None:
+        self.first_at_ms = now_ms
+        """When its window began, at the latest."""
+        self.began_ms = now_ms
+        """When its window began, at the earliest."""
+        self.is_unsure = False
+        """Whether what was known of it was saved in the very moment in which it was learned, or just not."""
+        self.takers: set[int] = set()
+        """The URLs whose receiver has processed it, whether or not the sender knows."""
+        self.accepted: dict[int, float] = {}
+        self.may_have_accepted: set[int] = set()
+        """URLs whose acceptance a crash may have taken back, or not: a retry row was on its way to the disk."""
+        """By URL: when the sender learned of its success."""
+        self.told_at: float | None = None
+        """When the sender learned that it is delivered: of a success, with fan-out ``all`` of every URL's."""
+        self.failed_at: float | None = None
+        """When the sender first learned of a failure."""
+        self.final = False
+        self.not_before_ms = 0
+        """What the last attempt's Retry-After asked for; the sender learned of it at ``asked_at``."""
+        self.asked_at = 0.0
+        self.asked_long = False
+        """Whether that is longer than we would wait by ourselves: then no probe comes before it either."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether a receiver has processed it."""
+        return bool(self.takers)
+
+
+class Watch:
+    """Follows every event in every lane. ``receiver_of`` finds the receiver of a lane number and URL index."""
+
+    def __init__(
+        self,
+        clock: SimulatedClock,
+        ledger: Ledger,
+        deliver: Deliver,
+        receiver_of: Callable[[int, int], Receiver],
+        lane_of: Callable[[int], Lane | None],
+        limits: Limits = LIMITS,
+    ) -> None:
+        self.violations: list[str] = []
+        self.tries: dict[LanePlace, Tries] = {}
+        self.last_sent: dict[int, float] = {}
+        """By lane."""
+        self.requests = 0
+        self.resent = 0
+        """Requests for an event whose success was lost by a crash."""
+        self.probed: set[LanePlace] = set()
+        self._clock = clock
+        self._ledger = ledger
+        self.pace = Pace(clock, ledger)
+        self._window_ms = int(deliver.retry_window * 1000)
+        self._late_ms = min(limits.late_ms_max, self._window_ms)
+        self._longest_wait_ms = int(deliver.retry_max * 1000)
+        self._attempt_seconds = deliver.timeout + SWEEP_SECONDS
+        self._receiver_of = receiver_of
+        self._lane_of = lane_of
+        self._under_way: dict[tuple[int, str, int], Request] = {}
+        self.asked_until: dict[int, float] = {}
+        """By lane: until when its receiver asked to be left alone, as far as the probes of an open breaker heed it."""
+        self._probes: dict[int, float] = {}
+        """By lane: when the last probe of an open breaker was sent."""
+        self.lost: set[LanePlace] = set()
+        """Successes that a power cut may have taken back, or not."""
+        self._changed_at = clock.seconds
+        self._shifts: dict[int, int] = {}
+        self._down_since: float | None = None
+        self._resumed: dict[int, tuple[float, int]] = {}
+        """By lane: when its last pause ended, and up to which time it counts."""
+
+    def wrong(self, what: str) -> None:
+        """Write down a violation."""
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(f"second {self._clock.seconds:.3f}: {what}")
+
+    # what happens
+
+    def sent(self, request: Request) -> Answer:
+        """Check a request that leaves, and let its receiver decide about it."""
+        place = self._ledger.places[request.message_id]
+        key = request.lane, place
+        tries = self.tries.get(key)
+        if tries is None:
+            tries = self.tries[key] = Tries(self._clock.steady_ms())
+        self.requests += 1
+        self._check_routing(request, key)
+        self._check_repeats(request, key, tries)
+        if not self._is_under_way(request):  # the first URL of an attempt
+            self._check_times(request, key, tries)
+            self._check_breaker(request)
+            for wrong in self.pace.began(request.lane, place):
+                self.wrong(wrong)
+        self._under_way[request.lane, request.message_id, request.url] = request
+        self.last_sent[request.lane] = self._clock.seconds
+        answer = self._receiver_of(request.lane, request.url).answer()
+        if answer.taken:
+            tries.takers.add(request.url)
+        return answer
+
+    def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
+        """The sender has taken in what became of a request."""
+        tries = self.tries[request.lane, self._ledger.places[request.message_id]]
+        self._under_way.pop((request.lane, request.message_id, request.url), None)
+        outcome = result if isinstance(result, Outcome) else of_status(result)
+        if outcome is Outcome.SUCCESS:
+            tries.accepted.setdefault(request.url, self._clock.seconds)
+            needed = self._ledger.urls_of_all(self._ledger.places[request.message_id], request.lane)
+            if len(tries.accepted) >= (needed or 1):
+                tries.told_at = self._clock.seconds if tries.told_at is None else tries.told_at
+                tries.not_before_ms = 0
+                if needed is None:  # if all had to accept it when it was sent, it goes on, and its window with it
+                    tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
+                return
+        tries.final |= outcome in FINAL
+        if isinstance(result, int) and refuses_event(result):
+            self._probes.pop(request.lane, None)  # it was about that event alone: the next one may follow at once
+        wait_ms = retry_after_ms(retry_after, self._clock.now_ms()) if retry_after is not None else None
+        if wait_ms is not None:
+            lane = self._lane_of(request.lane)
+            if lane is not None and lane.order is not None:
+                wait_ms = min(wait_ms, self._longest_wait_ms)
+            end_ms = tries.first_at_ms + self._window_ms
+            tries.not_before_ms = max(tries.not_before_ms, min(self._clock.steady_ms() + wait_ms, end_ms))
+            tries.asked_long = wait_ms > self._longest_wait_ms
+            until = self._clock.seconds + min(wait_ms, self._longest_wait_ms) / 1000
+            self.asked_until[request.lane] = max(until, self.asked_until.get(request.lane, 0.0))
+        if not self._is_under_way(request):  # the last of its URLs decides
+            tries.failed_at = self._clock.seconds if tries.failed_at is None else tries.failed_at
+            tries.asked_at = self._clock.seconds
+
+    def crashed(self, kept_until: float, ring_kept: bool) -> None:
+        """The process is gone; what it learned before ``kept_until`` is in the database, successes also in the ring."""
+        for key, tries in self.tries.items():
+            if tries.told_at is not None and tries.told_at >= kept_until and not ring_kept:
+                tries.told_at = None
+                self.lost.add(key)
+            if tries.told_at is None:  # what one URL accepted is known again only from a retry row
+                begun = kept_until - self._attempt_seconds
+                tries.may_have_accepted |= tries.accepted.keys()
+                tries.accepted = {url: at for url, at in tries.accepted.items() if at < begun}
+            if tries.failed_at is not None and tries.failed_at >= kept_until:
+                tries.is_unsure = tries.failed_at == kept_until
+                tries.failed_at = None
+            if tries.asked_at >= kept_until:
+                tries.not_before_ms = 0
+        for request in self._under_way.values():
+            self.tries[request.lane, self._ledger.places[request.message_id]].not_before_ms = 0
+        self._under_way.clear()
+        self._probes.clear()
+        self.pace.restarted()
+
+    def changed(self) -> None:
+        """Connections changed."""
+        self._changed_at = self._clock.seconds
+
+    def resumed(self, lane: int, paused_ms: int) -> None:
+        """The time of a pause does not count as part of any window."""
+        known_after_ms = int(KNOWN_AFTER_SECONDS * 1000)  # the role counts until it learns of the end
+        self._shifts[lane] = self._shifts.get(lane, 0) + paused_ms + known_after_ms
+        self._resumed[lane] = self._clock.seconds, self._clock.steady_ms()
+
+    def look(self, role_lives: bool) -> None:
+        """Follow whether the role lives; to be called every half second.
+
+        One that does not live learns of the end of a pause when it is back, and counts the pause until then: nothing is
+        sent in either, and what it should have counted instead is written down nowhere. So no window ends in it.
+        """
+        now, now_ms = self._clock.seconds, self._clock.steady_ms()
+        if role_lives:
+            self._down_since = None
+            return
+        self._down_since = now if self._down_since is None else self._down_since
+        for lane, (at, counted_ms) in self._resumed.items():
+            if at > self._down_since - KNOWN_AFTER_SECONDS:
+                self._shifts[lane] += max(0, now_ms - counted_ms)
+                self._resumed[lane] = at, now_ms
+
+    # what must be true
+
+    def _check_routing(self, request: Request, key: LanePlace) -> None:
+        gone_at = self._ledger.gone_since(request.lane)
+        if gone_at is not None and self._clock.seconds > gone_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, which ended at second {gone_at:.3f}")
+        paused_at = self._ledger.paused_since(request.lane)
+        if paused_at is not None and self._clock.seconds > paused_at + KNOWN_AFTER_SECONDS:
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, paused since second {paused_at:.3f}")
+        if not self._ledger.may_be_sent(key[1], request.lane):
+            self.wrong(f"{request.message_id} is sent in lane {request.lane}, to which it does not belong")
+        if (CARD in request.data) not in self._ledger.keeps_card(key[1], request.lane, self._clock.seconds):
+            self.wrong(f"{request.message_id} is sent in lane {request.lane} not as its filters leave it")
+
+    def _check_repeats(self, request: Request, key: LanePlace, tries: Tries) -> None:
+        needed = self._ledger.urls_of_all(key[1], request.lane)
+        if tries.told_at is not None and needed is not None:
+            self.wrong(f"{request.message_id} is sent again in lane {request.lane} although its success was known")
+        elif request.url in tries.accepted and needed:
+            self.wrong(f"{request.message_id} is sent again in lane {request.lane} to URL {request.url}, which took it")
+        if (request.lane, request.message_id, request.url) in self._under_way:
+            self.wrong(f"{request.message_id} is sent twice at once in lane {request.lane}")
+        if key in self.lost:
+            self.resent += 1
+
+    def _check_times(self, request: Request, key: LanePlace, tries: Tries) -> None:
+        now_ms = self._clock.steady_ms()
+        if tries.failed_at is None:
+            # Whatever was known of earlier tries is lost with a crash: the window begins anew.
+            tries.first_at_ms = now_ms
+            tries.began_ms = tries.began_ms if tries.is_unsure else now_ms
+        late_ms = self._late_ms + self._shifts.get(request.lane, 0)
+        if now_ms > tries.first_at_ms + self._window_ms + late_ms:
+            self.wrong(f"{request.message_id} is tried in lane {request.lane} after its window")
+        lane = self._lane_of(request.lane)
+        if lane is not None and lane.breaker.allowance == 0:
+            request.probe = True
+            self.probed.add(key)
+        if now_ms < tries.not_before_ms and (tries.asked_long or not request.probe):
+            early = tries.not_before_ms - now_ms
+            self.wrong(f"{request.message_id} is tried in lane {request.lane} {early} ms before its Retry-After")
+        tries.not_before_ms = 0
+
+    def _check_breaker(self, request: Request) -> None:
+        lane = self._lane_of(request.lane)
+        if lane is None or lane.breaker.state != "open":
+            self._probes.pop(request.lane, None)
+            return
+        last, now = self._probes.get(request.lane), self._clock.seconds
+        free = now <= self._changed_at + KNOWN_AFTER_SECONDS  # whoever changed settings wants to see whether it helped
+        if last is not None and not free and now - last < PROBE_FIRST_SECONDS - 1e-6:
+            self.wrong(f"lane {request.lane} sends a second probe after {now - last:.3f} s while its breaker is open")
+        self._probes[request.lane] = now
+
+    def _is_under_way(self, request: Request) -> bool:
+        """Whether a request for the same event to another URL of the lane has no answer yet."""
+        return any((request.lane, request.message_id, url) in self._under_way for url in range(WEBHOOKS_MAX))

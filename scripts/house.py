@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print how the house stands: sizes, crowded folders, import circles, and the files that one tracked event runs through.
+"""Print how the house stands: sizes, crowded folders, import circles, and the files that one event runs through.
 
     python scripts/house.py            sizes and circles
     python scripts/house.py --check    the same; exit 1 where a bound below or a rule of the rooms does not hold

@@ -1,4 +1,4 @@
-"""The admin API's reference as a page, made from its description: ``python -m hookline.control.openapi.reference``
+"""The admin API's reference as a page, made from its description: ``python -m tests.docs.api_page``
 writes ``docs/api.md`` anew."""
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.control.openapi.document import description
+from hookline.control.app import api
+from hookline.control.openapi import description
 
 PAGE = "docs/api.md"
 _PAGED = "Listing_"
@@ -118,4 +119,4 @@ def _literal(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else PAGE).write_text(reference(description()), encoding="utf-8")
+    Path(sys.argv[1] if len(sys.argv) > 1 else PAGE).write_text(reference(description(api())), encoding="utf-8")

@@ -1,24 +1,66 @@
-"""What ``hookline people show`` and ``events`` do."""
+"""``hookline people``: what is known of one person, and what they did. Accounts are ``hookline users``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
+from cyclopts import App
+
 from hookline.cli.admin_api import AdminApi, Json
-from hookline.cli.app import USAGE
+from hookline.cli.app import EVENTS, HERE, USAGE
 from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 
+people_app = App(name="people", group=EVENTS, help="The people whose events come in: show, events.")
 INDENT = "  "
 
 
-def print_person(admin: AdminApi, user: str | None, anonymous: str | None, as_json: bool) -> int:
-    """The ids, and below them what is known."""
+@people_app.command
+def show(
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    options: Options = HERE,
+) -> int:
+    """Show everything that is known of one person, each with where it comes from.
+
+    Parameters
+    ----------
+    user_id
+        The person with this user id.
+    anonymous_id
+        The person this anonymous id belongs to.
+    """
+    user = user_id
+    anonymous = anonymous_id
     require_one(user, anonymous)
-    found = admin.get("/people", userId=user, anonymousId=anonymous)
-    print(json.dumps(found) if as_json else "\n".join(_person(found)))
+    found = options.admin().get("/people", userId=user, anonymousId=anonymous)
+    print(json.dumps(found) if options.as_json else "\n".join(_person(found)))
     return 0
+
+
+@people_app.command
+def events(
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    limit: int = 50,
+    options: Options = HERE,
+) -> int:
+    """List what one person did, under all ids, newest first.
+
+    Parameters
+    ----------
+    user_id
+        The person with this user id.
+    anonymous_id
+        The person this anonymous id belongs to.
+    limit
+        How many to list.
+    """
+    return print_events(options.admin(), user_id, anonymous_id, limit, options.as_json)
 
 
 def print_events(admin: AdminApi, user: str | None, anonymous: str | None, limit: int, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""What ``hookline replay`` does: the count first, a line that follows the progress, and replays as lines of text."""
+"""``hookline replay``: send stored events again, and look after the replays there are."""
 
 from __future__ import annotations
 
@@ -7,19 +7,166 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from cyclopts import App, Parameter
+
 from hookline.cli.admin_api import AdminApi
+from hookline.cli.app import HERE, USAGE, Flag
 from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
 from hookline.settings import parse_duration
 
+Many = Annotated[list[str] | None, Parameter(negative="")]
+MessageType = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
+replay_app = App(name="replay", group="Delivery", help="Send stored events again, to the same or another destination.")
 View = dict[str, Any]
-
 LOOK_SECONDS = 0.5
 ENDED = ("done", "cancelled", "counted", "failed")
 MARKS = {"done": "●", "running": "◔", "queued": "◔", "preparing": "◔", "paused": "▲", "cancelled": "○"}
-USAGE = 2
+
+
+@replay_app.default
+def replay(
+    *,
+    destination: str,
+    since: Annotated[str | None, Parameter(name="--from")] = None,
+    until: Annotated[str | None, Parameter(name="--to")] = None,
+    source: str | None = None,
+    type: MessageType | None = None,
+    event: str | None = None,
+    user_id: str | None = None,
+    message_id: Many = None,
+    dead_lettered_since: str | None = None,
+    dead_letters: Flag = False,
+    rate: float | None = None,
+    ignore_filters: Flag = False,
+    dry_run: Flag = False,
+    yes: Flag = False,
+    detach: Flag = False,
+    options: Options = HERE,
+) -> int:
+    """Send stored events again: counts them first, then shows the progress until the end.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination to send to.
+    since
+        Only events accepted at or after this time: ISO 8601, or how long ago, such as 24h.
+    until
+        Only events accepted before this time (default: now).
+    source
+        Only events of this source, connected to the destination or not.
+    type
+        Only this type of message.
+    event
+        Only track calls of this event, pages and screens of this name.
+    user_id
+        Only this user.
+    message_id
+        Only this message; may be given again.
+    dead_lettered_since
+        Only what was given up for this destination since this time.
+    dead_letters
+        Only what was given up for this destination, whenever that was.
+    rate
+        Events per second at most.
+    ignore_filters
+        Send also what the destination's filters would drop.
+    dry_run
+        Only count, show a few and estimate the time.
+    yes
+        Do not ask before it begins.
+    detach
+        Do not wait for the end.
+    """
+    request = request_of(
+        destination=destination,
+        since=since,
+        until=until,
+        source=source,
+        type=type,
+        event=event,
+        userId=user_id,
+        messageIds=message_id,
+        deadLetteredSince="1970-01-01T00:00:00Z" if dead_letters else dead_lettered_since,
+        rate=rate,
+        ignoreFilters=ignore_filters or None,
+    )
+    return start(options.admin(), request, dry_run=dry_run, ask=not yes, detach=detach, as_json=options.as_json)
+
+
+@replay_app.command(name="list")
+def list_(*, options: Options = HERE) -> int:
+    """List the replays, newest first."""
+    return print_list(options.admin(), options.as_json)
+
+
+@replay_app.command
+def show(id: str, /, *, options: Options = HERE) -> int:
+    """Show one replay as it stands.
+
+    Parameters
+    ----------
+    id
+        Id of the replay, such as r7.
+    """
+    return print_one(options.admin(), "GET", id, "", options.as_json)
+
+
+@replay_app.command
+def watch(id: str, /, *, options: Options = HERE) -> int:
+    """Show the progress of a replay until its end.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return follow(options.admin(), id, options.as_json)
+
+
+@replay_app.command
+def pause(id: str, /, *, options: Options = HERE) -> int:
+    """Hold a replay until it is resumed.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return print_one(options.admin(), "POST", id, "/pause", options.as_json)
+
+
+@replay_app.command
+def resume(id: str, /, *, rate: float | None = None, options: Options = HERE) -> int:
+    """Go on with a paused replay.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    rate
+        Events per second at most from now on (default: as before).
+    """
+    admin = options.admin()
+    if rate is not None:
+        admin.request("PATCH", f"/replays/{id}", {"rate": rate})
+    return print_one(admin, "POST", id, "/resume", options.as_json)
+
+
+@replay_app.command
+def cancel(id: str, /, *, options: Options = HERE) -> int:
+    """End a replay: what it has not sent is not sent.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return print_one(options.admin(), "POST", id, "/cancel", options.as_json)
 
 
 def request_of(*, since: str | None, until: str | None, **fields: Any) -> View:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hookline.cli.app import CONNECTIONS, HERE, Flag, Json, app
-from hookline.cli.target import Target
+from hookline.cli.app import CONNECTIONS, HERE, Flag, app
+from hookline.cli.target import Options, Target
 
 
 @app.command(group=CONNECTIONS)
-def check(file: Path, /, *, as_json: Json = False, server: Target = HERE) -> int:
+def check(file: Path, /, *, options: Options = HERE) -> int:
     """Check a connections file without a server, and try its filters on recent events where there are any.
 
     Parameters
     ----------
     file
         Connections file, such as connections.yaml.
-    as_json
-        Print the problems as JSON.
     """
-    from hookline.cli.connections import check_file
+    from hookline.cli.connections.file import check_file
 
-    return check_file(file, server.settings(), as_json)
+    return check_file(file, options.settings(), options.as_json)
 
 
 @app.command(group=CONNECTIONS)
-def diff(file: Path, /, *, prune: Flag = False, as_json: Json = False, server: Target = HERE) -> int:
+def diff(file: Path, /, *, prune: Flag = False, options: Options = HERE) -> int:
     """Show what apply would change.
 
     Parameters
@@ -34,18 +32,14 @@ def diff(file: Path, /, *, prune: Flag = False, as_json: Json = False, server: T
         Connections file.
     prune
         Show also what apply --prune would delete.
-    as_json
-        Print the changes as JSON.
     """
-    from hookline.cli.connections import apply_file
+    from hookline.cli.connections.file import apply_file
 
-    return apply_file(server.admin(), file, prune=prune, dry_run=True, as_json=as_json)
+    return apply_file(options.admin(), file, prune=prune, dry_run=True, as_json=options.as_json)
 
 
 @app.command(group=CONNECTIONS)
-def apply(
-    file: Path, /, *, prune: Flag = False, dry_run: Flag = False, as_json: Json = False, server: Target = HERE
-) -> int:
+def apply(file: Path, /, *, prune: Flag = False, dry_run: Flag = False, options: Options = HERE) -> int:
     """Make the server's connections those of a file; objects made elsewhere stay untouched.
 
     Parameters
@@ -56,12 +50,10 @@ def apply(
         Delete what an earlier version of the file made and this one no longer has.
     dry_run
         Change nothing, only say what would change.
-    as_json
-        Print the changes as JSON.
     """
-    from hookline.cli.connections import apply_file
+    from hookline.cli.connections.file import apply_file
 
-    return apply_file(server.admin(), file, prune=prune, dry_run=dry_run, as_json=as_json)
+    return apply_file(options.admin(), file, prune=prune, dry_run=dry_run, as_json=options.as_json)
 
 
 @app.command(group=CONNECTIONS)
@@ -72,7 +64,7 @@ def export(*, server: Target = HERE) -> int:
 
 
 @app.command(group=CONNECTIONS)
-def history(version: int | None = None, /, *, limit: int = 20, as_json: Json = False, server: Target = HERE) -> int:
+def history(version: int | None = None, /, *, limit: int = 20, options: Options = HERE) -> int:
     """List what changed the connections, newest first, or show one change field by field.
 
     Parameters
@@ -81,18 +73,16 @@ def history(version: int | None = None, /, *, limit: int = 20, as_json: Json = F
         The change to show.
     limit
         How many to list.
-    as_json
-        Print JSON.
     """
-    from hookline.cli.versions import list_versions, show_version
+    from hookline.cli.connections.versions import list_versions, show_version
 
     if version is not None:
-        return show_version(server.admin(), version, as_json)
-    return list_versions(server.admin(), limit, as_json)
+        return show_version(options.admin(), version, options.as_json)
+    return list_versions(options.admin(), limit, options.as_json)
 
 
 @app.command(group=CONNECTIONS)
-def rollback(version: int, /, *, dry_run: Flag = False, as_json: Json = False, server: Target = HERE) -> int:
+def rollback(version: int, /, *, dry_run: Flag = False, options: Options = HERE) -> int:
     """Make the connections be as they were at a version of the history; that is a new version.
 
     Parameters
@@ -101,9 +91,7 @@ def rollback(version: int, /, *, dry_run: Flag = False, as_json: Json = False, s
         The version to go back to.
     dry_run
         Change nothing, only say what would change.
-    as_json
-        Print the changes as JSON.
     """
-    from hookline.cli.versions import roll_back
+    from hookline.cli.connections.versions import roll_back
 
-    return roll_back(server.admin(), version, dry_run=dry_run, as_json=as_json)
+    return roll_back(options.admin(), version, dry_run=dry_run, as_json=options.as_json)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.change_lines import SIGNS, print_changes
+from hookline.cli.connections.change_lines import SIGNS, print_changes
 from hookline.cli.terminal_text import printable
 
 

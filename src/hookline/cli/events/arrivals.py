@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 
-from hookline.cli.listen import Arrival
+from hookline.cli.events.listen import Arrival
 from hookline.cli.terminal_text import printable
 
 VERDICTS = {"valid": ("✓ signed", "green"), "invalid": ("✗ wrong signature", "red"), "missing": ("✗ unsigned", "red")}

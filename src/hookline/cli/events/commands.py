@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from hookline.cli.app import EVENTS, HERE, Flag, Json, MessageType, Pairs, Repeated, app
-from hookline.cli.target import Target
+from hookline.cli.app import EVENTS, HERE, Flag, MessageType, Pairs, Repeated, app
+from hookline.cli.target import Options
 
 
 @app.command(group=EVENTS)
@@ -19,8 +19,7 @@ def listen(
     standard_webhooks: Flag = False,
     status: int = 200,
     source: str | None = None,
-    as_json: Json = False,
-    server: Target = HERE,
+    options: Options = HERE,
 ) -> int:
     """Receive events on this machine: verify, print, and leave again at the end.
 
@@ -37,19 +36,17 @@ def listen(
         Status to answer, to see retries.
     source
         Listen to this source only (default: all).
-    as_json
-        Print one JSON object per request.
     """
-    from hookline.cli.listening import listen_until_told
+    from hookline.cli.events.listening import listen_until_told
 
     return listen_until_told(
-        server,
+        options,
         port=port,
         secrets=secret or [],
         standard_webhooks=standard_webhooks,
         status=status,
         source=source,
-        as_json=as_json,
+        as_json=options.as_json,
     )
 
 
@@ -73,8 +70,7 @@ def send(
     message_id: str | None = None,
     write_key: str | None = None,
     endpoint: str | None = None,
-    as_json: Json = False,
-    server: Target = HERE,
+    options: Options = HERE,
 ) -> int:
     """Send one event, as an SDK would.
 
@@ -112,11 +108,9 @@ def send(
         Write key of the source (default: that of the first source).
     endpoint
         Address of the collection API, such as http://127.0.0.1:8080.
-    as_json
-        Print the answer as JSON.
     """
-    from hookline.cli.send import parse_values
-    from hookline.cli.send import send as send_call
+    from hookline.cli.events.send import parse_values
+    from hookline.cli.events.send import send as send_call
 
     fields: dict[str, Any] = {
         "userId": user_id or (None if anonymous_id else "someone"),
@@ -136,8 +130,8 @@ def send(
         "integrations": integrations,
     }.items():
         fields[option] = parse_values(f"--{option}", given or [])
-    answer = send_call(server, type, fields, write_key, endpoint)
-    if as_json:
+    answer = send_call(options, type, fields, write_key, endpoint)
+    if options.as_json:
         print(json.dumps(answer))
     else:
         print(f"accepted {answer['messageId']}\nwhat became of it: hookline why {answer['messageId']}")
@@ -145,7 +139,7 @@ def send(
 
 
 @app.command(group=EVENTS)
-def why(message_id: str, /, *, source: str | None = None, as_json: Json = False, server: Target = HERE) -> int:
+def why(message_id: str, /, *, source: str | None = None, options: Options = HERE) -> int:
     """Show what became of an event: acceptance, each routing decision with its reason, each attempt.
 
     Parameters
@@ -154,13 +148,11 @@ def why(message_id: str, /, *, source: str | None = None, as_json: Json = False,
         The event's messageId.
     source
         Source of the event, when several sent the same messageId.
-    as_json
-        Print the fate as JSON.
     """
-    from hookline.cli.why import fate_of, lines
+    from hookline.cli.events.why import fate_of, lines
 
-    fate = fate_of(server.admin(), message_id, source)
-    print(json.dumps(fate, indent=2, ensure_ascii=False) if as_json else "\n".join(lines(fate)))
+    fate = fate_of(options.admin(), message_id, source)
+    print(json.dumps(fate, indent=2, ensure_ascii=False) if options.as_json else "\n".join(lines(fate)))
     return 0
 
 
@@ -174,8 +166,7 @@ def tail(
     destination: str | None = None,
     fate: str | None = None,
     last: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000))] = 10,
-    as_json: Json = False,
-    server: Target = HERE,
+    options: Options = HERE,
 ) -> int:
     """Follow the events: one line for each as it comes, and again when its fate changes. Ctrl-C ends it.
 
@@ -195,12 +186,10 @@ def tail(
         Only events of this fate, such as delivered, retrying or failed.
     last
         Begin with so many of the last events.
-    as_json
-        Print one JSON object per line.
     """
-    from hookline.cli.tail import TailFilter
-    from hookline.cli.tail import tail as follow
-    from hookline.cli.tail_lines import shower
+    from hookline.cli.events.tail import TailFilter
+    from hookline.cli.events.tail import tail as follow
+    from hookline.cli.events.tail_lines import shower
 
     wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, fate=fate)
-    return follow(server.admin(), wanted, last, shower(wanted, as_json), every_change=as_json)
+    return follow(options.admin(), wanted, last, shower(wanted, options.as_json), every_change=options.as_json)

@@ -18,8 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from hookline.cli.admin_api import AdminApi, NotFound
+from hookline.cli.events.verifier import Verdict, Verifier, overall
 from hookline.cli.failure import CommandFailed
-from hookline.cli.verifier import Verdict, Verifier, overall
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1024 * 1024

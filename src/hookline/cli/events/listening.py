@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 
-from hookline.cli.arrivals import printer
+from hookline.cli.events.arrivals import printer
+from hookline.cli.events.listen import HOST, Receiver, connected, end_on_signals, make_secret, wait_for_end
+from hookline.cli.events.verifier import Verifier
 from hookline.cli.failure import CommandFailed
-from hookline.cli.listen import HOST, Receiver, connected, end_on_signals, make_secret, wait_for_end
 from hookline.cli.target import Target
-from hookline.cli.verifier import Verifier
 from hookline.events.standard_signature import new_standard_secret
 from hookline.settings import Settings
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.event_stream import EventStream, StreamMessage
+from hookline.cli.events.event_stream import EventStream, StreamMessage
 from hookline.outcomes.urgency import urgency
 
 Fate = dict[str, Any]

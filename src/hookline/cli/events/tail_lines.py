@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from hookline.cli.event_stream import StreamMessage
-from hookline.cli.tail import Show, TailFilter, name_of, user_of
+from hookline.cli.events.event_stream import StreamMessage
+from hookline.cli.events.tail import Show, TailFilter, name_of, user_of
+from hookline.cli.events.why import MARKS
 from hookline.cli.terminal_text import printable
-from hookline.cli.why import MARKS
 
 COLOURS = {"●": "green", "◔": "blue", "▲": "yellow", "■": "red", "○": "dim"}
 """By shape: never colour alone."""

@@ -1,4 +1,4 @@
-"""``hookline simulate``, ``doctor`` and ``bench``: the installation as a whole."""
+"""``hookline simulate``, ``doctor``, ``renew``, ``bench`` and ``migrate-to``: the installation as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from hookline.cli.app import HERE, SERVICE, Flag, Json, app
-from hookline.cli.target import Target
+from hookline.cli.target import Options, Target
 
 
 @app.command(group=SERVICE)
@@ -56,7 +56,7 @@ def simulate(
     as_json
         Print the report as JSON.
     """
-    from hookline.cli.simulate import simulate_outage
+    from hookline.cli.service.simulate import simulate_outage
 
     return simulate_outage(
         destination=destination,
@@ -75,17 +75,11 @@ def simulate(
 
 
 @app.command(group=SERVICE)
-def doctor(*, as_json: Json = False, server: Target = HERE) -> int:
-    """Look for what is wrong with this installation, and say what to do; works whether it runs or not.
+def doctor(*, options: Options = HERE) -> int:
+    """Look for what is wrong with this installation, and say what to do; works whether it runs or not."""
+    from hookline.cli.service.doctor import doctor as examine
 
-    Parameters
-    ----------
-    as_json
-        Print settings and findings as JSON.
-    """
-    from hookline.cli.doctor import doctor as examine
-
-    return examine(server, as_json)
+    return examine(options, options.as_json)
 
 
 @app.command(group=SERVICE)
@@ -99,7 +93,7 @@ def renew(part: str, /, *, yes: Flag = False, server: Target = HERE) -> int:
     yes
         Do it; without it, only what it costs is printed.
     """
-    from hookline.cli.renew import renew as let_go
+    from hookline.cli.service.renew import renew as let_go
 
     return let_go(server, part, yes)
 
@@ -171,3 +165,33 @@ def bench(
     from hookline.bench.run import SECONDS, run_bench
 
     return run_bench(scenario, seconds=seconds or SECONDS, repeat=repeat, events=events, json_file=json_file)
+
+
+@app.command(group=SERVICE)
+def migrate_to(
+    settings: Path,
+    /,
+    *,
+    prepare: Flag = False,
+    back: Flag = False,
+    leave_events: Flag = False,
+    options: Options = HERE,
+) -> int:
+    """Move a data folder to Kafka and PostgreSQL while events come in; the service is stopped for the last seconds.
+
+    Parameters
+    ----------
+    settings
+        The settings file to move to: with journal.url, database.url and a data_dir of its own.
+    prepare
+        Copy all that can be copied while the service works, and end; run again without it to finish.
+    back
+        Make the old data folder count again.
+    leave_events
+        With --back: leave the events behind that were stored since the move.
+    """
+    from hookline.cli.service.migrate_to import go_back, move
+
+    if back:
+        return go_back(options, settings, leave_events, options.as_json)
+    return move(options, settings, prepare, options.as_json)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hookline.cli import lock
 from hookline.cli.failure import CommandFailed
-from hookline.cli.move_report import MoveReport
+from hookline.cli.service import lock
+from hookline.cli.service.move_report import MoveReport
 from hookline.cli.target import Target
 from hookline.database.open import DatabaseError
 from hookline.database.sqlite import engine

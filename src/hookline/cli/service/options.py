@@ -41,7 +41,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, str] = {}
     """Where each setting came from, by key."""
     withheld: tuple[str, ...] = ()
-    """Settings that held a secret, which is not written down (``cli.up``)."""
+    """Settings that held a secret, which is not written down (``cli.service.up``)."""
 
 
 def parse(command: str, arguments: Sequence[str]) -> Launch:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hookline.cli import lock
+from hookline.cli.service import lock
 
 SUPERVISED = "--supervised"
 """First argument of a role that a supervisor started; the data folder follows."""
@@ -18,9 +18,9 @@ SUPERVISED = "--supervised"
 
 def role(name: str, arguments: Sequence[str]) -> int:
     """Run the role until it is told to end and return its exit code."""
-    from hookline.cli.options import USAGE, parse
-    from hookline.cli.supervisor import forbid_core_dumps
-    from hookline.cli.up import LAUNCH_FILE, read
+    from hookline.cli.service.options import USAGE, parse
+    from hookline.cli.service.supervisor import forbid_core_dumps
+    from hookline.cli.service.up import LAUNCH_FILE, read
     from hookline.settings import SettingsError
 
     try:

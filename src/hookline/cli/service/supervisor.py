@@ -1,6 +1,6 @@
 """The supervisor: starts the roles, restarts one that dies, and ends them together. Standard library only.
 
-It runs as ``python -m hookline.cli.supervisor FOLDER LOCK_FD welcome DRAIN_SECONDS ROLE=FD,FD …``, started by
+It runs as ``python -m hookline.cli.service.supervisor FOLDER LOCK_FD welcome DRAIN_SECONDS ROLE=FD,FD …``, started by
 ``hookline up``, and stays small on purpose: it lives as long as the service. The roles are its children in its process
 group. Each inherits the reading end of one pipe (its number in ``HOOKLINE_SUPERVISOR_FD``); when the supervisor is
 gone, however it went, the pipe closes and they end. It keeps the sockets that roles listen on
@@ -153,7 +153,7 @@ class Supervisor:
 
     def _show_welcome(self) -> None:
         try:
-            self.welcome_pid = self._spawn(["hookline.cli.welcome", self.folder], self.environment)
+            self.welcome_pid = self._spawn(["hookline.cli.service.welcome", self.folder], self.environment)
         except (OSError, MemoryError) as error:
             _say(f"the first lines to paste cannot be shown ({error})")
 

@@ -16,8 +16,8 @@ from typing import NoReturn, get_args
 
 import msgspec
 
-from hookline.cli import lock
-from hookline.cli.options import USAGE, Launch, parse
+from hookline.cli.service import lock
+from hookline.cli.service.options import USAGE, Launch, parse
 from hookline.database.open import DatabaseTooNew, refuse_newer
 from hookline.database.place import Which
 from hookline.database.sqlite import engine
@@ -61,7 +61,7 @@ def refuse_newer_files(folder: Path) -> None:
 
 def _become_supervisor(settings: Settings, held: int, welcome: bool) -> NoReturn:
     os.set_inheritable(held, True)
-    command = [sys.executable, "-P", "-m", "hookline.cli.supervisor", str(settings.data_path), str(held)]
+    command = [sys.executable, "-P", "-m", "hookline.cli.service.supervisor", str(settings.data_path), str(held)]
     command += ["welcome" if welcome else "", str(settings.collect.drain_delay)]
     command += [f"{role}={_listening(value_of(settings, f'{role}.listen'))}" for role in ("collect", "control")]
     os.execv(sys.executable, command)

@@ -1,7 +1,7 @@
 """What ``hookline up`` prints in a terminal once the service is ready: the page's link and the first lines to paste.
 
-Runs as ``python -m hookline.cli.welcome FOLDER``, a short-lived child of the supervisor. With ``--quickstart`` it
-also creates a first source where there is none.
+Runs as ``python -m hookline.cli.service.welcome FOLDER``, a short-lived child of the supervisor. With ``--quickstart``
+it also creates a first source where there is none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from hookline.cli.address import url_of
 from hookline.cli.admin_api import AdminApi, exchange
 from hookline.cli.failure import CommandFailed
-from hookline.cli.up import LAUNCH_FILE, read
+from hookline.cli.service.up import LAUNCH_FILE, read
 
 READY_WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.05

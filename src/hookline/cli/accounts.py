@@ -197,8 +197,7 @@ def audit_log(
     """
     wanted = {"actor": actor, "action": action, "target": target}
     times = {"from": moment("--from", since), "to": moment("--to", until)}
-    wanted = {**wanted, **times}
-    items = options.admin().newest("/audit-log", limit, **wanted)
+    items = options.admin().newest("/audit-log", limit, **wanted, **times)
     if options.as_json:
         print(json.dumps(items))
     else:

@@ -185,7 +185,7 @@ def ask_sync(admin: AdminApi, collection: str, id: str, as_json: bool) -> int:
 
 
 def print_syncs(admin: AdminApi, collection: str, id: str, limit: int, as_json: bool) -> int:
-    """A line for each sync."""
+    """Print a line for each sync."""
     found = admin.newest(f"/{collection}/{_part(id)}/syncs", limit)
     lines = [
         f"{each['number']:>6}  {each['at']}  {each['came']:,} came, {each['went']:,} went, told by {each['finishedAt']}"

@@ -115,8 +115,7 @@ def retry(
         Every one there is.
     """
     wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
-    everything = all
-    body = {**_meant(wanted, ids, everything), **({} if rate is None else {"rate": rate})}
+    body = {**_meant(wanted, ids, all), **({} if rate is None else {"rate": rate})}
     made = options.admin().request("POST", "/dead-letters/retry", body)["items"]
     if options.as_json:
         print(json.dumps(made))
@@ -162,8 +161,7 @@ def discard(
         Every one there is.
     """
     wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
-    everything = all
-    done = options.admin().request("POST", "/dead-letters/discard", _meant(wanted, ids, everything))
+    done = options.admin().request("POST", "/dead-letters/discard", _meant(wanted, ids, all))
     if options.as_json:
         print(json.dumps(done))
     elif done["discarded"] is None:
@@ -174,13 +172,13 @@ def discard(
 
 
 def selection_of(since: str | None, until: str | None, **fields: str | None) -> Json:
-    """The filter from options that were given."""
+    """Return the filter that the options given make."""
     fields = {"from": moment("--from", since), "to": moment("--to", until), **fields}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def print_list(admin: AdminApi, wanted: Json, limit: int, as_json: bool) -> int:
-    """The newest that match, at most ``limit``."""
+    """Print the newest that match, at most ``limit``."""
     items = admin.newest("/dead-letters", limit, **wanted)
     if as_json:
         print(json.dumps(items))
@@ -190,7 +188,7 @@ def print_list(admin: AdminApi, wanted: Json, limit: int, as_json: bool) -> int:
 
 
 def print_one(admin: AdminApi, id: str, as_json: bool) -> int:
-    """One with everything known of it."""
+    """Print one with everything known of it."""
     letter = admin.get(f"/dead-letters/{quote(id, safe='')}")
     if as_json:
         print(json.dumps(letter))

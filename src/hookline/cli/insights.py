@@ -216,7 +216,7 @@ def usage(
 
 
 def print_all(admin: AdminApi, over: str, as_json: bool) -> int:
-    """Everything together, and the destinations that fail most."""
+    """Print everything together, and the destinations that fail most."""
     report = admin.get("/metrics/series", range=over)
     failing = admin.get("/metrics/failing", range=over)["items"]
     if as_json:
@@ -229,7 +229,7 @@ def print_all(admin: AdminApi, over: str, as_json: bool) -> int:
 
 
 def print_destination(admin: AdminApi, id: str, over: str, as_json: bool) -> int:
-    """One destination."""
+    """Print one destination."""
     found = admin.get(f"/destinations/{quote(id, safe='')}/metrics", range=over)
     if as_json:
         series = admin.get("/metrics/series", range=over, destination=id)
@@ -272,7 +272,7 @@ def _number(value: float) -> str:
 
 
 def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, as_json: bool) -> int:
-    """The newest that match, at most ``limit``."""
+    """Print the newest that match, at most ``limit``."""
     items: list[Json] = []
     after: str | None = None
     while len(items) < limit:
@@ -289,7 +289,7 @@ def print_attempts(admin: AdminApi, destination: str, wanted: Json, limit: int, 
 
 
 def print_attempt(admin: AdminApi, destination: str, id: str, as_json: bool) -> int:
-    """One attempt as it was sent, and its answer."""
+    """Print one attempt as it was sent, and its answer."""
     found = admin.get(f"{_path(destination)}/{quote(id, safe='')}")
     print(json.dumps(found) if as_json else "\n".join(_detail(found)))
     return 0
@@ -329,7 +329,7 @@ def _detail(found: Json) -> Iterator[str]:
 
 
 def body_of(event: str | None, message_id: str | None, sample: str | None, **options: Any) -> Json:
-    """The request's body; an event is JSON, or @FILE that holds it."""
+    """Return the request's body; an event is JSON, or @FILE that holds it."""
     given = {"messageId": message_id, "sample": sample, **options}
     if event is not None:
         try:
@@ -340,7 +340,7 @@ def body_of(event: str | None, message_id: str | None, sample: str | None, **opt
 
 
 def lines(report: Json) -> Iterator[str]:
-    """The report as text."""
+    """Return the report as text."""
     routing = report["routing"]
     if routing["sent"]:
         yield f"{report['type']} {printable(report['messageId'])}"
@@ -372,7 +372,7 @@ def _answer(answer: Json) -> Iterator[str]:
 
 
 def print_schema(admin: AdminApi, source: str, type: str | None, name: str | None, limit: int, as_json: bool) -> int:
-    """The names, at most ``limit``; properties where one name is asked for."""
+    """Print the names, at most ``limit``; properties where one name is asked for."""
     path = f"/sources/{quote(source, safe='')}/schema"
     items: list[Json] = []
     after: str | None = None

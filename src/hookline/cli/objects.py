@@ -197,7 +197,7 @@ def api(
 
 
 def print_objects(admin: AdminApi, collection: str, as_json: bool) -> int:
-    """Every object of a collection: id, name, and what is special about it."""
+    """Print every object of a collection: id, name, and what is special about it."""
     objects = admin.every(f"/{collection}")
     if as_json:
         print(json.dumps(objects))
@@ -249,7 +249,7 @@ def delete_object(admin: AdminApi, collection: str, id: str, as_json: bool) -> i
 
 
 def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_json: bool) -> int:
-    """The newest events that match: when, what, whose, and the fate at each destination."""
+    """Print the newest events that match: when, what, whose, and the fate at each destination."""
     events = admin.newest("/events", limit, **wanted)
     if as_json:
         print(json.dumps(events))
@@ -274,7 +274,7 @@ def _pretty(answer: Any) -> str:
 
 
 def read_object(file: Path) -> Any:
-    """What a file of JSON or YAML holds, or standard input."""
+    """Return what a file of JSON or YAML holds, or standard input."""
     import yaml  # JSON is YAML
 
     try:

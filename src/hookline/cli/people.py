@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cyclopts import App
 
-from hookline.cli.admin_api import AdminApi, Json
+from hookline.cli.admin_api import Json
 from hookline.cli.app import EVENTS, HERE, USAGE
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Options
@@ -33,10 +33,8 @@ def show(
     anonymous_id
         The person this anonymous id belongs to.
     """
-    user = user_id
-    anonymous = anonymous_id
-    require_one(user, anonymous)
-    found = options.admin().get("/people", userId=user, anonymousId=anonymous)
+    require_one(user_id, anonymous_id)
+    found = options.admin().get("/people", userId=user_id, anonymousId=anonymous_id)
     print(json.dumps(found) if options.as_json else "\n".join(_person(found)))
     return 0
 
@@ -60,14 +58,9 @@ def events(
     limit
         How many to list.
     """
-    return print_events(options.admin(), user_id, anonymous_id, limit, options.as_json)
-
-
-def print_events(admin: AdminApi, user: str | None, anonymous: str | None, limit: int, as_json: bool) -> int:
-    """A line for each event."""
-    require_one(user, anonymous)
-    found = admin.newest("/people/events", limit, userId=user, anonymousId=anonymous)
-    print(json.dumps(found) if as_json else "\n".join(map(_event, found)) or "nothing is stored")
+    require_one(user_id, anonymous_id)
+    found = options.admin().newest("/people/events", limit, userId=user_id, anonymousId=anonymous_id)
+    print(json.dumps(found) if options.as_json else "\n".join(map(_event, found)) or "nothing is stored")
     return 0
 
 

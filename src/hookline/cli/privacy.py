@@ -48,20 +48,16 @@ def delete_user(
     yes
         Do not ask before anything is erased.
     """
-    ids = ids or []
-    path = csv
-    ask = not yes
-    wanted = list(dict.fromkeys([*ids, *(_read(path) if path is not None else ())]))
+    wanted = list(dict.fromkeys([*(ids or ()), *(_read(csv) if csv is not None else ())]))
     if not wanted:
         raise CommandFailed("name at least one user id, or give a file with --csv", 2)
-    if ask and action != "suppress" and sys.stdin.isatty():
+    if not yes and action != "suppress" and sys.stdin.isatty():
         people = f"the person {printable(wanted[0])}" if len(wanted) == 1 else f"{len(wanted)} people"
         if input(f"Erase the data of {people}? It cannot be undone. [y/N] ").strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was asked for")
+    admin = options.admin()
     made = [
-        options.admin().request(
-            "POST", "/deletion-requests", {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action}
-        )
+        admin.request("POST", "/deletion-requests", {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action})
         for at in range(0, len(wanted), PEOPLE_PER_REQUEST)
     ]
     print(json.dumps(made) if options.as_json else "\n".join(map(_line, made)))

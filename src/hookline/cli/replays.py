@@ -170,7 +170,7 @@ def cancel(id: str, /, *, options: Options = HERE) -> int:
 
 
 def request_of(*, since: str | None, until: str | None, **fields: Any) -> View:
-    """The body of a request from options that were given."""
+    """Return the body of a request from options that were given."""
     fields = {"from": moment("--from", since), "to": moment("--to", until), **fields}
     fields["deadLetteredSince"] = moment("--dead-lettered-since", fields["deadLetteredSince"])
     return {name: value for name, value in fields.items() if value is not None}
@@ -211,7 +211,7 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
 
 
 def print_list(admin: AdminApi, as_json: bool) -> int:
-    """The newest replays."""
+    """Print the newest replays."""
     items = admin.get("/replays", limit=200)["items"]
     if as_json:
         print(json.dumps(items))
@@ -228,7 +228,7 @@ def print_one(admin: AdminApi, method: str, id: str, action: str, as_json: bool)
 
 
 def line(view: View) -> str:
-    """One replay in one line."""
+    """Return one replay in one line."""
     parts = [f"{MARKS.get(view['state'], '◔')} {view['id']}  {view['state']}  to {view['destination']}"]
     if view["state"] in ("counting", "preparing") and view["toCount"]:
         parts.append(f"looked at {view['counted']:,} of {view['toCount']:,}")

@@ -56,7 +56,7 @@ edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before
 	@.venv/bin/python -m bench.edges --write
 
 reference: .venv/.ready-dev ## Write the pages of docs/ that are made from the code anew
-	@.venv/bin/python -m hookline.control.openapi.reference
+	@.venv/bin/python -m tests.docs.api_page
 
 tour: .venv/.ready-dev ## Write docs/tour.md and its pictures anew, from the real pages (needs Chromium)
 	@.venv/bin/python -m tests.ui.tour

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.options import SUMMARIES
+from hookline.cli.service.options import SUMMARIES
 from hookline.settings import load
 from tests.deploy.container import CONTAINERFILE, instructions
 from tests.deploy.files import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 import hookline
-from hookline.cli.options import SUMMARIES
+from hookline.cli.service.options import SUMMARIES
 from hookline.settings import environment_name, keys, load, parse_duration
 from tests.deploy.container import instructions
 from tests.deploy.files import DEPLOY, read_yaml

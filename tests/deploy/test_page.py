@@ -9,7 +9,7 @@ import pytest
 
 import hookline.cli.commands  # noqa: F401  (it registers them)
 from hookline.cli.app import app
-from hookline.cli.options import SUMMARIES
+from hookline.cli.service.options import SUMMARIES
 from hookline.settings import environment_name, keys, load
 from tests.deploy.files import ROOT
 

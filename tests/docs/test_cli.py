@@ -8,7 +8,7 @@ import pytest
 from cyclopts import App
 
 from hookline.cli.commands import app
-from hookline.cli.options import SUMMARIES, parser
+from hookline.cli.service.options import SUMMARIES, parser
 from hookline.settings import keys
 from tests.docs.pages import DOCS, section
 

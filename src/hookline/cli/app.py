@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from hookline import __version__
-from hookline.cli.target import Target
+from hookline.cli.target import Options
 
 USAGE = 2
 """The exit code of wrong usage."""
 
-HERE = Target()
+HERE = Options()
 
 SERVICE = "Service"
 CONNECTIONS = "Connections as a file"

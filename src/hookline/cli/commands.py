@@ -10,49 +10,27 @@ import sys
 
 from cyclopts import CycloptsError
 
-from hookline.cli import (
-    audience_commands,
-    connection_commands,
-    delivery_commands,
-    event_commands,
-    insight_commands,
-    moving_commands,
-    object_commands,
-    people_commands,
-    person_commands,
-    privacy_commands,
-    service_commands,
-    trait_value_commands,
-)
+from hookline.cli import accounts, audiences, dead_letters, delivery, insights, objects, people, privacy, replays
 from hookline.cli.app import SERVICE, USAGE, app
+from hookline.cli.connections import commands as connections
+from hookline.cli.events import commands as events
 from hookline.cli.failure import CommandFailed
-from hookline.cli.letter_commands import letters_app
-from hookline.cli.object_commands import (
-    audiences_app,
-    computed_traits_app,
-    destinations_app,
-    notices_app,
-    sources_app,
-)
-from hookline.cli.options import SUMMARIES
-from hookline.cli.people_commands import tokens_app, users_app
-from hookline.cli.person_commands import people_app
-from hookline.cli.privacy_commands import deletions_app, suppressions_app
-from hookline.cli.replay_commands import replay_app
+from hookline.cli.service import commands as service
+from hookline.cli.service.options import SUMMARIES
 
-GROUPS = (
-    audience_commands,
-    connection_commands,
-    delivery_commands,
-    event_commands,
-    insight_commands,
-    moving_commands,
-    object_commands,
-    people_commands,
-    person_commands,
-    privacy_commands,
-    service_commands,
-    trait_value_commands,
+FEATURES = (
+    accounts,
+    audiences,
+    connections,
+    dead_letters,
+    delivery,
+    events,
+    insights,
+    objects,
+    people,
+    privacy,
+    replays,
+    service,
 )
 """Importing them is what makes their commands known."""
 
@@ -79,15 +57,18 @@ def _service_command(name: str) -> None:
 
 for _name in SUMMARIES:
     _service_command(_name)
-app.command(replay_app)
-app.command(letters_app)
-app.command(sources_app)
-app.command(destinations_app)
-app.command(audiences_app)
-app.command(computed_traits_app)
-app.command(notices_app)
-app.command(people_app)
-app.command(deletions_app)
-app.command(suppressions_app)
-app.command(users_app)
-app.command(tokens_app)
+for _app in (
+    replays.replay_app,
+    dead_letters.letters_app,
+    objects.sources_app,
+    objects.destinations_app,
+    objects.audiences_app,
+    objects.computed_traits_app,
+    objects.notices_app,
+    people.people_app,
+    privacy.deletions_app,
+    privacy.suppressions_app,
+    accounts.users_app,
+    accounts.tokens_app,
+):
+    app.command(_app)

@@ -30,11 +30,11 @@ def run(arguments: list[str]) -> int:
 
         log_stream.install()
     if command == "up":
-        from hookline.cli.up import up
+        from hookline.cli.service.up import up
 
         return up(arguments[1:])
     if command in SERVICE_COMMANDS:
-        from hookline.cli.roles import role
+        from hookline.cli.service.roles import role
 
         return role(command, arguments[1:])
     from hookline.cli.commands import execute

@@ -1,4 +1,5 @@
-"""What the commands of single objects do: each is one call of the admin API, printed in lines or as JSON."""
+"""``hookline sources``, ``destinations``, ``audiences``, ``computed-traits``, ``notices``, ``events``, ``catalog``,
+``settings`` and ``api``: what the admin API has beside connections as a file, from the command line."""
 
 from __future__ import annotations
 
@@ -6,20 +7,197 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from cyclopts import App, Parameter
+
 from hookline.cli.admin_api import AdminApi
+from hookline.cli.app import EVENTS, HERE, OBJECTS, app
+from hookline.cli.events.send import parse_values
 from hookline.cli.failure import CommandFailed
-from hookline.cli.send import parse_values
+from hookline.cli.target import Options, Target
 from hookline.cli.terminal_text import printable
 from hookline.setting_text import written
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+sources_app = App(name="sources", group=OBJECTS, help="Sources one by one: list, show, put, change, delete.")
+destinations_app = App(name="destinations", group=OBJECTS, help="Destinations one by one, as sources.")
+audiences_app = App(name="audiences", group=OBJECTS, help="Audiences one by one, as sources.")
+computed_traits_app = App(name="computed-traits", group=OBJECTS, help="Computed traits one by one, as sources.")
+notices_app = App(name="notices", group=OBJECTS, help="What Hookline says about itself: list, acknowledge.")
 STDIN = "-"
 
 
+def _verbs(of: App, noun: str, example: str) -> None:
+    """The five verbs of one kind of object; ``example`` is a change of one."""
+    (collection,) = of.name
+    one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+    def list_them(*, options: Options = HERE) -> int:
+        return print_objects(options.admin(), collection, options.as_json)
+
+    def show(id: str, /, *, options: Options = HERE) -> int:
+        return print_answer(options.admin(), "GET", [collection, id], None, options.as_json)
+
+    def put(file: Path, /, *, options: Options = HERE) -> int:
+        return put_object(options.admin(), collection, file, options.as_json)
+
+    def change(id: str, /, *changes: str, options: Options = HERE) -> int:
+        return change_object(options.admin(), collection, id, changes, options.as_json)
+
+    def delete(id: str, /, *, options: Options = HERE) -> int:
+        return delete_object(options.admin(), collection, id, options.as_json)
+
+    of.command(list_them, name="list", help=f"List the {noun}s, a line each.")
+    of.command(show, help=f"Show one {noun} as JSON; secrets masked.")
+    of.command(put, help=f"Create or replace {one} from a file of JSON or YAML; - reads standard input.")
+    of.command(change, help=f"Change fields of {one}, such as name=New or {example}.")
+    of.command(delete, help=f"Delete {one}.")
+
+
+_verbs(sources_app, "source", "enabled=false")
+
+
+_verbs(destinations_app, "destination", "settings.webhooks='[…]'")
+
+
+_verbs(audiences_app, "audience", "syncEvery=30m")
+
+
+_verbs(computed_traits_app, "computed trait", "within=90d")
+
+
+@notices_app.command(name="list")
+def list_notices(*, state: Literal["open", "resolved"] | None = None, limit: int = 50, options: Options = HERE) -> int:
+    """List the newest notices.
+
+    Parameters
+    ----------
+    state
+        Only those that are open, or only resolved ones.
+    limit
+        How many to list.
+    """
+    notices = options.admin().newest("/notices", limit, state=state)
+    if options.as_json:
+        print(json.dumps(notices))
+        return 0
+    for notice in notices:
+        over = f"  resolved {notice['resolvedAt']}" if notice.get("resolvedAt") else ""
+        print(printable(f"{notice['id']:>5}  {notice['openedAt']}  {notice['severity']:<7}  {notice['message']}{over}"))
+        if not over:
+            print(printable(f"       → {notice['nextStep']}"))
+    return 0
+
+
+@notices_app.command
+def acknowledge(id: str, /, *, options: Options = HERE) -> int:
+    """Say that a notice was seen.
+
+    Parameters
+    ----------
+    id
+        Number of the notice.
+    """
+    return print_answer(options.admin(), "POST", ["notices", id, "acknowledge"], None, options.as_json)
+
+
+@app.command(group=EVENTS)
+def events(
+    *,
+    source: str | None = None,
+    type_: Annotated[str | None, Parameter(name="--type")] = None,
+    event: str | None = None,
+    user_id: str | None = None,
+    text: str | None = None,
+    fate: str | None = None,
+    limit: int = 20,
+    options: Options = HERE,
+) -> int:
+    """List the newest events with their fates; tail follows them.
+
+    Parameters
+    ----------
+    source
+        Only this source.
+    type_
+        Only this message type.
+    event
+        Only track calls of this event, or pages and screens of this name.
+    user_id
+        Only this user.
+    text
+        Only events that hold this text anywhere.
+    fate
+        Only events with this fate at some destination.
+    limit
+        How many to list.
+    """
+    wanted = {"source": source, "type": type_, "event": event, "userId": user_id, "text": text, "fate": fate}
+    return print_events(options.admin(), wanted, limit, options.as_json)
+
+
+@app.command(group=OBJECTS)
+def catalog(kind: str | None = None, /, *, options: Options = HERE) -> int:
+    """List the kinds of destination, or show one.
+
+    Parameters
+    ----------
+    kind
+        The kind to show.
+    """
+    if kind is not None:
+        return print_answer(options.admin(), "GET", ["catalog", kind], None, options.as_json)
+    return print_objects(options.admin(), "catalog", options.as_json)
+
+
+@app.command(group=OBJECTS)
+def settings(*, options: Options = HERE) -> int:
+    """List every setting as the running server has it, and where it came from."""
+    settings = options.admin().every("/settings")
+    if options.as_json:
+        print(json.dumps(settings))
+        return 0
+    width = max(len(each["key"]) for each in settings)
+    for each in settings:
+        print(printable(f"{each['key']:<{width}}  {written(each['key'], each['value'])}  ({each['source']})"))
+    return 0
+
+
+@app.command(group=OBJECTS)
+def api(
+    method: Method,
+    path: str,
+    /,
+    *,
+    data: str | None = None,
+    server: Target = HERE,
+) -> int:
+    """Call the admin API with the server's token and print the answer; docs/api.md has the calls.
+
+    Parameters
+    ----------
+    method
+        GET, POST, PUT, PATCH or DELETE.
+    path
+        Below /api/v1, such as /destinations/crm?limit=5.
+    data
+        The JSON of the request; - reads standard input.
+    """
+    text = sys.stdin.read() if data == STDIN else data
+    try:
+        body = None if text is None else json.loads(text)
+    except ValueError as error:
+        raise CommandFailed(f"--data is not JSON: {error}", exit_code=2) from None
+    answer = server.admin().request(method, "/" + path.removeprefix("/api/v1").lstrip("/"), body)
+    if answer is not None and answer != "":
+        print(printable(answer, keep="\n") if isinstance(answer, str) else _pretty(answer))
+    return 0
+
+
 def print_objects(admin: AdminApi, collection: str, as_json: bool) -> int:
-    """Every object of a collection: id, name, and what is special about it."""
+    """Print every object of a collection: id, name, and what is special about it."""
     objects = admin.every(f"/{collection}")
     if as_json:
         print(json.dumps(objects))
@@ -70,22 +248,8 @@ def delete_object(admin: AdminApi, collection: str, id: str, as_json: bool) -> i
     return 0
 
 
-def print_notices(admin: AdminApi, state: str | None, limit: int, as_json: bool) -> int:
-    """The newest notices: number, since when, what, and the next step while it is open."""
-    notices = admin.newest("/notices", limit, state=state)
-    if as_json:
-        print(json.dumps(notices))
-        return 0
-    for notice in notices:
-        over = f"  resolved {notice['resolvedAt']}" if notice.get("resolvedAt") else ""
-        print(printable(f"{notice['id']:>5}  {notice['openedAt']}  {notice['severity']:<7}  {notice['message']}{over}"))
-        if not over:
-            print(printable(f"       → {notice['nextStep']}"))
-    return 0
-
-
 def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_json: bool) -> int:
-    """The newest events that match: when, what, whose, and the fate at each destination."""
+    """Print the newest events that match: when, what, whose, and the fate at each destination."""
     events = admin.newest("/events", limit, **wanted)
     if as_json:
         print(json.dumps(events))
@@ -100,31 +264,6 @@ def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_
     return 0
 
 
-def print_settings(admin: AdminApi, as_json: bool) -> int:
-    """Every setting with its value and origin."""
-    settings = admin.every("/settings")
-    if as_json:
-        print(json.dumps(settings))
-        return 0
-    width = max(len(each["key"]) for each in settings)
-    for each in settings:
-        print(printable(f"{each['key']:<{width}}  {written(each['key'], each['value'])}  ({each['source']})"))
-    return 0
-
-
-def call_api(admin: AdminApi, method: str, path: str, data: str | None) -> int:
-    """Make a call of the admin API and print its answer as it came."""
-    text = sys.stdin.read() if data == STDIN else data
-    try:
-        body = None if text is None else json.loads(text)
-    except ValueError as error:
-        raise CommandFailed(f"--data is not JSON: {error}", exit_code=2) from None
-    answer = admin.request(method, "/" + path.removeprefix("/api/v1").lstrip("/"), body)
-    if answer is not None and answer != "":
-        print(printable(answer, keep="\n") if isinstance(answer, str) else _pretty(answer))
-    return 0
-
-
 def _path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
@@ -135,7 +274,7 @@ def _pretty(answer: Any) -> str:
 
 
 def read_object(file: Path) -> Any:
-    """What a file of JSON or YAML holds, or standard input."""
+    """Return what a file of JSON or YAML holds, or standard input."""
     import yaml  # JSON is YAML
 
     try:

@@ -1,73 +1,139 @@
-"""What ``hookline delete-user``, ``deletion-requests`` and ``suppressions`` do."""
+"""``hookline delete-user``, ``deletion-requests`` and ``suppressions``: people's data, and whose events are stored."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Literal
 
-from hookline.cli.admin_api import AdminApi, Json
+from cyclopts import App, Parameter
+
+from hookline.cli.admin_api import Json
+from hookline.cli.app import HERE, PRIVACY, Flag, app
 from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 
+Action = Literal["delete", "suppress", "both"]
+deletions_app = App(name="deletion-requests", group=PRIVACY, help="Deletion requests: list, show, evidence.")
+suppressions_app = App(name="suppressions", group=PRIVACY, help="People whose events are not stored: list, lift.")
 PEOPLE_PER_REQUEST = 1_000
 HEADINGS = frozenset(("userid", "user_id", "id"))
 
 
-def request_deletion(
-    admin: AdminApi, ids: Sequence[str], path: str | None, action: str, *, ask: bool, as_json: bool
+@app.command(group=PRIVACY)
+def delete_user(
+    ids: Annotated[list[str] | None, Parameter(negative="")] = None,
+    /,
+    *,
+    action: Action,
+    csv: str | None = None,
+    yes: Flag = False,
+    options: Options = HERE,
 ) -> int:
-    """Make as many requests as it takes, and print each; on a terminal only after a yes."""
-    wanted = list(dict.fromkeys([*ids, *(_read(path) if path is not None else ())]))
+    """Have people's data erased and their receivers told, their events no longer stored, or both.
+
+    Parameters
+    ----------
+    ids
+        User ids.
+    action
+        delete: erase what is stored and tell the receivers; suppress: answer further events and store none, from
+        within a second on; both.
+    csv
+        Take the user ids from the first column of this file too; a first line that says userId is passed over.
+    yes
+        Do not ask before anything is erased.
+    """
+    wanted = list(dict.fromkeys([*(ids or ()), *(_read(csv) if csv is not None else ())]))
     if not wanted:
         raise CommandFailed("name at least one user id, or give a file with --csv", 2)
-    if ask and action != "suppress" and sys.stdin.isatty():
+    if not yes and action != "suppress" and sys.stdin.isatty():
         people = f"the person {printable(wanted[0])}" if len(wanted) == 1 else f"{len(wanted)} people"
         if input(f"Erase the data of {people}? It cannot be undone. [y/N] ").strip().lower() not in ("y", "yes"):
             raise CommandFailed("nothing was asked for")
+    admin = options.admin()
     made = [
         admin.request("POST", "/deletion-requests", {"userIds": wanted[at : at + PEOPLE_PER_REQUEST], "action": action})
         for at in range(0, len(wanted), PEOPLE_PER_REQUEST)
     ]
-    print(json.dumps(made) if as_json else "\n".join(map(_line, made)))
+    print(json.dumps(made) if options.as_json else "\n".join(map(_line, made)))
     return 0
 
 
-def print_requests(admin: AdminApi, user_id: str | None, limit: int, as_json: bool) -> int:
-    """A line for each request."""
-    found = admin.newest("/deletion-requests", limit, userId=user_id)
-    print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "there are none")
+@deletions_app.command(name="list")
+def list_requests(*, user_id: str | None = None, limit: int = 50, options: Options = HERE) -> int:
+    """List the deletion requests, newest first.
+
+    Parameters
+    ----------
+    user_id
+        Only those made for this user.
+    limit
+        How many to show at most.
+    """
+    found = options.admin().newest("/deletion-requests", limit, userId=user_id)
+    print(json.dumps(found) if options.as_json else "\n".join(map(_line, found)) or "there are none")
     return 0
 
 
-def print_request(admin: AdminApi, id: str, as_json: bool) -> int:
-    """One request."""
-    found = admin.get(f"/deletion-requests/{id}")
-    print(json.dumps(found) if as_json else _line(found))
+@deletions_app.command(name="show")
+def show_request(id: str, /, *, options: Options = HERE) -> int:
+    """Show one deletion request and how far it has come.
+
+    Parameters
+    ----------
+    id
+        Id of the request.
+    """
+    found = options.admin().get(f"/deletion-requests/{id}")
+    print(json.dumps(found) if options.as_json else _line(found))
     return 0
 
 
-def print_evidence(admin: AdminApi, id: str, as_json: bool) -> int:
-    """The report of a request; 1 as long as it is not complete."""
-    found = admin.get(f"/deletion-requests/{id}/evidence")
-    print(json.dumps(found) if as_json else "\n".join(_evidence(found)))
+@deletions_app.command
+def evidence(id: str, /, *, options: Options = HERE) -> int:
+    """Show what a request affected, who acknowledged it when, and what was erased.
+
+    Parameters
+    ----------
+    id
+        Id of the request.
+    """
+    found = options.admin().get(f"/deletion-requests/{id}/evidence")
+    print(json.dumps(found) if options.as_json else "\n".join(_evidence(found)))
     return 0 if found["complete"] else 1
 
 
-def print_suppressions(admin: AdminApi, limit: int, as_json: bool) -> int:
-    """A line for each suppressed id."""
-    found = admin.newest("/suppressions", limit)
+@suppressions_app.command(name="list")
+def list_suppressed(*, limit: int = 50, options: Options = HERE) -> int:
+    """List whose events are not stored, by keyed hash of the id, newest first.
+
+    Parameters
+    ----------
+    limit
+        How many to show at most.
+    """
+    found = options.admin().newest("/suppressions", limit)
     lines = [f"{each['digest']}  since {each['since']}  by {printable(each['author'])}" for each in found]
-    print(json.dumps(found) if as_json else "\n".join(lines) or "nobody is suppressed")
+    print(json.dumps(found) if options.as_json else "\n".join(lines) or "nobody is suppressed")
     return 0
 
 
-def lift_suppressions(admin: AdminApi, ids: Sequence[str], as_json: bool) -> int:
-    """Print how many were on the list; 1 when none was."""
-    answer = admin.request("POST", "/suppressions/lift", {"userIds": list(ids)})
-    print(json.dumps(answer) if as_json else f"{answer['lifted']} of {len(ids)} lifted")
+@suppressions_app.command
+def lift(ids: list[str], /, *, options: Options = HERE) -> int:
+    """Store the events of these people again.
+
+    Parameters
+    ----------
+    ids
+        User ids or anonymous ids.
+    """
+    answer = options.admin().request("POST", "/suppressions/lift", {"userIds": list(ids)})
+    print(json.dumps(answer) if options.as_json else f"{answer['lifted']} of {len(ids)} lifted")
     return 0 if answer["lifted"] else 1
 
 

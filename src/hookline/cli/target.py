@@ -1,4 +1,4 @@
-"""Which Hookline a command talks to: its addresses and its admin token.
+"""The options that commands share: which Hookline they talk to, with which token, and how they answer.
 
 The settings of the server last started with ``up`` on the data folder count before those of the command's own
 environment and file, since it may have been started with flags.
@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from hookline.cli.address import is_loopback, is_same_port, url_of
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.failure import CommandFailed
-from hookline.cli.up import running_settings
+from hookline.cli.service.up import running_settings
 from hookline.settings import Settings, SettingsError, load
 
 
@@ -91,3 +91,11 @@ class Target:
             ) from None
         except OSError as error:
             raise CommandFailed(f"cannot read {path}: {error.strerror}; run as its owner or give --token") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Target):
+    """Options of a command that asks the server for something."""
+
+    as_json: Annotated[bool, Parameter(name="--json", negative="", group="Parameters")] = False
+    """Print the answer as JSON."""

@@ -10,6 +10,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
+from hookline.control import openapi
 from hookline.control.access import API, SignInNeeded, check_needs, require_need, to_login
 from hookline.control.apply import Connections
 from hookline.control.attempts import Attempts
@@ -30,9 +31,9 @@ from hookline.control.events import Events
 from hookline.control.filter_tests import FilterTests
 from hookline.control.host_gate import HostGate
 from hookline.control.idempotency.middleware import Idempotency
+from hookline.control.json_body import JsonBody
 from hookline.control.notices import Notices
 from hookline.control.objects import Destinations, Sources
-from hookline.control.openapi.document import get_openapi
 from hookline.control.own_metrics import CountAnswers
 from hookline.control.pausing import Pausing
 from hookline.control.persons import Persons
@@ -114,7 +115,7 @@ def application(routes: Sequence[ControllerRouterHandler], services: Services | 
 
 def api_routes() -> Sequence[ControllerRouterHandler]:
     """The admin API, its description, and the probes."""
-    return [api(), get_openapi, get_healthz, get_readyz, get_metrics]
+    return [api(), openapi.served(api), get_healthz, get_readyz, get_metrics]
 
 
 def api() -> Router:
@@ -126,38 +127,40 @@ def api() -> Router:
             Destinations,
             Audiences,
             ComputedTraits,
-            AudienceMembers,
-            AudiencePreviews,
-            AudienceSyncs,
-            ComputedTraitSyncs,
-            TraitValues,
-            Persons,
             Pausing,
             SecretRotation,
             FilterTests,
             DestinationTests,
             Attempts,
-            Replays,
-            DeletionRequests,
-            SuppressionsApi,
-            DeadLetters,
-            Events,
-            Connections,
-            Versions,
-            Notices,
-            Usage,
-            UsageDetails,
-            Metrics,
             get_destination_metrics,
             get_schema,
-            Users,
-            TokensApi,
-            AuditEntries,
+            AudienceMembers,
+            AudienceSyncs,
+            ComputedTraitSyncs,
+            TraitValues,
+            list_settings,
             list_catalog,
             get_kind,
             get_icon,
-            list_settings,
+            Connections,
+            Versions,
+            AudiencePreviews,
+            Persons,
+            DeadLetters,
+            Replays,
+            Notices,
+            Events,
+            Usage,
+            UsageDetails,
+            Metrics,
             get_workers,
+            DeletionRequests,
+            SuppressionsApi,
+            Users,
+            TokensApi,
+            AuditEntries,
         ],
         middleware=[Idempotency, AuditTrail],
+        dto=JsonBody,
+        return_dto=None,
     )

@@ -6,14 +6,14 @@ import asyncio
 
 import msgspec
 from litestar import Controller, Response, get, post
-from litestar.params import RawBody
+from litestar.params import JSONBody
 
 from hookline.connections import check
 from hookline.connections.changes import Change
 from hookline.control.call import current_author, the_call
 from hookline.control.journal_ends import journal_ends
 from hookline.control.objects import refused_as_problem
-from hookline.control.problem import FieldError, Problem, invalid_body, pointer_of
+from hookline.control.problem import FieldError, Problem, pointer_of
 from hookline.control.services import FromServices, Services
 
 YAML = "application/yaml"
@@ -41,21 +41,23 @@ class Connections(Controller):
 
     path = "/connections"
 
-    @post("/apply", status_code=200, request_max_body_size=APPLY_BODY_BYTES_MAX, needs="editor")
-    async def apply(self, services: FromServices, body: RawBody) -> ApplyResult:
-        """Bring the connections to what the file says; with problems nothing is changed."""
-        try:
-            wanted = msgspec.json.decode(body, type=ApplyRequest)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise invalid_body(error) from None
-        the_call().only_looked = wanted.dry_run
+    @post(
+        "/apply",
+        status_code=200,
+        request_max_body_size=APPLY_BODY_BYTES_MAX,
+        needs="editor",
+        operation_id="applyConnections",
+    )
+    async def apply(self, services: FromServices, data: JSONBody[ApplyRequest]) -> ApplyResult:
+        """Bring the connections to what a connections file says, or say what that would change."""
+        the_call().only_looked = data.dry_run
         author = current_author()
         # In a thread: reading a large file takes seconds, and the store may be shared between threads.
-        return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, wanted, author))
+        return await asyncio.to_thread(refused_as_problem, lambda: apply_document(services, data, author))
 
-    @get("/export", needs="viewer")
+    @get("/export", needs="viewer", operation_id="exportConnections", media_type="application/yaml")
     async def export(self, services: FromServices) -> Response[str]:
-        """Return all connections as a file, `keep` in place of stored secrets."""
+        """Return all connections as a connections file; stored secrets are written as `keep`."""
         from hookline.connections import file  # here: YAML is wanted rarely
 
         return Response(file.export(services.store.snapshot()), media_type=YAML)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import FromPath, FromQuery, QueryParameter, RawBody
+from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from hookline.connections.old_secrets import is_removed
 from hookline.control.attempt_search import AttemptSearch, ShownAttempt
 from hookline.control.call import current_author
 from hookline.control.listing import After, Limit, Listing
 from hookline.control.moment import milliseconds
-from hookline.control.objects import decode_body
+from hookline.control.parameters import TIME, Id
 from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.control.tester.request_writer import RequestWriter
@@ -25,8 +25,6 @@ from hookline.outcomes.outcome import Outcome
 from hookline.replays.letters import RetryPlace
 
 NEWEST: Key = (1 << 62, 0, 0, 0, 0)
-Url = Annotated[str | None, QueryParameter(max_length=2_048)]
-Time = Annotated[str | None, QueryParameter(max_length=100)]
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,32 +66,43 @@ class RetryAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Attempts(Controller):
     """Reading, but for the wish to try again; deliver writes."""
 
-    path = "/destinations/{object_id:str}"
+    path = "/destinations/{id:str}"
 
     @get("/attempts", needs="viewer")
     async def list_attempts(
         self,
         services: FromServices,
-        object_id: FromPath[str],
+        object_id: Id,
         limit: Limit = 50,
         after: After = None,
-        outcome: FromQuery[Outcome | None] = None,
-        status: Annotated[int | None, QueryParameter(ge=100, le=599)] = None,
-        url: Url = None,
-        from_: Annotated[str | None, QueryParameter(name="from", max_length=100)] = None,
-        to: Time = None,
+        outcome: Annotated[Outcome | None, QueryParameter(description="Only attempts that ended so.")] = None,
+        status: Annotated[int | None, QueryParameter(ge=100, le=599, description="Only attempts answered so.")] = None,
+        url: Annotated[str | None, QueryParameter(max_length=2_048, description="Only attempts at this URL.")] = None,
+        from_: Annotated[
+            str | None,
+            QueryParameter(
+                name="from",
+                max_length=100,
+                description="Only attempts that began at or after this time.",
+                schema_extra=TIME,
+            ),
+        ] = None,
+        to: Annotated[
+            str | None,
+            QueryParameter(max_length=100, description="Only attempts that began before this time.", schema_extra=TIME),
+        ] = None,
     ) -> Listing[ShownAttempt]:
-        """Return the attempts; a page may be short when the search took long, `after` goes on."""
+        """List the newest requests to a destination. A page may be short when the search took long; `after` goes on."""
         search = _search(services, object_id)
         wanted = AttemptFilter(outcome, status, milliseconds("from", from_), milliseconds("to", to))
         page = await services.events.run(lambda: search.page(wanted, url, limit, _cursor(after)))
         return Listing(page.attempts, page.after)
 
-    @get("/attempts/{attempt_id:str}", needs="viewer")
+    @get("/attempts/{attempt:str}", needs="viewer")
     async def get_attempt(
-        self, services: FromServices, object_id: FromPath[str], attempt_id: FromPath[str]
+        self, services: FromServices, object_id: Id, attempt_id: Annotated[str, PathParameter(name="attempt")]
     ) -> AttemptDetail:
-        """Return one attempt: the request as it was sent, and the answer that was kept of it."""
+        """Return one attempt: the request as it was sent, and what was kept of the answer if it failed."""
         search, key = _search(services, object_id), attempt_key(attempt_id)
         found = await services.events.run(lambda: search.get(key)) if key is not None else None
         if found is None:
@@ -103,20 +112,19 @@ class Attempts(Controller):
         return AttemptDetail(attempt=shown_attempt, request=request, note=note, answer=_answer(found))
 
     @post("/retry-now", status_code=202, needs="editor")
-    async def retry_now(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> RetryAsked:
+    async def retry_now(self, services: FromServices, object_id: Id, data: JSONBody[RetryNow]) -> RetryAsked:
         """Try an event that waits for another attempt at once; deliver does it within a moment."""
-        asked = decode_body(body, RetryNow)
         search = _search(services, object_id)
-        found = await services.events.find(asked.message_id, asked.source)
+        found = await services.events.find(data.message_id, data.source)
         places: list[RetryPlace] = []
         if found is not None:
             places = services.dead_letters.retries(found.partition, found.offset, search.lanes)
         if not places:
-            detail = f"{asked.message_id[:100]!r} does not wait for another attempt at {object_id}."
+            detail = f"{data.message_id[:100]!r} does not wait for another attempt at {object_id}."
             raise Problem(409, "not_retrying", detail)
         for place in places:
             services.replays.retry_now(place, current_author())
-        return RetryAsked(destination=object_id, message_id=asked.message_id, asked=len(places))
+        return RetryAsked(destination=object_id, message_id=data.message_id, asked=len(places))
 
 
 def _search(services: Services, object_id: str) -> AttemptSearch:

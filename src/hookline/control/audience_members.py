@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 import msgspec
 from litestar import Controller, get
-from litestar.params import FromPath, QueryParameter
 
 from hookline.connections.definitions.model import ComputedTrait
 from hookline.control.audience_explanation import Explanation, explanation_of
 from hookline.control.definitions import stored_audience
 from hookline.control.listing import After, Limit, Listing, number_after
+from hookline.control.parameters import AnonymousId, Id, UserId
 from hookline.control.problem import FieldError, Problem
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices
@@ -43,20 +42,16 @@ class MembershipChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     sync: int | None
 
 
-UserId = Annotated[str | None, QueryParameter(name="userId", max_length=ID_CHARACTERS_MAX)]
-AnonymousId = Annotated[str | None, QueryParameter(name="anonymousId", max_length=ID_CHARACTERS_MAX)]
-
-
 class AudienceMembers(Controller):
     """The people of one audience."""
 
-    path = "/audiences/{object_id:str}"
+    path = "/audiences/{id:str}"
 
     @get("/members", needs="viewer")
     async def list_members(
-        self, services: FromServices, object_id: FromPath[str], limit: Limit = 50, after: After = None
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[MemberView]:
-        """Return the members as the last sync left them, in the order in which they were first seen."""
+        """List the members of an audience as its last sync left them, in the order in which they were first seen."""
         stored_audience(services, object_id)
         above = number_after(after) or 0
         found = await services.profiles.read(lambda reader: _members(reader, object_id, limit, above))
@@ -66,11 +61,12 @@ class AudienceMembers(Controller):
     async def explain_membership(
         self,
         services: FromServices,
-        object_id: FromPath[str],
+        object_id: Id,
         user_id: UserId = None,
         anonymous_id: AnonymousId = None,
     ) -> Explanation:
-        """Return whether a person belongs to the audience right now, and what of the person decides each clause."""
+        """Return whether a person belongs to an audience right now, and what decides each clause: give `userId` or
+        `anonymousId`."""
         audience = stored_audience(services, object_id).object
         _require_one(user_id, anonymous_id)
         traits: dict[str, ComputedTrait] = {
@@ -88,11 +84,11 @@ class AudienceMembers(Controller):
     async def list_membership_changes(
         self,
         services: FromServices,
-        object_id: FromPath[str],
+        object_id: Id,
         user_id: UserId = None,
         anonymous_id: AnonymousId = None,
     ) -> Listing[MembershipChange]:
-        """Return when a person came to the audience and went from it, newest first."""
+        """List when a person came to an audience and went from it, newest first: give `userId` or `anonymousId`."""
         stored_audience(services, object_id)
         _require_one(user_id, anonymous_id)
         found = await services.profiles.read(lambda reader: _history(reader, object_id, user_id, anonymous_id))

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 
 from hookline.connections.definitions.check import definition_problems
 from hookline.connections.definitions.model import Audience, ComputedTrait, Condition, Definition
 from hookline.connections.definitions.together import Surroundings, problems_together
 from hookline.control.call import the_call
-from hookline.control.objects import decode_body
+from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices, Services
@@ -74,10 +74,11 @@ class AudiencePreviews(Controller):
     path = "/audience-previews"
 
     @post(status_code=202, needs="editor")
-    async def create_audience_preview(self, services: FromServices, body: RawBody) -> PreviewView:
-        """Begin a preview; it is kept for an hour at most."""
+    async def create_audience_preview(self, services: FromServices, data: JSONBody[PreviewRequest]) -> PreviewView:
+        """Count how many people a condition, or a computed trait, finds before it is saved; nobody is told. At most 10
+        at a time, kept for an hour at most."""
         the_call().only_looked = True
-        definition = _definition(services, body)
+        definition = _definition(services, data)
         wish = RequestedPreview(
             asked_ms=int(time.time() * 1000),
             audience=definition if isinstance(definition, Audience) else None,
@@ -91,9 +92,9 @@ class AudiencePreviews(Controller):
         await asyncio.to_thread(services.preview_wishes.ask, id, wish)
         return PreviewView(id=id, state="reading", progress=0.0)
 
-    @get("/{preview_id:str}", needs="viewer")
-    async def get_audience_preview(self, services: FromServices, preview_id: FromPath[str]) -> PreviewView:
-        """Return how far a preview is, and what it came to."""
+    @get("/{id:str}", needs="viewer")
+    async def get_audience_preview(self, services: FromServices, preview_id: Id) -> PreviewView:
+        """Return how far a preview is, how many people it found, and up to ten of them."""
         id = PreviewId(preview_id)
         since_ms = services.preview_wishes.since_ms(id)  # first: it is written down before it is taken away there
         found = await services.profiles.read(lambda reader: _view(reader, reader.previews.get(id)))
@@ -105,9 +106,8 @@ class AudiencePreviews(Controller):
         return PreviewView(id=id, state="reading", progress=0.0, detail=NOT_TAKEN if waits else None)
 
 
-def _definition(services: Services, body: bytes) -> Definition:
+def _definition(services: Services, wanted: PreviewRequest) -> Definition:
     """What a preview is asked of; raise Problem for what could not be saved either."""
-    wanted = decode_body(body, PreviewRequest)
     if (wanted.condition is None) == (wanted.computed_trait is None):
         raise Problem(422, "invalid_object", "Give either a `condition` or a `computedTrait`.")
     definition: Definition

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from litestar import Controller, get
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 from hookline.control.audit.entry import AuditEntry
 from hookline.control.listing import After, Limit, Listing, id_number, number_after
 from hookline.control.moment import milliseconds
+from hookline.control.parameters import TIME, Id
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices
-
-Word = Annotated[str | None, QueryParameter(max_length=1_000)]
 
 
 class AuditEntries(Controller):
@@ -27,13 +26,36 @@ class AuditEntries(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        actor: Word = None,
-        action: Word = None,
-        target: Word = None,
-        since: Annotated[str | None, QueryParameter(name="from", max_length=64)] = None,
-        until: Annotated[str | None, QueryParameter(name="to", max_length=64)] = None,
+        actor: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=1_000, description="Only what this account, token (`token NAME`) or the `admin token` did."
+            ),
+        ] = None,
+        action: Annotated[
+            str | None, QueryParameter(max_length=1_000, description="Only this action, such as `create_destination`.")
+        ] = None,
+        target: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=1_000, description="Only what was done to this object, such as `destinations/crm`."
+            ),
+        ] = None,
+        since: Annotated[
+            str | None,
+            QueryParameter(
+                name="from", max_length=64, description="Only what happened at or after this time.", schema_extra=TIME
+            ),
+        ] = None,
+        until: Annotated[
+            str | None,
+            QueryParameter(
+                name="to", max_length=64, description="Only what happened before this time.", schema_extra=TIME
+            ),
+        ] = None,
     ) -> Listing[AuditEntry]:
-        """Return the newest entries: all, or of one actor, one action, one object, or a stretch of time."""
+        """List who did what, newest first; kept for a year, and at most a million entries. What nobody known was
+        refused is counted by the hour, and kept for a month."""
         found = services.audit.newest(
             limit + 1,
             number_after(after),
@@ -46,9 +68,9 @@ class AuditEntries(Controller):
         page = found[:limit]
         return Listing(page, str(page[-1].id) if len(found) > limit else None)
 
-    @get("/{entry_id:str}", needs="owner")
-    async def get_audit_entry(self, services: FromServices, entry_id: FromPath[str]) -> AuditEntry:
-        """Return one entry."""
+    @get("/{id:str}", needs="owner")
+    async def get_audit_entry(self, services: FromServices, entry_id: Id) -> AuditEntry:
+        """Return one entry of the audit log."""
         number = id_number(entry_id)
         entry = None if number is None else services.audit.get(number)
         if entry is None:

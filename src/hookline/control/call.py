@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from functools import cached_property
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from litestar.enums import ScopeType
@@ -22,10 +21,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from hookline.client_address import Network, client_address
 from hookline.control.audit.entry import AuditChange
 from hookline.control.caller import ADMIN_TOKEN, HOOKLINE, Caller
-from hookline.control.identity import Identity, identify
-
-if TYPE_CHECKING:
-    from hookline.control.services import Services
+from hookline.control.identity import Doors, Identity, identify
 
 REQUEST_ID = "x-request-id"
 
@@ -37,8 +33,8 @@ _current: ContextVar[Call | None] = ContextVar("call", default=None)
 class Call:
     """``versions`` of the connections that it made, and ``changes`` to anything else, are for the audit log."""
 
-    def __init__(self, services: Services, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
-        self._services = services
+    def __init__(self, doors: Doors, scope: HTTPScope, trusted: Sequence[Network] = ()) -> None:
+        self._doors = doors
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         given = self.headers.get(REQUEST_ID, "")
         self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(_ID_BYTES)
@@ -53,7 +49,7 @@ class Call:
     @cached_property
     def identity(self) -> Identity:
         """Who calls, or why nobody is known to."""
-        return identify(self._services, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
+        return identify(self._doors, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
 
     @property
     def caller(self) -> Caller | None:
@@ -66,23 +62,23 @@ class Call:
         if caller is None:
             return False
         if caller.session:
-            return self._services.sessions.find(self.session_key, in_use=False) is not None
+            return self._doors.sessions.find(self.session_key, in_use=False) is not None
         if caller.kind == "token" and caller.id is not None:
-            token = self._services.tokens.get(caller.id)
-            return token is not None and not self._services.tokens.has_expired(token)
+            token = self._doors.tokens.get(caller.id)
+            return token is not None and not self._doors.tokens.has_expired(token)
         return True
 
     @property
     def public_origin(self) -> str:
         """Scheme, host and port of ``control.public_url`` as a browser says them, empty where it is not set."""
-        public = urlsplit(self._services.settings.control.public_url or "")
+        public = urlsplit(self._doors.settings.control.public_url or "")
         return f"{public.scheme}://{public.netloc}".lower() if public.netloc else ""
 
     @cached_property
     def session_key(self) -> str | None:
         """What the session cookie holds."""
         try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(self._services.sessions.cookie_name)
+            found = SimpleCookie(self.headers.get("cookie", "")).get(self._doors.sessions.cookie_name)
         except CookieError:
             return None
         return None if found is None else found.value
@@ -142,17 +138,17 @@ def may_refer() -> bool:
 class Calls:
     """ASGI wrapper: every request becomes a call, and its answer says its id (``X-Request-Id``)."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
+    def __init__(self, app: ASGIApp, doors: Doors) -> None:
         self._app = app
-        self._services = services
-        self._trusted = [ip_network(text) for text in services.settings.collect.trusted_proxies]
+        self._doors = doors
+        self._trusted = [ip_network(text) for text in doors.settings.collect.trusted_proxies]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request as a call."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        call = Call(self._services, scope, self._trusted)
+        call = Call(self._doors, scope, self._trusted)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

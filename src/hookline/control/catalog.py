@@ -56,22 +56,22 @@ def catalog_entry(id: str) -> CatalogEntry | None:
 
 @get("/catalog", needs="viewer")
 async def list_catalog() -> Listing[CatalogKind]:
-    """Return the kinds of destination."""
+    """List the kinds of destination."""
     return Listing(catalog_kinds())
 
 
 @get("/catalog/{kind:str}", needs="viewer")
 async def get_kind(kind: FromPath[str]) -> CatalogEntry:
-    """Return one kind with its set-up guide."""
+    """Return one kind of destination with its set-up guide."""
     entry = catalog_entry(kind)
     if entry is None:
         raise not_found("kind of destination", kind)
     return entry
 
 
-@get("/catalog/{kind:str}/icon.svg", needs="viewer")
+@get("/catalog/{kind:str}/icon.svg", needs="viewer", media_type="image/svg+xml")
 async def get_icon(kind: FromPath[str]) -> Response[str]:
-    """Return a kind's icon."""
+    """Return the icon of a kind of destination."""
     found = kinds().get(kind)
     if found is None or not found.icon:
         raise not_found("icon of a kind", kind)

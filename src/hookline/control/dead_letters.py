@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import FromPath, QueryParameter, RawBody
+from litestar.params import JSONBody, QueryParameter
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
 from hookline.control.dead_letter_log import DeadLetter
 from hookline.control.listing import After, Limit, Listing, number_after
 from hookline.control.moment import milliseconds
-from hookline.control.objects import decode_body
+from hookline.control.parameters import TIME, Id, OfDestination, OfEvent, OfSource, OfType
 from hookline.control.problem import Problem, not_found
 from hookline.control.replay_view import ReplayView, view_of
 from hookline.control.replays import begin
@@ -27,9 +27,6 @@ DISCARD_SECONDS = 2.0
 """How long the answer to a discard waits for deliver to carry it out."""
 LOOK_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
-
-Word = Annotated[str | None, QueryParameter(max_length=1_000)]
-Time = Annotated[str | None, QueryParameter(max_length=64, description="ISO 8601 with an offset or Z.")]
 
 
 class LetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,14 +69,28 @@ class DeadLetters(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        destination: Word = None,
-        source: Word = None,
-        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
-        event: Word = None,
-        outcome: Word = None,
-        fate: Word = None,
-        since: Annotated[str | None, QueryParameter(name="from", max_length=64)] = None,
-        until: Annotated[str | None, QueryParameter(name="to", max_length=64)] = None,
+        destination: OfDestination = None,
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        outcome: Annotated[
+            str | None, QueryParameter(max_length=1_000, description="Only those whose last attempt ended so.")
+        ] = None,
+        fate: Annotated[
+            str | None, QueryParameter(max_length=1_000, description="`failed`, `expired` or `discarded`.")
+        ] = None,
+        since: Annotated[
+            str | None,
+            QueryParameter(
+                name="from", max_length=64, description="Only those given up at or after this time.", schema_extra=TIME
+            ),
+        ] = None,
+        until: Annotated[
+            str | None,
+            QueryParameter(
+                name="to", max_length=64, description="Only those given up before this time.", schema_extra=TIME
+            ),
+        ] = None,
     ) -> Listing[DeadLetter]:
         """Return the newest dead letters that match; discarded ones only when that fate is asked for."""
         wanted = LetterFilter(
@@ -96,8 +107,8 @@ class DeadLetters(Controller):
         page = letters[:limit]
         return Listing(page, str(page[-1].id) if len(letters) > limit else None)
 
-    @get("/{letter_id:str}", needs="viewer")
-    async def get_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> DeadLetterDetail:
+    @get("/{id:str}", needs="viewer")
+    async def get_dead_letter(self, services: FromServices, letter_id: Id) -> DeadLetterDetail:
         """Return one dead letter with its event, every attempt and the receiver's last answer."""
         letter = _letter(services, letter_id)
         found = await services.events.fates_at([(letter.partition, letter.offset)])
@@ -108,25 +119,24 @@ class DeadLetters(Controller):
             history=next((each.attempts for each in fates if each.id == letter.destination), ()),
         )
 
-    @post("/{letter_id:str}/retry", status_code=201, needs="editor")
-    async def retry_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> ReplayView:
+    @post("/{id:str}/retry", status_code=201, needs="editor")
+    async def retry_dead_letter(self, services: FromServices, letter_id: Id) -> ReplayView:
         """Send one again: a replay of one event."""
         letter = _letter(services, letter_id)
         wanted = LetterFilter(destination=letter.destination, ids=(letter.id,), fate=letter.fate)
         made = await begin(services, ReplayRequest(destination=letter.destination, letters=wanted))
         return view_of(services, made)
 
-    @post("/{letter_id:str}/discard", status_code=200, needs="editor")
-    async def discard_dead_letter(self, services: FromServices, letter_id: FromPath[str]) -> Discarded:
+    @post("/{id:str}/discard", status_code=200, needs="editor")
+    async def discard_dead_letter(self, services: FromServices, letter_id: Id) -> Discarded:
         """Give one up for good: its fate becomes `discarded`."""
         letter = _letter(services, letter_id)
         return await _discard(services, LetterFilter(ids=(letter.id,)))
 
     @post("/retry", status_code=200, needs="editor")
-    async def retry_dead_letters(self, services: FromServices, body: RawBody) -> Listing[ReplayView]:
+    async def retry_dead_letters(self, services: FromServices, data: JSONBody[LetterSelection]) -> Listing[ReplayView]:
         """Send all that match again: one replay for each destination."""
-        selection = decode_body(body, LetterSelection)
-        wanted = _filter(services, selection)
+        wanted = _filter(services, data)
         destinations = sorted(services.dead_letters.count(wanted))
         if len(destinations) > RETRIED_DESTINATIONS_MAX:
             detail = f"They are of {len(destinations)} destinations; name one of them."
@@ -134,14 +144,14 @@ class DeadLetters(Controller):
         made: list[ReplayView] = []
         for destination in destinations:
             letters = msgspec.structs.replace(wanted, destination=destination)
-            request = ReplayRequest(destination=destination, rate=selection.rate, letters=letters)
+            request = ReplayRequest(destination=destination, rate=data.rate, letters=letters)
             made.append(view_of(services, await begin(services, request)))
         return Listing(made)
 
     @post("/discard", status_code=200, needs="editor")
-    async def discard_dead_letters(self, services: FromServices, body: RawBody) -> Discarded:
+    async def discard_dead_letters(self, services: FromServices, data: JSONBody[LetterSelection]) -> Discarded:
         """Give all that match up for good."""
-        return await _discard(services, _filter(services, decode_body(body, LetterSelection)))
+        return await _discard(services, _filter(services, data))
 
 
 async def _discard(services: Services, wanted: LetterFilter) -> Discarded:

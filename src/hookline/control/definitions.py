@@ -3,24 +3,23 @@ about people. Deleting one tells nobody: the trait stays at the destinations as 
 
 from __future__ import annotations
 
-from typing import Any
-
 from litestar import Controller, Response, delete, get, patch, post, put
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.state import Stored
 from hookline.control.entity_tag import tagged
+from hookline.control.json_body import Patch
 from hookline.control.listing import After, Limit, Listing, by_id
 from hookline.control.objects import (
     create_object,
     created,
-    decode_body,
     delete_object,
     object_tag,
     patch_object,
     put_object,
 )
+from hookline.control.parameters import Id
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices, Services
 
@@ -32,38 +31,36 @@ class Audiences(Controller):
 
     @get(needs="viewer")
     async def list_audiences(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Audience]:
-        """Return the audiences by id."""
+        """List the audiences by id."""
         audiences: list[Audience] = [stored.object for stored in services.store.in_force("audience")]
         return by_id(audiences, [each.id for each in audiences], limit, after)
 
     @post(needs="editor")
-    async def create_audience(self, services: FromServices, body: RawBody) -> Response[Audience]:
+    async def create_audience(self, services: FromServices, data: JSONBody[Audience]) -> Response[Audience]:
         """Create an audience; every member is told to its destinations at once."""
-        made = create_object(services, decode_body(body, Audience))
+        made = create_object(services, data)
         return created(made.object, made.since, "audiences")
 
-    @get("/{object_id:str}", needs="viewer")
-    async def get_audience(self, services: FromServices, object_id: FromPath[str]) -> Response[Audience]:
+    @get("/{id:str}", needs="viewer", tagged=True)
+    async def get_audience(self, services: FromServices, object_id: Id) -> Response[Audience]:
         """Return one audience."""
         stored = stored_audience(services, object_id)
         return tagged(stored.object, object_tag(stored.since))
 
-    @put("/{object_id:str}", needs="editor")
-    async def put_audience(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Audience]:
+    @put("/{id:str}", needs="editor", tagged=True)
+    async def put_audience(self, services: FromServices, object_id: Id, data: JSONBody[Audience]) -> Response[Audience]:
         """Create or replace an audience; who comes and goes by a new condition is told with the next sync."""
         stored = services.store.audience(object_id)
-        return put_object(services, object_id, decode_body(body, Audience), stored, "audiences")
+        return put_object(services, object_id, data, stored, "audiences")
 
-    @patch("/{object_id:str}", needs="editor")
-    async def patch_audience(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
-    ) -> Response[Audience]:
-        """Change some fields of an audience."""
-        patched = patch_object(services, stored_audience(services, object_id), decode_body(body, dict[str, Any]))
+    @patch("/{id:str}", needs="editor", tagged=True)
+    async def patch_audience(self, services: FromServices, object_id: Id, data: Patch) -> Response[Audience]:
+        """Change some fields of an audience (JSON Merge Patch, RFC 7396: null removes)."""
+        patched = patch_object(services, stored_audience(services, object_id), data)
         return tagged(patched.object, object_tag(patched.since))
 
-    @delete("/{object_id:str}", needs="editor")
-    async def delete_audience(self, services: FromServices, object_id: FromPath[str]) -> None:
+    @delete("/{id:str}", needs="editor", tagged=True)
+    async def delete_audience(self, services: FromServices, object_id: Id) -> None:
         """Delete an audience that no other asks for."""
         delete_object(services, "audience", services.store.audience(object_id), object_id)
 
@@ -77,40 +74,40 @@ class ComputedTraits(Controller):
     async def list_computed_traits(
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[ComputedTrait]:
-        """Return the computed traits by id."""
+        """List the computed traits by id."""
         traits: list[ComputedTrait] = [stored.object for stored in services.store.in_force("computedTrait")]
         return by_id(traits, [each.id for each in traits], limit, after)
 
     @post(needs="editor")
-    async def create_computed_trait(self, services: FromServices, body: RawBody) -> Response[ComputedTrait]:
+    async def create_computed_trait(
+        self, services: FromServices, data: JSONBody[ComputedTrait]
+    ) -> Response[ComputedTrait]:
         """Create a computed trait; every value is told to its destinations at once."""
-        made = create_object(services, decode_body(body, ComputedTrait))
+        made = create_object(services, data)
         return created(made.object, made.since, "computed-traits")
 
-    @get("/{object_id:str}", needs="viewer")
-    async def get_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> Response[ComputedTrait]:
+    @get("/{id:str}", needs="viewer", tagged=True)
+    async def get_computed_trait(self, services: FromServices, object_id: Id) -> Response[ComputedTrait]:
         """Return one computed trait."""
         stored = stored_computed_trait(services, object_id)
         return tagged(stored.object, object_tag(stored.since))
 
-    @put("/{object_id:str}", needs="editor")
+    @put("/{id:str}", needs="editor", tagged=True)
     async def put_computed_trait(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[ComputedTrait]
     ) -> Response[ComputedTrait]:
         """Create or replace a computed trait; values that differ then are told with the next sync."""
         stored = services.store.computed_trait(object_id)
-        return put_object(services, object_id, decode_body(body, ComputedTrait), stored, "computed-traits")
+        return put_object(services, object_id, data, stored, "computed-traits")
 
-    @patch("/{object_id:str}", needs="editor")
-    async def patch_computed_trait(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
-    ) -> Response[ComputedTrait]:
-        """Change some fields of a computed trait."""
-        patched = patch_object(services, stored_computed_trait(services, object_id), decode_body(body, dict[str, Any]))
+    @patch("/{id:str}", needs="editor", tagged=True)
+    async def patch_computed_trait(self, services: FromServices, object_id: Id, data: Patch) -> Response[ComputedTrait]:
+        """Change some fields of a computed trait (JSON Merge Patch, RFC 7396: null removes)."""
+        patched = patch_object(services, stored_computed_trait(services, object_id), data)
         return tagged(patched.object, object_tag(patched.since))
 
-    @delete("/{object_id:str}", needs="editor")
-    async def delete_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> None:
+    @delete("/{id:str}", needs="editor", tagged=True)
+    async def delete_computed_trait(self, services: FromServices, object_id: Id) -> None:
         """Delete a computed trait that no audience asks for."""
         delete_object(services, "computedTrait", services.store.computed_trait(object_id), object_id)
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, Response, get, post
-from litestar.params import FromPath, QueryParameter, RawBody
+from litestar.params import JSONBody, QueryParameter
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
 from hookline.control.deletion_evidence import DeletionEvidence, evidence_of
 from hookline.control.listing import After, Limit, Listing, id_number, number_after
-from hookline.control.objects import decode_body
+from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -56,9 +56,16 @@ class DeletionRequests(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=ID_CHARACTERS_MAX)] = None,
+        user_id: Annotated[
+            str | None,
+            QueryParameter(
+                name="userId",
+                max_length=ID_CHARACTERS_MAX,
+                description="Only requests that were made for this user id.",
+            ),
+        ] = None,
     ) -> Listing[DeletionRequestView]:
-        """Return the requests, newest first: all, or those that were made for a user."""
+        """List the deletion requests, newest first."""
         found = services.deletion_requests.newest(limit + 1, number_after(after, PREFIX), user_id)
         page = found[:limit]
         return Listing(
@@ -66,14 +73,16 @@ class DeletionRequests(Controller):
         )
 
     @post(needs="editor")
-    async def create_deletion_request(self, services: FromServices, body: RawBody) -> Response[DeletionRequestView]:
-        """Take a request (201): suppression is in force within a second, erasing takes seconds to a minute."""
-        asked = decode_body(body, Asked)
-        if (asked.user_id is None) == (asked.user_ids is None):
+    async def create_deletion_request(
+        self, services: FromServices, data: JSONBody[Asked]
+    ) -> Response[DeletionRequestView]:
+        """Have people's data erased and their receivers told (`delete`), their events no longer stored (`suppress`), or
+        `both`."""
+        if (data.user_id is None) == (data.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         try:
-            made = services.deletion_requests.create(asked.ids, asked.action, current_author())
+            made = services.deletion_requests.create(data.ids, data.action, current_author())
         except TooManyRequests as error:
             raise Problem(409, "too_many_deletion_requests", f"{error}.") from None
         except TooManySuppressed as error:
@@ -87,13 +96,13 @@ class DeletionRequests(Controller):
         return Response(view, status_code=201, headers={"Location": f"/api/v1/deletion-requests/{view.id}"})
 
     @get("/{id:str}", needs="viewer")
-    async def get_deletion_request(self, services: FromServices, id: FromPath[str]) -> DeletionRequestView:
-        """Return one request and how far it has come."""
+    async def get_deletion_request(self, services: FromServices, id: Id) -> DeletionRequestView:
+        """Return one deletion request and how far it has come."""
         return view_of(services, deletion_request(services, id))
 
     @get("/{id:str}/evidence", needs="viewer")
-    async def get_deletion_evidence(self, services: FromServices, id: FromPath[str]) -> DeletionEvidence:
-        """Return what was affected, who acknowledged it when, and what was erased."""
+    async def get_deletion_evidence(self, services: FromServices, id: Id) -> DeletionEvidence:
+        """Return the report of a deletion request: what was affected, who acknowledged it when, what was erased."""
         return evidence_of(services, deletion_request(services, id))
 
 

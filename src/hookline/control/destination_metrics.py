@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import msgspec
 from litestar import get
-from litestar.params import FromPath, FromQuery
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.destination_standing import DestinationStanding, standing_of
 from hookline.control.failure_causes import FailureCause
+from hookline.control.parameters import Back, Id
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices, Services
 from hookline.insights.percentile import percentile
@@ -53,11 +53,9 @@ class DestinationMetrics(DestinationStanding, frozen=True, kw_only=True, rename=
     errors_complete: bool
 
 
-@get("/destinations/{object_id:str}/metrics", needs="viewer")
-async def get_destination_metrics(
-    services: FromServices, object_id: FromPath[str], range: FromQuery[Range] = "1h"
-) -> DestinationMetrics:
-    """Return how a destination stands, and what became of its events over the range."""
+@get("/destinations/{id:str}/metrics", needs="viewer")
+async def get_destination_metrics(services: FromServices, object_id: Id, range: Back = "1h") -> DestinationMetrics:
+    """Return how a destination stands, and what became of its events over a range."""
     stored = services.store.destination(object_id)
     if stored is None:
         raise not_found("destination", object_id)

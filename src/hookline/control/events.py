@@ -8,21 +8,38 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from litestar import Controller, Request, get
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
 from hookline.control.call import Call, the_call
 from hookline.control.event_filter import EventFilter
 from hookline.control.event_log import Fate
 from hookline.control.listing import After, Limit, Listing
-from hookline.control.problem import Problem
+from hookline.control.parameters import OfEvent, OfSource, OfType
+from hookline.control.problem import Problem, problems
 from hookline.control.services import FromServices
 from hookline.outcomes.fate import EventFate
 
 KNOWN_SECONDS = 5.0
 """How long a stream goes on at most before it asks whether its caller is still let in."""
 
-Text = Annotated[str | None, QueryParameter(max_length=1_000)]
+OfUser = Annotated[
+    str | None,
+    QueryParameter(
+        name="userId", max_length=1_000, description="Only this user id (or anonymous id, for events without a user)."
+    ),
+]
+OfMessage = Annotated[
+    str | None, QueryParameter(name="messageId", max_length=1_000, description="Only this message id.")
+]
+Text = Annotated[
+    str | None,
+    QueryParameter(
+        name="text",
+        max_length=1_000,
+        description="Only events that hold this text anywhere, in capital or small letters.",
+    ),
+]
 
 
 class Events(Controller):
@@ -36,40 +53,48 @@ class Events(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        source: Text = None,
-        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
-        event: Text = None,
-        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=1_000)] = None,
-        message_id: Annotated[str | None, QueryParameter(name="messageId", max_length=1_000)] = None,
-        fate: FromQuery[Fate | None] = None,
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        user_id: OfUser = None,
+        message_id: OfMessage = None,
+        fate: Annotated[
+            Fate | None, QueryParameter(description="Only events that have this fate at some destination.")
+        ] = None,
         text: Text = None,
     ) -> Listing[EventFate]:
-        """Return the newest events that match; a page may be short when the search took long, `after` goes on."""
+        """List the newest events with their fates. A page may be short when the search took long; `after` goes on."""
         wanted = EventFilter(source, type_, event, user_id, message_id, fate, text)
         page = await services.events.newest(wanted, limit, after)
         return Listing([logged.fate for logged in page.events], page.after)
 
-    @get("/stream", needs="viewer")
+    @get("/stream", needs="viewer", responses=problems(503), media_type="text/event-stream")
     async def stream_events(
         self,
         services: FromServices,
         request: Request[Any, Any, Any],
-        source: Text = None,
-        type_: Annotated[str | None, QueryParameter(name="type", max_length=1_000)] = None,
-        event: Text = None,
-        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=1_000)] = None,
-        message_id: Annotated[str | None, QueryParameter(name="messageId", max_length=1_000)] = None,
+        source: OfSource = None,
+        type_: OfType = None,
+        event: OfEvent = None,
+        user_id: OfUser = None,
+        message_id: OfMessage = None,
         text: Text = None,
     ) -> Stream:
-        """Push new events and changes of fate as server-sent events (`event`, `fate`, `skipped`)."""
+        """Push new events and changes of fate as server-sent events: `event` (a new event), `fate` (its fate changed),
+        `skipped` (how many were left out). With `Last-Event-ID` it goes on where a lost stream was; what is left out
+        may be of any kind."""
         wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
         watched = await services.live.watch(request.headers.get("last-event-id"), wanted)
         messages = _while_known(the_call(), watched)
         return Stream(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-    @get("/{message_id:path}", needs="viewer")
+    @get("/{messageId:path}", needs="viewer")
     async def get_event(
-        self, services: FromServices, request: Request[Any, Any, Any], message_id: FromPath[str], source: Text = None
+        self,
+        services: FromServices,
+        request: Request[Any, Any, Any],
+        message_id: Annotated[str, PathParameter(name="messageId")],
+        source: OfSource = None,
     ) -> EventFate:
         """Return what became of one message: its acceptance, each routing decision, each attempt."""
         wanted = id_in_path(request, "/events/")

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 from msgspec.structs import replace
 
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.model import FILTERS_MAX, Filter
 from hookline.control.call import the_call
-from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
+from hookline.control.parameters import Id
+from hookline.control.problem import FieldError, Problem, not_found, pointer_of
 from hookline.control.services import FromServices
 from hookline.route.filter_trial import (
     EVENTS_DEFAULT,
@@ -35,19 +36,18 @@ class FilterTest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 class FilterTests(Controller):
     """Nothing is changed and nothing is sent."""
 
-    path = "/destinations/{object_id:str}/filters"
+    path = "/destinations/{id:str}/filters"
 
     @post("/test", status_code=200, needs="editor")
-    async def test_filters(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> FilterTrial:
-        """Return how many of the newest events of the destination's sources the filters match, with samples."""
+    async def test_filters(
+        self, services: FromServices, object_id: Id, data: JSONBody[FilterTest | None] = None
+    ) -> FilterTrial:
+        """Try filters, saved or not yet, on recent events: how many match, and samples before and after."""
         the_call().only_looked = True
         stored = services.store.destination(object_id)
         if stored is None:
             raise not_found("destination", object_id)
-        try:
-            wanted = msgspec.json.decode(body or b"{}", type=FilterTest)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise invalid_body(error) from None
+        wanted = data or FilterTest()
         destination = stored.object
         if wanted.filters is not None:
             destination = replace(destination, filters=wanted.filters)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from hookline.control.admin_token import AdminToken
+from hookline.control.audit.audit_log import AuditLog
 from hookline.control.caller import ADMIN_TOKEN, Caller
 from hookline.control.people.roles import ROLE_OF_SCOPE
-from hookline.control.people.sessions import Session
-
-if TYPE_CHECKING:
-    from hookline.control.services import Services
+from hookline.control.people.sessions import Session, Sessions
+from hookline.control.people.tokens import Tokens
+from hookline.settings import Settings
 
 SIGN_IN = "Send a token (Authorization: Bearer TOKEN), or sign in."
+
+
+class Doors(Protocol):
+    """What tells who may come in: a part of the services, which know of calls themselves."""
+
+    settings: Settings
+    token: AdminToken
+    tokens: Tokens
+    sessions: Sessions
+    audit: AuditLog
 
 
 class Identity(NamedTuple):
@@ -21,14 +32,12 @@ class Identity(NamedTuple):
     refusal: str = SIGN_IN
 
 
-def identify(
-    services: Services, authorization: str, session_key: str | None, address: str, request_id: str
-) -> Identity:
-    """Who calls. A bearer token that is not good is not made up for by a cookie."""
+def identify(doors: Doors, authorization: str, session_key: str | None, address: str, request_id: str) -> Identity:
+    """Say who calls. A bearer token that is not good is not made up for by a cookie."""
     scheme, _space, presented = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        return _of_token(services, presented.strip(), address, request_id)
-    session = services.sessions.find(session_key)
+        return _of_token(doors, presented.strip(), address, request_id)
+    session = doors.sessions.find(session_key)
     return Identity(None if session is None else caller_of(session))
 
 
@@ -39,16 +48,16 @@ def caller_of(session: Session) -> Caller:
     return Caller("account", session.name or "", session.role, session.account, session=True)
 
 
-def _of_token(services: Services, text: str, address: str, request_id: str) -> Identity:
-    if services.token.matches(text):
+def _of_token(doors: Doors, text: str, address: str, request_id: str) -> Identity:
+    if doors.token.matches(text):
         return Identity(Caller("admin_token", ADMIN_TOKEN, "owner"))
-    token = services.tokens.find(text)
+    token = doors.tokens.find(text)
     if token is None:
         return Identity(None, "This is neither the admin token nor a token in force.")
     caller = Caller("token", token.name, ROLE_OF_SCOPE[token.scope], token.id)
-    noted = services.tokens.note_use(token)
-    if not services.tokens.has_expired(token):
+    noted = doors.tokens.note_use(token)
+    if not doors.tokens.has_expired(token):
         return Identity(caller)
     if noted:  # else it was written down a moment ago
-        services.audit.record(caller, "use_expired_token", f"tokens/t{token.id}", address, request_id)
+        doors.audit.record(caller, "use_expired_token", f"tokens/t{token.id}", address, request_id)
     return Identity(None, f"The token {token.name!r} has expired; make a new one.")

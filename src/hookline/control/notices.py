@@ -6,12 +6,14 @@ import time
 from typing import Annotated, Literal, get_args
 
 from litestar import Controller, get, post
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 from hookline.control.listing import After, Limit, Listing, number_after
 from hookline.control.notice_log import Notice
+from hookline.control.parameters import Id
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices
+from hookline.telemetry.notices import KINDS
 
 State = Literal["open", "resolved"]
 STATES: tuple[State, ...] = get_args(State)
@@ -28,27 +30,40 @@ class Notices(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        state_: Annotated[State | None, QueryParameter(name="state")] = None,
-        kind: Annotated[str | None, QueryParameter(max_length=100)] = None,
-        subject: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        state_: Annotated[
+            State | None, QueryParameter(name="state", description="Only notices that are open, or only resolved ones.")
+        ] = None,
+        kind: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=100, description="Only notices of this kind.", schema_extra={"enum": list(KINDS)}
+            ),
+        ] = None,
+        subject: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=100,
+                description="Only notices about this: the id of a destination or source, the name of a role.",
+            ),
+        ] = None,
     ) -> Listing[Notice]:
-        """Return the newest notices: all, or only open or resolved ones, of one kind or of all, about one thing."""
+        """List the newest notices about the system itself."""
         is_open = None if state_ is None else state_ == "open"
         found = services.notices.newest(limit + 1, number_after(after), is_open, kind, subject)
         page = found[:limit]
         return Listing(page, str(page[-1].id) if len(found) > limit else None)
 
-    @get("/{notice_id:str}", needs="viewer")
-    async def get_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
+    @get("/{id:str}", needs="viewer")
+    async def get_notice(self, services: FromServices, notice_id: Id) -> Notice:
         """Return one notice."""
         notice = services.notices.get(int(notice_id)) if _is_id(notice_id) else None
         if notice is None:
             raise not_found("notice", notice_id)
         return notice
 
-    @post("/{notice_id:str}/acknowledge", status_code=200, needs="editor")
-    async def acknowledge_notice(self, services: FromServices, notice_id: FromPath[str]) -> Notice:
-        """Note that somebody has seen it; the pages then show it quietly."""
+    @post("/{id:str}/acknowledge", status_code=200, needs="editor")
+    async def acknowledge_notice(self, services: FromServices, notice_id: Id) -> Notice:
+        """Note that somebody has seen a notice."""
         now_ms = int(time.time() * 1000)
         notice = services.notices.acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
         if notice is None:

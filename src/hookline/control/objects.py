@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post, put
-from litestar.params import FromPath, QueryParameter, RawBody
+from litestar.params import JSONBody, QueryParameter
 
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import WORDS, Kind
@@ -25,8 +25,10 @@ from hookline.control.call import current_author
 from hookline.control.entity_tag import has_condition, require_match, tagged
 from hookline.control.generated_secret import generate_secret, revealed
 from hookline.control.journal_ends import journal_ends
+from hookline.control.json_body import FieldsOf, Patch
 from hookline.control.listing import After, Limit, Listing, by_id
 from hookline.control.merge_patch import merged
+from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices, Services
 from hookline.deliver.client_certificate import fault_and_details
@@ -56,43 +58,50 @@ class Sources(Controller):
 
     @get(needs="viewer")
     async def list_sources(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Source]:
-        """Return the sources by id."""
+        """List the sources by id."""
         sources = [stored.object for stored in services.store.sources()]
         return by_id(sources, [source.id for source in sources], limit, after)
 
     @post(needs="editor")
-    async def create_source(self, services: FromServices, body: RawBody) -> Response[Source]:
+    async def create_source(
+        self, services: FromServices, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Source)]]
+    ) -> Response[Source]:
         """Create a source; one that names no write keys is given one."""
-        fields = decode_body(body, dict[str, Any])
-        if isinstance(fields, dict) and "writeKeys" not in fields:
-            fields = {**fields, "writeKeys": [new_write_key()]}
-        made = create_object(services, converted(fields, Source))
+        if isinstance(data, dict) and "writeKeys" not in data:
+            data = {**data, "writeKeys": [new_write_key()]}
+        made = create_object(services, converted(data, Source))
         return created(made.object, made.since, "sources")
 
-    @get("/{object_id:str}", needs="viewer")
-    async def get_source(self, services: FromServices, object_id: FromPath[str]) -> Response[Source]:
+    @get("/{id:str}", needs="viewer", tagged=True)
+    async def get_source(self, services: FromServices, object_id: Id) -> Response[Source]:
         """Return one source."""
         stored = _source(services, object_id)
         return tagged(stored.object, object_tag(stored.since))
 
-    @put("/{object_id:str}", needs="editor")
-    async def put_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
+    @put("/{id:str}", needs="editor", tagged=True)
+    async def put_source(self, services: FromServices, object_id: Id, data: JSONBody[Source]) -> Response[Source]:
         """Create or replace a source."""
-        return put_object(services, object_id, decode_body(body, Source), services.store.source(object_id), "sources")
+        return put_object(services, object_id, data, services.store.source(object_id), "sources")
 
-    @patch("/{object_id:str}", needs="editor")
-    async def patch_source(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Response[Source]:
-        """Change some fields of a source."""
-        patched = patch_object(services, _source(services, object_id), decode_body(body, dict[str, Any]))
+    @patch("/{id:str}", needs="editor", tagged=True)
+    async def patch_source(self, services: FromServices, object_id: Id, data: Patch) -> Response[Source]:
+        """Change some fields of a source (JSON Merge Patch, RFC 7396: null removes)."""
+        patched = patch_object(services, _source(services, object_id), data)
         return tagged(patched.object, object_tag(patched.since))
 
-    @delete("/{object_id:str}", needs="editor")
-    async def delete_source(self, services: FromServices, object_id: FromPath[str]) -> None:
+    @delete("/{id:str}", needs="editor", tagged=True)
+    async def delete_source(self, services: FromServices, object_id: Id) -> None:
         """Delete a source that feeds no destination."""
         delete_object(services, "source", services.store.source(object_id), object_id)
 
 
-RemoveSecrets = Annotated[bool, QueryParameter(name="removeSecrets")]
+RemoveSecrets = Annotated[
+    bool,
+    QueryParameter(
+        name="removeSecrets",
+        description="Remove the secrets of the destination from the history at once, not 30 days later.",
+    ),
+]
 
 
 class SecretsRemoved(msgspec.Struct, frozen=True, rename="camel"):
@@ -135,66 +144,67 @@ class Destinations(Controller):
     async def list_destinations(
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[Destination]:
-        """Return the destinations by id."""
+        """List the destinations by id."""
         destinations = [_shown(services, stored.object) for stored in services.store.destinations()]
         return by_id(destinations, [each.id for each in destinations], limit, after)
 
     @post(needs="editor")
-    async def create_destination(self, services: FromServices, body: RawBody) -> Response[Destination]:
+    async def create_destination(
+        self, services: FromServices, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Destination)]]
+    ) -> Response[Destination]:
         """Create a destination; events acknowledged from now on are sent to it."""
-        fields, secret = generate_secret(decode_body(body, dict[str, Any]), None)
+        fields, secret = generate_secret(data, None)
         made = create_object(services, converted(fields, Destination))
         return created(revealed(_shown(services, made.object), secret), made.since, "destinations")
 
-    @get("/{object_id:str}", needs="viewer")
-    async def get_destination(self, services: FromServices, object_id: FromPath[str]) -> Response[Destination]:
+    @get("/{id:str}", needs="viewer", tagged=True)
+    async def get_destination(self, services: FromServices, object_id: Id) -> Response[Destination]:
         """Return one destination, secrets masked."""
         stored = _destination(services, object_id)
         return tagged(_shown(services, stored.object), object_tag(stored.since))
 
-    @get("/{object_id:str}/client-certificate", needs="viewer")
-    async def get_client_certificate(self, services: FromServices, object_id: FromPath[str]) -> ShownCertificate:
-        """Return what the client certificate of a destination says, as control reads it now; never the key."""
+    @get("/{id:str}/client-certificate", needs="viewer")
+    async def get_client_certificate(self, services: FromServices, object_id: Id) -> ShownCertificate:
+        """Return whose the client certificate of a destination is, until when, and what is wrong with it."""
         shown = shown_certificate(services, _destination(services, object_id).object)
         if shown is None:
             raise Problem(404, "no_client_certificate", f"Destination {object_id!r} shows receivers no certificate.")
         return shown
 
-    @put("/{object_id:str}", needs="editor")
+    @put("/{id:str}", needs="editor", tagged=True)
     async def put_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[Annotated[dict[str, Any], FieldsOf(Destination)]]
     ) -> Response[Destination]:
         """Create or replace a destination; its lane goes on where it is."""
         stored = services.store.destination(object_id)
-        fields, secret = generate_secret(decode_body(body, dict[str, Any]), None if stored is None else stored.object)
+        fields, secret = generate_secret(data, None if stored is None else stored.object)
         replaced = replace_object(services, object_id, converted(fields, Destination), stored)
         destination = revealed(_shown(services, replaced.object), secret)
         if stored is None:
             return created(destination, replaced.since, "destinations")
         return tagged(destination, object_tag(replaced.since))
 
-    @patch("/{object_id:str}", needs="editor")
-    async def patch_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
-    ) -> Response[Destination]:
-        """Change some fields of a destination."""
+    @patch("/{id:str}", needs="editor", tagged=True)
+    async def patch_destination(self, services: FromServices, object_id: Id, data: Patch) -> Response[Destination]:
+        """Change some fields of a destination (JSON Merge Patch, RFC 7396: null removes)."""
         stored = _destination(services, object_id)
-        fields, secret = generate_secret(decode_body(body, dict[str, Any]), stored.object)
+        fields, secret = generate_secret(data, stored.object)
         patched = patch_object(services, stored, fields)
         return tagged(revealed(_shown(services, patched.object), secret), object_tag(patched.since))
 
-    @delete("/{object_id:str}", needs="editor")
+    @delete("/{id:str}", needs="editor", tagged=True)
     async def delete_destination(
-        self, services: FromServices, object_id: FromPath[str], remove_secrets: RemoveSecrets = False
+        self, services: FromServices, object_id: Id, remove_secrets: RemoveSecrets = False
     ) -> None:
         """Delete a destination; events that wait for it are not sent any more."""
         delete_object(services, "destination", services.store.destination(object_id), object_id)
         if remove_secrets:
             await _remove_old_secrets(services, object_id)
 
-    @post("/{object_id:str}/remove-old-secrets", status_code=200, needs="editor")
-    async def remove_old_secrets(self, services: FromServices, object_id: FromPath[str]) -> SecretsRemoved:
-        """Take every secret that is not in force out of the history of a destination, deleted or not."""
+    @post("/{id:str}/remove-old-secrets", status_code=200, needs="editor")
+    async def remove_old_secrets(self, services: FromServices, object_id: Id) -> SecretsRemoved:
+        """Remove every secret that is not in force from the history of a destination, deleted or not, at once; else it
+        goes 30 days after it left force."""
         if not services.past.had("destination", object_id):
             raise not_found("destination", object_id)
         return SecretsRemoved(object_id, await _remove_old_secrets(services, object_id))
@@ -315,19 +325,6 @@ def object_tag(since: int) -> str:
 def created(made: ObjectT, since: int, collection: str) -> Response[ObjectT]:
     """The answer 201 with the object's address and tag."""
     return tagged(made, object_tag(since), 201, {"Location": f"/api/v1/{collection}/{made.id}"})
-
-
-DecodedT = TypeVar("DecodedT")
-
-
-def decode_body(body: bytes, kind: type[DecodedT]) -> DecodedT:
-    """Decode a request's body; what is wrong with it becomes a problem."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise invalid_body(error) from None
-    except RecursionError:
-        raise Problem(400, "malformed_json", "The body is nested too deeply.") from None
 
 
 def converted(fields: dict[str, Any], kind: type[ObjectT]) -> ObjectT:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Controller, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 from msgspec.structs import replace
 
 from hookline.connections.edits import Put
@@ -16,7 +16,8 @@ from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
 from hookline.control.destination_standing import DestinationStanding, State, Waiting, standing_of
 from hookline.control.journal_ends import journal_ends
-from hookline.control.objects import change, decode_body, refused_as_problem
+from hookline.control.objects import change, refused_as_problem
+from hookline.control.parameters import Id
 from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 
@@ -54,41 +55,41 @@ class Pausing(Controller):
 
     path = "/destinations"
 
-    @post("/{object_id:str}/disable", status_code=200, needs="editor")
+    @post("/{id:str}/disable", status_code=200, needs="editor")
     async def disable_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[DisableRequest | None] = None
     ) -> DestinationStanding:
-        """Disable a destination; when events wait, the body says what becomes of them."""
-        asked = decode_body(body or b"{}", DisableRequest)
+        """Disable a destination; when events wait, `waiting` says what becomes of them (`drain` or `discard`)."""
+        asked = data or DisableRequest()
         _disable(services, object_id, await _standing(services, object_id), asked.waiting)
         return await _standing(services, object_id)
 
-    @post("/{object_id:str}/pause", status_code=200, needs="editor")
+    @post("/{id:str}/pause", status_code=200, needs="editor")
     async def pause_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[PauseRequest | None] = None
     ) -> DestinationStanding:
         """Park a destination's events until it is resumed; what is in flight still ends."""
-        asked = decode_body(body or b"{}", PauseRequest)
+        asked = data or PauseRequest()
         pause = Pause(since=services.store.now_ms(), steady_since=services.store.steady_ms(), reason=asked.reason)
         refused_as_problem(
             lambda: services.store.pause(object_id, pause, current_author(), lambda: journal_ends(services.settings))
         )
         return await _standing(services, object_id)
 
-    @post("/{object_id:str}/resume", status_code=200, needs="editor")
+    @post("/{id:str}/resume", status_code=200, needs="editor")
     async def resume_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[ResumeRequest | None] = None
     ) -> DestinationStanding:
-        """Send what has waited, at most ``rate`` events per second, and what comes from now on."""
-        asked, author = decode_body(body or b"{}", ResumeRequest), current_author()
+        """Send what has waited, at most `rate` events per second, and what comes from now on."""
+        asked, author = data or ResumeRequest(), current_author()
         refused_as_problem(
             lambda: services.store.resume(object_id, asked.rate, author, lambda: journal_ends(services.settings))
         )
         services.lane_watch.resumed(object_id)
         return await _standing(services, object_id)
 
-    @post("/{object_id:str}/try", status_code=202, needs="editor")
-    async def try_destination(self, services: FromServices, object_id: FromPath[str]) -> TryAsked:
+    @post("/{id:str}/try", status_code=202, needs="editor")
+    async def try_destination(self, services: FromServices, object_id: Id) -> TryAsked:
         """Try what waits for a destination at once, whatever its breaker, its retries or `Retry-After` say."""
         standing = await _standing(services, object_id)
         stored = services.store.destination(object_id)

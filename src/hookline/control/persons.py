@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from litestar import Controller, get
-from litestar.params import QueryParameter
 
 from hookline.control.listing import After, Limit, Listing
+from hookline.control.parameters import AnonymousId, UserId
 from hookline.control.person_events import PersonEvent, person_events
 from hookline.control.person_log import PersonReader
 from hookline.control.person_privacy import refuse_withheld
 from hookline.control.person_view import PersonView, defined, person_view
-from hookline.control.problem import FieldError, Problem
+from hookline.control.problem import FieldError, Problem, problems
 from hookline.control.services import FromServices
 from hookline.people.store.people import Identity
 from hookline.people.timeline import Ownership
@@ -20,20 +18,18 @@ from hookline.people.timeline import Ownership
 ID_CHARACTERS_MAX = 1_000
 SEARCH_SECONDS_MAX = 1.0
 
-UserId = Annotated[str | None, QueryParameter(name="userId", min_length=1, max_length=ID_CHARACTERS_MAX)]
-AnonymousId = Annotated[str | None, QueryParameter(name="anonymousId", min_length=1, max_length=ID_CHARACTERS_MAX)]
-
 
 class Persons(Controller):
     """A person is named by any of their ids; accounts of this service are ``/api/v1/users``."""
 
     path = "/people"
 
-    @get(needs="viewer")
+    @get(needs="viewer", responses=problems(404))
     async def get_person(
         self, services: FromServices, user_id: UserId = None, anonymous_id: AnonymousId = None
     ) -> PersonView:
-        """Return one person: identities, traits, groups, audiences, computed traits, each with where it comes from."""
+        """Return one person: identities, traits and groups with where they come from, audiences and computed traits as
+        the last syncs left them. Give `userId` or `anonymousId`."""
         asked = asked_for(user_id, anonymous_id)
         known = defined(services)
 
@@ -47,7 +43,7 @@ class Persons(Controller):
             raise Problem(404, "not_found", "Nothing is known of a person with this id.")
         return found
 
-    @get("/events", needs="viewer")
+    @get("/events", needs="viewer", responses=problems(404))
     async def list_person_events(
         self,
         services: FromServices,
@@ -56,7 +52,8 @@ class Persons(Controller):
         limit: Limit = 50,
         after: After = None,
     ) -> Listing[PersonEvent]:
-        """Return the person's events of all identities, newest first; a page may be short when looking took long."""
+        """List the person's events of all identities, newest first. A page may be short when looking took long; `after`
+        goes on."""
         asked = asked_for(user_id, anonymous_id)
 
         def look(reader: PersonReader) -> tuple[Listing[PersonEvent], Ownership]:

@@ -15,6 +15,7 @@ from uuid import uuid4
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
 
 from hookline.control.call import current_call
 from hookline.database.open import DatabaseUnreadable
@@ -81,6 +82,11 @@ CODES: dict[int, tuple[str, str]] = {
     503: ("unavailable", "Hookline cannot serve this right now; try again in a moment."),
 }
 """What the framework's own errors are called, by status."""
+
+
+def problems(*statuses: int) -> dict[int, ResponseSpec]:
+    """Say in the API's description that a call may be answered with these, besides what every call of its kind may."""
+    return {status: ResponseSpec(ProblemBody, media_type=MEDIA_TYPE, generate_examples=False) for status in statuses}
 
 
 def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -154,6 +160,8 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        if any(item.get("source") == "body" for item in error.extra):  # the framework looks for no more than that
+            return Problem(400, "malformed_json", "The body is not JSON: it is empty.")
         fields = [FieldError("?" + str(item.get("key", "")), str(item.get("message", ""))) for item in error.extra]
         names = "; ".join(f"{field.pointer[1:]}: {field.detail}" for field in fields)
         return Problem(400, "invalid_parameter", f"A parameter cannot be used: {names}.", fields)

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Controller, Response, delete, get, patch, post
-from litestar.params import FromPath, QueryParameter, RawBody
+from litestar.params import JSONBody
 
 from hookline.connections.model import Destination, Offsets
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
 from hookline.control.entity_tag import etag_of, require_match, tagged
 from hookline.control.listing import After, Limit, Listing
-from hookline.control.objects import decode_body
+from hookline.control.parameters import Id, OfDestination
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.replay_view import ReplayView, dry_view_of, view_of
 from hookline.control.services import FromServices, Services
@@ -45,9 +45,9 @@ class Replays(Controller):
         services: FromServices,
         limit: Limit = 50,
         after: After = None,
-        destination: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        destination: OfDestination = None,
     ) -> Listing[ReplayView]:
-        """Return the replays, newest first: all, or those of one destination."""
+        """List the replays, newest first."""
         before = None if after is None else lane_of(after)
         if after is not None and before is None:
             raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
@@ -57,22 +57,21 @@ class Replays(Controller):
         return Listing(views, replay_id(page[-1].lane) if len(found) > limit else None)
 
     @post(needs="editor")
-    async def create_replay(self, services: FromServices, body: RawBody) -> Response[ReplayView]:
-        """Begin a replay (201), or with `dryRun` only count what it comes to (200)."""
-        request = decode_body(body, ReplayRequest)
-        if request.letters is not None:
+    async def create_replay(self, services: FromServices, data: JSONBody[ReplayRequest]) -> Response[ReplayView]:
+        """Send stored events again (201); with `dryRun` only count them (200)."""
+        if data.letters is not None:
             raise Problem(422, "invalid_object", "Retry dead letters at /api/v1/dead-letters/retry.")
-        if not request.dry_run:
-            made = view_of(services, await begin(services, request))
+        if not data.dry_run:
+            made = view_of(services, await begin(services, data))
             return Response(made, status_code=201, headers={"Location": f"/api/v1/replays/{made.id}"})
         the_call().only_looked = True
-        destination, starts, ends = await _prepared(services, request)
-        run = services.planner.dry_run(request, destination, starts, ends)
+        destination, starts, ends = await _prepared(services, data)
+        run = services.planner.dry_run(data, destination, starts, ends)
         await asyncio.to_thread(run.finished.wait, DRY_RUN_SECONDS)
         return Response(dry_view_of(services, run), status_code=200)
 
-    @get("/{id:str}", needs="viewer")
-    async def get_replay(self, services: FromServices, id: FromPath[str]) -> Response[ReplayView]:
+    @get("/{id:str}", needs="viewer", tagged=True)
+    async def get_replay(self, services: FromServices, id: Id) -> Response[ReplayView]:
         """Return one replay, or a dry run of a moment ago, with its progress."""
         run = services.planner.dry_run_of(id)
         if run is not None:
@@ -80,30 +79,30 @@ class Replays(Controller):
         replay = _replay(services, id)
         return tagged(view_of(services, replay), _tag(replay))
 
-    @patch("/{id:str}", needs="editor")
-    async def patch_replay(self, services: FromServices, id: FromPath[str], body: RawBody) -> Response[ReplayView]:
+    @patch("/{id:str}", needs="editor", tagged=True)
+    async def patch_replay(self, services: FromServices, id: Id, data: JSONBody[ReplayChange]) -> Response[ReplayView]:
         """Pause, resume or cancel a replay, or change its rate."""
-        view = _change(services, id, decode_body(body, ReplayChange))
+        view = _change(services, id, data)
         return tagged(view, _tag(_replay(services, id)))
 
     @post("/{id:str}/pause", status_code=200, needs="editor")
-    async def pause_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+    async def pause_replay(self, services: FromServices, id: Id) -> ReplayView:
         """Hold a replay until it is resumed; what is in flight still ends."""
         return _change(services, id, ReplayChange(state="paused"))
 
     @post("/{id:str}/resume", status_code=200, needs="editor")
-    async def resume_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+    async def resume_replay(self, services: FromServices, id: Id) -> ReplayView:
         """Go on with a paused replay."""
         return _change(services, id, ReplayChange(state="running"))
 
     @post("/{id:str}/cancel", status_code=200, needs="editor")
-    async def cancel_replay(self, services: FromServices, id: FromPath[str]) -> ReplayView:
+    async def cancel_replay(self, services: FromServices, id: Id) -> ReplayView:
         """End a replay: what it has not sent is not sent, on the record."""
         return _change(services, id, ReplayChange(state="cancelled"))
 
     @delete("/{id:str}", needs="editor")
-    async def delete_replay(self, services: FromServices, id: FromPath[str]) -> None:
-        """Forget a replay that has ended."""
+    async def delete_replay(self, services: FromServices, id: Id) -> None:
+        """Forget an ended replay."""
         replay = _replay(services, id)
         if not _has_ended(services, replay):
             raise Problem(409, "replay_not_ended", f"Replay {id!r} has not ended; cancel it first.")

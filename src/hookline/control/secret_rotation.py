@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 from litestar import Controller, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, SecretSetting
@@ -15,7 +15,8 @@ from hookline.connections.redaction import redact, stands_for_stored
 from hookline.connections.rotation import RotationRefused, end_overlap, new_secret, rotate, setting_to_rotate
 from hookline.control.call import current_author
 from hookline.control.journal_ends import journal_ends
-from hookline.control.objects import decode_body, refused_as_problem
+from hookline.control.objects import refused_as_problem
+from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.settings import parse_duration
@@ -58,12 +59,14 @@ class RotatedSecret(msgspec.Struct, frozen=True, rename="camel"):
 class SecretRotation(Controller):
     """Replacing a destination's secret without one failed event."""
 
-    path = "/destinations/{object_id:str}"
+    path = "/destinations/{id:str}"
 
     @post("/rotate-secret", status_code=200, needs="editor")
-    async def rotate_secret(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> RotatedSecret:
+    async def rotate_secret(
+        self, services: FromServices, object_id: Id, data: JSONBody[RotateRequest | None] = None
+    ) -> RotatedSecret:
         """Sign with a new secret, and with the one it replaces until the overlap ends."""
-        wanted = decode_body(body or b"{}", RotateRequest)
+        wanted = data or RotateRequest()
         overlap_seconds = _seconds(wanted.overlap)
         if wanted.secret is not None and stands_for_stored(wanted.secret):
             raise _refusal(RotationRefused("secret_unchanged", "that stands for the secret in use; give another one"))
@@ -80,9 +83,11 @@ class SecretRotation(Controller):
         return RotatedSecret(shown, setting, secret if wanted.secret is None else None)
 
     @post("/end-overlap", status_code=200, needs="editor")
-    async def end_overlap(self, services: FromServices, object_id: FromPath[str], body: RawBody) -> Destination:
+    async def end_overlap(
+        self, services: FromServices, object_id: Id, data: JSONBody[EndOverlapRequest | None] = None
+    ) -> Destination:
         """Sign with the new secret alone from now on."""
-        wanted = decode_body(body or b"{}", EndOverlapRequest)
+        wanted = data or EndOverlapRequest()
         version, destination = _destination(services, object_id)
         try:
             ended = end_overlap(destination, wanted.setting, services.store.steady_ms())

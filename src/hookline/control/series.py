@@ -9,9 +9,10 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, get
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import QueryParameter
 
-from hookline.control.problem import not_found
+from hookline.control.parameters import Back, OfDestination
+from hookline.control.problem import not_found, problems
 from hookline.control.services import FromServices
 from hookline.events.timestamps import iso
 from hookline.insights.resolutions import SPANS, Range
@@ -63,14 +64,14 @@ class Metrics(Controller):
 
     path = "/metrics"
 
-    @get("/series", needs="viewer")
+    @get("/series", needs="viewer", responses=problems(404))
     async def get_series(
         self,
         services: FromServices,
-        range: FromQuery[Range] = "1h",
-        destination: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        range: Back = "1h",
+        destination: OfDestination = None,
     ) -> SeriesReport:
-        """Return the series of everything, or of one destination."""
+        """Return what happened over a range, of everything or of one destination; null where no report was seen."""
         now = int(time.time())
         if destination is None:
             found = await asyncio.to_thread(services.series.totals, range, now)
@@ -84,8 +85,8 @@ class Metrics(Controller):
     async def get_failing(
         self,
         services: FromServices,
-        range: FromQuery[Range] = "1h",
-        limit: Annotated[int, QueryParameter(ge=1, le=FAILING_MAX)] = 10,
+        range: Back = "1h",
+        limit: Annotated[int, QueryParameter(ge=1, le=FAILING_MAX, description="How many to return at most.")] = 10,
     ) -> FailingReport:
         """Return the destinations with most failed requests; those that were deleted are left out."""
         now = int(time.time())

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import msgspec
 from litestar import get
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 from hookline.control.journal_ends import journal_ends
 from hookline.control.listing import After, Limit
+from hookline.control.parameters import Id, OfType
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -55,16 +56,16 @@ class SourceSchema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     after: str | None = None
 
 
-@get("/sources/{object_id:str}/schema", needs="viewer")
+@get("/sources/{id:str}/schema", needs="viewer")
 async def get_schema(
     services: FromServices,
-    object_id: FromPath[str],
+    object_id: Id,
     limit: Limit = 50,
     after: After = None,
-    type_: Annotated[str | None, QueryParameter(name="type", max_length=100)] = None,
-    name: Annotated[str | None, QueryParameter(max_length=1_000)] = None,
+    type_: OfType = None,
+    name: Annotated[str | None, QueryParameter(max_length=1_000, description="Only events of this name.")] = None,
 ) -> SourceSchema:
-    """Return what a source sends, by type and name."""
+    """Return which events a source sends, by type and name: how often, since when, with which properties."""
     if services.store.source(object_id) is None:
         raise not_found("source", object_id)
     return await asyncio.to_thread(schema_of, services, object_id, limit, after, type_, name)

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, delete, get, post
-from litestar.params import FromPath, RawBody
+from litestar.params import FromPath, JSONBody
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import the_call
 from hookline.control.listing import After, Limit, Listing
-from hookline.control.objects import decode_body
 from hookline.control.problem import FieldError, Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -50,7 +49,7 @@ class SuppressionsApi(Controller):
     async def list_suppressions(
         self, services: FromServices, limit: Limit = 50, after: After = None
     ) -> Listing[SuppressionView]:
-        """Return the suppressed ids, newest first."""
+        """List the suppressed ids by their keyed hashes, newest first."""
         before = None
         if after is not None:
             last = services.suppressions.get(_digest(after))
@@ -62,13 +61,12 @@ class SuppressionsApi(Controller):
         return Listing(page, page[-1].digest if len(found) > limit else None)
 
     @post("/lift", status_code=200, needs="editor")
-    async def lift_suppressions(self, services: FromServices, body: RawBody) -> Lifted:
+    async def lift_suppressions(self, services: FromServices, data: JSONBody[Lifting]) -> Lifted:
         """Store the events of these users or anonymous ids again, within a second."""
-        asked = decode_body(body, Lifting)
-        if (asked.user_id is None) == (asked.user_ids is None):
+        if (data.user_id is None) == (data.user_ids is None):
             errors = [FieldError("/userId", "give either userId or userIds")]
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
-        ids = asked.user_ids or (asked.user_id or "",)
+        ids = data.user_ids or (data.user_id or "",)
         return Lifted(_lift(services, [services.digests.of(id) for id in ids]))
 
     @delete("/{digest:str}", needs="editor")

@@ -7,13 +7,13 @@ import time
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import FromPath
 
 from hookline.connections.definitions.model import Definition
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import the_call
 from hookline.control.definitions import stored_audience, stored_computed_trait
 from hookline.control.listing import After, Limit, Listing, number_after
+from hookline.control.parameters import Id
 from hookline.control.problem import Problem
 from hookline.control.services import FromServices, Services
 from hookline.events.timestamps import iso
@@ -42,38 +42,38 @@ class SyncAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class AudienceSyncs(Controller):
     """Syncs of an audience."""
 
-    path = "/audiences/{object_id:str}"
+    path = "/audiences/{id:str}"
 
     @get("/syncs", needs="viewer")
     async def list_audience_syncs(
-        self, services: FromServices, object_id: FromPath[str], limit: Limit = 50, after: After = None
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[SyncView]:
-        """Return the audience's syncs, newest first."""
+        """List the syncs of one audience, newest first: when, and how many came and went."""
         stored_audience(services, object_id)
         return await _syncs(services, ("audience", object_id), limit, after)
 
     @post("/sync", status_code=202, needs="editor")
-    async def sync_audience(self, services: FromServices, object_id: FromPath[str]) -> SyncAsked:
-        """Sync the audience now; after the sync that is under way, if one is."""
+    async def sync_audience(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one audience now; after the sync that is under way, if one is."""
         return await _ask(services, ("audience", object_id), stored_audience(services, object_id).object)
 
 
 class ComputedTraitSyncs(Controller):
     """Syncs of a computed trait."""
 
-    path = "/computed-traits/{object_id:str}"
+    path = "/computed-traits/{id:str}"
 
     @get("/syncs", needs="viewer")
     async def list_computed_trait_syncs(
-        self, services: FromServices, object_id: FromPath[str], limit: Limit = 50, after: After = None
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[SyncView]:
-        """Return the computed trait's syncs, newest first."""
+        """List the syncs of one computed trait, newest first: when, and how many came and went."""
         stored_computed_trait(services, object_id)
         return await _syncs(services, ("trait", object_id), limit, after)
 
     @post("/sync", status_code=202, needs="editor")
-    async def sync_computed_trait(self, services: FromServices, object_id: FromPath[str]) -> SyncAsked:
-        """Sync the computed trait now; after the sync that is under way, if one is."""
+    async def sync_computed_trait(self, services: FromServices, object_id: Id) -> SyncAsked:
+        """Sync one computed trait now; after the sync that is under way, if one is."""
         return await _ask(services, ("trait", object_id), stored_computed_trait(services, object_id).object)
 
 

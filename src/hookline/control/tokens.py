@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, Response, delete, get, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import current_author, the_call
 from hookline.control.listing import After, Limit, Listing, id_number, number_after
-from hookline.control.objects import decode_body
+from hookline.control.parameters import Id
 from hookline.control.people.roles import Scope
 from hookline.control.people.tokens import Token, TokenError
 from hookline.control.problem import FieldError, Problem, not_found
@@ -60,20 +60,19 @@ class TokensApi(Controller):
 
     @get(needs="owner")
     async def list_tokens(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[TokenView]:
-        """Return the tokens in the order they were made."""
+        """List the tokens in the order they were made."""
         found = services.tokens.page(limit + 1, number_after(after, "t") or 0)
         page = [token_view_of(services, token) for token in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
 
     @post(needs="owner", request_max_body_size=10_000)
-    async def create_token(self, services: FromServices, body: RawBody) -> Response[MadeToken]:
-        """Make a token."""
-        wanted = decode_body(body, NewToken)
-        if not wanted.name.isprintable():
+    async def create_token(self, services: FromServices, data: JSONBody[NewToken]) -> Response[MadeToken]:
+        """Make a token; its text is in this answer and nowhere else."""
+        if not data.name.isprintable():
             raise Problem(422, "invalid_object", "A name is printable.", [FieldError("/name", "not printable")])
-        expires_at = None if wanted.expires_in is None else _time_after(wanted.expires_in)
+        expires_at = None if data.expires_in is None else _time_after(data.expires_in)
         try:
-            token, text = services.tokens.create(wanted.name.strip(), wanted.scope, expires_at, current_author())
+            token, text = services.tokens.create(data.name.strip(), data.scope, expires_at, current_author())
         except TokenError as error:
             status = STATUS_OF_TOKEN_ERROR[error.code]
             raise Problem(status, error.code, str(error), [FieldError("/name", str(error))]) from None
@@ -82,13 +81,13 @@ class TokensApi(Controller):
         headers = {"Location": f"/api/v1/tokens/{view.id}"}
         return Response(MadeToken(view, text), status_code=201, headers=headers)
 
-    @get("/{token_id:str}", needs="owner")
-    async def get_token(self, services: FromServices, token_id: FromPath[str]) -> TokenView:
+    @get("/{id:str}", needs="owner")
+    async def get_token(self, services: FromServices, token_id: Id) -> TokenView:
         """Return one token."""
         return token_view_of(services, _token(services, token_id))
 
-    @delete("/{token_id:str}", needs="owner")
-    async def revoke_token(self, services: FromServices, token_id: FromPath[str]) -> None:
+    @delete("/{id:str}", needs="owner")
+    async def revoke_token(self, services: FromServices, token_id: Id) -> None:
         """Revoke a token: it opens nothing from now on."""
         token = _token(services, token_id)
         services.tokens.revoke(token.id)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Controller, get
-from litestar.params import FromPath, QueryParameter
 
 from hookline.connections.definitions.model import ComputedTrait
-from hookline.control.audience_members import ID_CHARACTERS_MAX
 from hookline.control.definitions import stored_computed_trait
 from hookline.control.listing import After, Limit, Listing, number_after
+from hookline.control.parameters import AnonymousId, Id, UserId
 from hookline.control.problem import FieldError, Problem
 from hookline.control.profile_log import ProfileReader
 from hookline.control.services import FromServices
@@ -36,13 +35,14 @@ class TraitValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TraitValues(Controller):
     """The values of one computed trait."""
 
-    path = "/computed-traits/{object_id:str}"
+    path = "/computed-traits/{id:str}"
 
     @get("/values", needs="viewer")
     async def list_values(
-        self, services: FromServices, object_id: FromPath[str], limit: Limit = 50, after: After = None
+        self, services: FromServices, object_id: Id, limit: Limit = 50, after: After = None
     ) -> Listing[TraitValue]:
-        """Return the values that are not empty, in the order in which people were first seen."""
+        """List the values of a computed trait as its last sync left them, in the order in which people were first
+        seen."""
         trait = stored_computed_trait(services, object_id).object
         above = number_after(after) or 0
         found = await services.profiles.read(lambda reader: _values(reader, trait, limit, above))
@@ -52,11 +52,11 @@ class TraitValues(Controller):
     async def explain_value(
         self,
         services: FromServices,
-        object_id: FromPath[str],
-        user_id: Annotated[str | None, QueryParameter(name="userId", max_length=ID_CHARACTERS_MAX)] = None,
-        anonymous_id: Annotated[str | None, QueryParameter(name="anonymousId", max_length=ID_CHARACTERS_MAX)] = None,
+        object_id: Id,
+        user_id: UserId = None,
+        anonymous_id: AnonymousId = None,
     ) -> TraitExplanation:
-        """Return the value of a person right now, and the events it is made of."""
+        """Return which value a person has right now, and which events it is made of: give `userId` or `anonymousId`."""
         trait = stored_computed_trait(services, object_id).object
         if (user_id is None) == (anonymous_id is None):
             errors = [FieldError("?userId", "give either userId or anonymousId")]

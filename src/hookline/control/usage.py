@@ -8,9 +8,10 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Controller, Request, Response, get
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import QueryParameter
 
 from hookline.control.listing import After, Limit
+from hookline.control.parameters import OfSource
 from hookline.control.problem import FieldError, Problem
 from hookline.control.services import FromServices, Services
 from hookline.control.spreadsheet import csv_answer, wants_csv
@@ -50,7 +51,21 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     after: str | None = None
 
 
-Day = Annotated[str | None, QueryParameter(max_length=DATE_CHARACTERS)]
+DAY = {"format": "date"}
+FirstDay = Annotated[
+    str | None,
+    QueryParameter(
+        name="from",
+        max_length=DATE_CHARACTERS,
+        description="First day; by default the first of the last day's month.",
+        schema_extra=DAY,
+    ),
+]
+LastDay = Annotated[
+    str | None,
+    QueryParameter(name="to", max_length=DATE_CHARACTERS, description="Last day; by default today.", schema_extra=DAY),
+]
+SumBy = Annotated[By, QueryParameter(name="by", description="Sum up by day or by month (UTC).")]
 
 
 class Usage(Controller):
@@ -65,12 +80,12 @@ class Usage(Controller):
         request: Request[Any, Any, Any],
         limit: Limit = 50,
         after: After = None,
-        by: FromQuery[By] = "month",
-        from_: Annotated[str | None, QueryParameter(name="from", max_length=DATE_CHARACTERS)] = None,
-        to: Day = None,
-        source: Annotated[str | None, QueryParameter(max_length=100)] = None,
+        by: SumBy = "month",
+        from_: FirstDay = None,
+        to: LastDay = None,
+        source: OfSource = None,
     ) -> UsageReport | Response[str]:
-        """Return the usage between two days, both included; by default that of this month."""
+        """Return events per source and day or month, and how many of them count as usage."""
         first, last = days_of(from_, to)
         items = items_of(services, first, last, by, source)
         if wants_csv(request):

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Controller, Request, Response, get
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import QueryParameter
 
 from hookline.control.listing import After, Limit
 from hookline.control.services import FromServices
 from hookline.control.spreadsheet import csv_answer, wants_csv
 from hookline.control.storage import storage_of
-from hookline.control.usage import DATE_CHARACTERS, Day, days_of, page_of
-from hookline.control.usage_log import By
+from hookline.control.usage import FirstDay, LastDay, SumBy, days_of, page_of
 from hookline.insights.series_log import DestinationUsage
 
 MONTHS_MAX = 24
@@ -89,11 +88,11 @@ class UsageDetails(Controller):
         request: Request[Any, Any, Any],
         limit: Limit = 50,
         after: After = None,
-        by: FromQuery[By] = "month",
-        from_: Annotated[str | None, QueryParameter(name="from", max_length=DATE_CHARACTERS)] = None,
-        to: Day = None,
+        by: SumBy = "month",
+        from_: FirstDay = None,
+        to: LastDay = None,
     ) -> DestinationUsageReport | Response[str]:
-        """Return what each destination came to between two days, both included; by default this month."""
+        """Return what each destination came to per day or month. With `Accept: text/csv` all of it as a file."""
         first, last = days_of(from_, to)
         begin, end = _seconds(first), _seconds(last)
         found = await asyncio.to_thread(services.series.usage, begin, end, by == "month")
@@ -115,9 +114,9 @@ class UsageDetails(Controller):
         self,
         services: FromServices,
         request: Request[Any, Any, Any],
-        months: Annotated[int, QueryParameter(ge=1, le=MONTHS_MAX)] = 12,
+        months: Annotated[int, QueryParameter(ge=1, le=MONTHS_MAX, description="How many months.")] = 12,
     ) -> TrackedUsersReport | Response[str]:
-        """Return about how many users the sources had in each of the newest months."""
+        """Return about how many users the sources had in each of the newest months; also as `text/csv`."""
         found = await asyncio.to_thread(services.schemas.users, months)
         items = [TrackedUsersItem(*each) for each in found]
         if wants_csv(request):
@@ -128,7 +127,7 @@ class UsageDetails(Controller):
     async def get_storage(
         self, services: FromServices, request: Request[Any, Any, Any]
     ) -> StorageReport | Response[str]:
-        """Return what the data folder takes of the disk, part by part."""
+        """Return what the data folder takes of the disk, part by part; also as `text/csv`."""
         found = await asyncio.to_thread(storage_of, services.settings)
         parts = [StoredPart(*part) for part in found.parts]
         if wants_csv(request):

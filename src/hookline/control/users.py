@@ -7,14 +7,15 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
-from litestar.params import FromPath, RawBody
+from litestar.params import Body, JSONBody
 
 from hookline.control.audit.entry import AuditChange
 from hookline.control.call import the_call, the_caller
 from hookline.control.entity_tag import etag_of, require_match, tagged
+from hookline.control.json_body import MERGE_PATCH
 from hookline.control.listing import After, Limit, Listing, id_number, number_after
-from hookline.control.objects import decode_body
 from hookline.control.own_password import change_own_password
+from hookline.control.parameters import Id
 from hookline.control.people.accounts import Account, AccountError
 from hookline.control.people.roles import Role
 from hookline.control.problem import FieldError, Problem, not_found
@@ -91,18 +92,17 @@ class Users(Controller):
 
     @get(needs="owner")
     async def list_users(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[User]:
-        """Return the accounts in the order they were made."""
+        """List the accounts in the order they were made."""
         found = services.accounts.page(limit + 1, number_after(after, "u") or 0)
         page = [user_of(account) for account in found[:limit]]
         return Listing(page, page[-1].id if len(found) > limit else None)
 
     @post(needs="owner", request_max_body_size=10_000)
     async def invite_user(
-        self, services: FromServices, request: Request[Any, Any, Any], body: RawBody
+        self, services: FromServices, request: Request[Any, Any, Any], data: JSONBody[Invitation]
     ) -> Response[InvitedUser]:
-        """Make an account and the link with which its owner joins."""
-        wanted = decode_body(body, Invitation)
-        account, code = _refused(lambda: services.accounts.invite(wanted.name, wanted.role))
+        """Make an account and the link with which its owner chooses a password (once, within 72 hours)."""
+        account, code = _refused(lambda: services.accounts.invite(data.name, data.role))
         user = user_of(account)
         _changed(user.id, AuditChange(f"users/{user.id}", "role", None, f"{user.role} {user.name}"))
         headers = {"Location": f"/api/v1/users/{user.id}"}
@@ -110,16 +110,15 @@ class Users(Controller):
 
     @get("/me", needs="signed_in")
     async def get_me(self) -> Me:
-        """Return who makes this call."""
+        """Return who makes this call, and what they may do."""
         caller = the_caller()
         prefix = {"account": "u", "token": "t"}.get(caller.kind, "")
         return Me(caller.kind, caller.name, caller.role, f"{prefix}{caller.id}" if caller.id is not None else None)
 
     @post("/me/password", needs="signed_in", status_code=200)
-    async def change_password(self, services: FromServices, body: RawBody) -> Response[SignedOut]:
-        """Change one's own password; every session ends, and this one goes on under a new key."""
-        wanted = decode_body(body, PasswordChange)
-        ended = await change_own_password(services, the_call(), wanted.current, wanted.new)
+    async def change_password(self, services: FromServices, data: JSONBody[PasswordChange]) -> Response[SignedOut]:
+        """Change one's own password; every session ends, this one goes on under a new key."""
+        ended = await change_own_password(services, the_call(), data.current, data.new)
         answer = Response(SignedOut(ended))
         answer.cookies.append(session_cookie(services.sessions, services.sessions.open(the_caller().id)))
         return answer
@@ -133,20 +132,21 @@ class Users(Controller):
         the_call().changed("sessions")
         return SignedOut(services.sessions.close_all(caller.id))
 
-    @get("/{user_id:str}", needs="owner")
-    async def get_user(self, services: FromServices, user_id: FromPath[str]) -> Response[User]:
+    @get("/{id:str}", needs="owner", tagged=True)
+    async def get_user(self, services: FromServices, user_id: Id) -> Response[User]:
         """Return one account."""
         return _tagged(user_of(_account(services, user_id)))
 
-    @patch("/{user_id:str}", needs="owner")
-    async def patch_user(self, services: FromServices, user_id: FromPath[str], body: RawBody) -> Response[User]:
+    @patch("/{id:str}", needs="owner", tagged=True)
+    async def patch_user(
+        self, services: FromServices, user_id: Id, data: Annotated[UserChange, Body(media_type=MERGE_PATCH)]
+    ) -> Response[User]:
         """Give an account another role, or disable it; its sessions end."""
-        wanted = decode_body(body, UserChange)
         account = _account(services, user_id)
         before = user_of(account)
         require_match(tag_of(before))
-        role = before.role if wanted.role is msgspec.UNSET else wanted.role
-        disabled = before.disabled if wanted.disabled is msgspec.UNSET else wanted.disabled
+        role = before.role if data.role is msgspec.UNSET else data.role
+        disabled = before.disabled if data.disabled is msgspec.UNSET else data.disabled
         after = user_of(_refused(lambda: services.accounts.change(account.id, role, disabled)))
         if (before.role, before.disabled) != (after.role, after.disabled):
             services.sessions.close_all(account.id)
@@ -154,9 +154,9 @@ class Users(Controller):
         _changed(before.id, *(AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]))
         return _tagged(after)
 
-    @post("/{user_id:str}/invite", needs="owner", status_code=200)
+    @post("/{id:str}/invite", needs="owner", status_code=200)
     async def invite_user_again(
-        self, services: FromServices, request: Request[Any, Any, Any], user_id: FromPath[str]
+        self, services: FromServices, request: Request[Any, Any, Any], user_id: Id
     ) -> InvitedUser:
         """Make a new link for an account, also for one whose password is forgotten; the last one is worth nothing."""
         account = _account(services, user_id)
@@ -164,8 +164,8 @@ class Users(Controller):
         _changed(user_id)
         return InvitedUser(user_of(_account(services, user_id)), join_link(services, request, code))
 
-    @delete("/{user_id:str}", needs="owner")
-    async def remove_user(self, services: FromServices, user_id: FromPath[str]) -> None:
+    @delete("/{id:str}", needs="owner", tagged=True)
+    async def remove_user(self, services: FromServices, user_id: Id) -> None:
         """Take an account away; its sessions end, what it did stays on the record."""
         account = _account(services, user_id)
         require_match(tag_of(user_of(account)))

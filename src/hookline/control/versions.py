@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import FromPath, RawBody
+from litestar.params import FromPath, JSONBody
 
 from hookline.connections.past import Version, way_back
 from hookline.connections.store import ChangeRefused
@@ -14,7 +14,7 @@ from hookline.control.apply import ApplyResult
 from hookline.control.call import current_author, the_call
 from hookline.control.journal_ends import journal_ends
 from hookline.control.listing import After, Limit, Listing, number_after
-from hookline.control.objects import decode_body, refused_as_problem
+from hookline.control.objects import refused_as_problem
 from hookline.control.problem import not_found
 from hookline.control.services import FromServices, Services
 
@@ -32,19 +32,21 @@ class Versions(Controller):
 
     @get(needs="viewer")
     async def list_versions(self, services: FromServices, limit: Limit = 50, after: After = None) -> Listing[Version]:
-        """Return the versions, newest first, with what each changed."""
+        """List the changes of the connections, newest first: when, by whom, and the first objects each touched."""
         found = services.past.newest(limit + 1, number_after(after))
         return Listing(found[:limit], str(found[limit - 1].version) if len(found) > limit else None)
 
     @get("/{number:int}", needs="viewer")
     async def get_version(self, services: FromServices, number: FromPath[int]) -> Version:
-        """Return one version with every field it changed."""
+        """Return one change of the connections with every field, secrets masked."""
         return _version(services, number)
 
     @post("/{number:int}/roll-back", status_code=200, needs="editor")
-    async def roll_back(self, services: FromServices, number: FromPath[int], body: RawBody) -> ApplyResult:
-        """Make the connections be as they were at this version."""
-        wanted = decode_body(body or b"{}", RollBackRequest)
+    async def roll_back(
+        self, services: FromServices, number: FromPath[int], data: JSONBody[RollBackRequest | None] = None
+    ) -> ApplyResult:
+        """Make the connections be as they were at a version, as a new version, or say what that would change."""
+        wanted = data or RollBackRequest()
         _version(services, number)
         the_call().only_looked = wanted.dry_run
         return await asyncio.to_thread(refused_as_problem, lambda: _roll_back(services, number, wanted.dry_run))

@@ -12,5 +12,5 @@ from hookline.control.services import FromServices
 
 @get("/workers", needs="viewer")
 async def get_workers(services: FromServices) -> Fleet:
-    """Return which deliver processes there are, what each of them delivers, and how far behind each partition is."""
+    """Return which deliver processes there are, what each delivers, and how far behind each partition is."""
     return await asyncio.to_thread(services.fleet.look)

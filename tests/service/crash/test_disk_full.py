@@ -116,7 +116,7 @@ def test_the_service_starts_on_a_full_disk(on_small_disk: Hookline, ledger: Ledg
     ledger.stop_load()
     wait_until(lambda: fill(hookline.data) and big_event(hookline).status == 503, 60, "a refusal")
     gone = {0, *hookline.members()}
-    os.kill(hookline.role("hookline.cli.supervisor"), 9)
+    os.kill(hookline.role("hookline.cli.service.supervisor"), 9)
     for role in ("collect", "deliver", "control"):
         wait_until(lambda role=role: hookline.role(role, required=False) not in gone, 60, role)  # type: ignore[misc]
     ledger.sinks[0].wake()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hookline.cli.checkup import configured, data_folder, database, machine, running
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
-from hookline.cli.doctor import examine
+from hookline.cli.service.doctor import examine
 from hookline.cli.target import Target
 from hookline.connections.model import Pause
 from hookline.connections.store import Store

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hookline.cli import doctor
 from hookline.cli.checkup import hardening, machine
-from hookline.cli.doctor import examine
-from hookline.cli.supervisor import forbid_core_dumps
+from hookline.cli.service import doctor
+from hookline.cli.service.doctor import examine
+from hookline.cli.service.supervisor import forbid_core_dumps
 from hookline.connections.store import Store
 from hookline.setting_values import Networks
 from hookline.settings import Collect, Control, Database, Deliver, Journal, Origin, Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli import lock
+from hookline.cli.service import lock
 
 
 @pytest.fixture

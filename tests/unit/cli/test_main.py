@@ -48,7 +48,9 @@ def test_a_misspelt_setting_in_the_environment_is_named(tmp_path: Path) -> None:
     assert "HOOKLINE_DELIVER_TIMEOUT'" in done.stderr
 
 
-@pytest.mark.parametrize("module", ["hookline.cli.main", "hookline.cli.roles", "hookline.cli.supervisor"])
+@pytest.mark.parametrize(
+    "module", ["hookline.cli.main", "hookline.cli.service.roles", "hookline.cli.service.supervisor"]
+)
 def test_starting_a_role_imports_nothing_heavy(module: str) -> None:
     """What every process of the service imports stays out of its memory for good: no third-party packages."""
     script = f"import sys, {module}; print(*sorted(m for m in sys.modules if m.partition('.')[0] in {HEAVY}))"

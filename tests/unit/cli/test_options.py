@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.cli.options import parse
-from hookline.cli.up import read, running_settings, secrets_of, write
+from hookline.cli.service.options import parse
+from hookline.cli.service.up import read, running_settings, secrets_of, write
 from hookline.settings import SettingsError, environment_name
 
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from hookline.cli.supervisor import _refuse
+from hookline.cli.service.supervisor import _refuse
 from hookline.listening import bound
 
 

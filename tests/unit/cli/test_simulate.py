@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.main import run
-from hookline.cli.simulate import chart, duration, time_line
+from hookline.cli.service.simulate import chart, duration, time_line
 from hookline.simulation.outage import Attempt, Report, Sample
 
 SHORT = ["simulate", "--rate", "5/s", "--outage", "60s", "--after", "5s"]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 
-from hookline.control.openapi.document import description
+from hookline.control.app import api
+from hookline.control.openapi import description
 from tests.unit.control.running import BEARER, Running, destination, record, source
 
 EXAMPLES = 6
@@ -35,7 +36,7 @@ KNOWN = {
     "attempts": "1",
 }
 """Objects that are there, so that not every address leads nowhere."""
-SCHEMA = schemathesis.openapi.from_dict(description())
+SCHEMA = schemathesis.openapi.from_dict(description(api()))
 OPERATIONS = {operation.ok().definition.raw["operationId"]: operation.ok() for operation in SCHEMA.get_all_operations()}
 
 

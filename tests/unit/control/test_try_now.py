@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.pausing import try_destination
+from hookline.cli.delivery import try_waiting
 from tests.unit.control.running import TOKEN, Running
 from tests.unit.deliver.rig import Rig, destination, source
 
@@ -54,7 +54,7 @@ def test_an_open_breaker_is_probed_at_once(rig: Rig, capsys: pytest.CaptureFixtu
         rig.answer_all(503)  # not well yet: asked again after a second, not after a minute
         rig.pass_time(1.1)
         assert len(rig.network.waiting) == 1
-        assert try_destination(AdminApi(f"http://127.0.0.1:{control.port}", TOKEN), "crm", as_json=False) == 0
+        assert try_waiting(AdminApi(f"http://127.0.0.1:{control.port}", TOKEN), "crm", as_json=False) == 0
         assert "the oldest event that waits is sent now" in capsys.readouterr().out
     hear(rig)
     for _ in range(20):

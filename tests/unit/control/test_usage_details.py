@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.usage import print_usage
+from hookline.cli.insights import print_usage
 from hookline.control.spreadsheet import csv_answer
 from hookline.control.usage_details import TrackedUsersItem
 from hookline.telemetry.slots import DestinationSlot, Slot

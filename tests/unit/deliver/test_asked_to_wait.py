@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline.cli.admin_api import AdminApi
-from hookline.cli.metrics import print_destination
+from hookline.cli.insights import print_destination
 from hookline.control.conditions.finding import NEXT_PROBE
 from hookline.events.timestamps import iso
 from hookline.web.connection_views import destination_views

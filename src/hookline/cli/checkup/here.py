@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.cli.options import Launch
+from hookline.cli.service.options import Launch
+from hookline.cli.service.up import LAUNCH_FILE, read
 from hookline.cli.target import Target
-from hookline.cli.up import LAUNCH_FILE, read
 from hookline.control.role_metrics import RoleMetrics, RoleReport
 from hookline.journal.opening import remember_secrets
 from hookline.secret_references import MASK

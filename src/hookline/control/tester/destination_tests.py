@@ -8,12 +8,12 @@ from typing import Annotated
 
 import msgspec
 from litestar import Controller, post
-from litestar.params import FromPath, RawBody
+from litestar.params import JSONBody
 
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.control.call import the_call, the_caller
-from hookline.control.objects import decode_body
+from hookline.control.parameters import Id
 from hookline.control.problem import Problem, not_found
 from hookline.control.services import FromServices, Services
 from hookline.control.tester.chosen_event import chosen_record
@@ -72,17 +72,17 @@ class EventTestReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class DestinationTests(Controller):
     """Tries a destination, enabled or not; nothing is stored."""
 
-    path = "/destinations/{object_id:str}/test"
+    path = "/destinations/{id:str}/test"
 
     @post(status_code=200, needs="editor")
     async def test_destination(
-        self, services: FromServices, object_id: FromPath[str], body: RawBody
+        self, services: FromServices, object_id: Id, data: JSONBody[EventTest | None] = None
     ) -> EventTestReport:
-        """Show the requests for one event and, unless only that was asked for, send them to every URL now."""
+        """Show the requests for one event and, without `dryRun`, send them to every URL now; nothing is recorded."""
         stored = services.store.destination(object_id)
         if stored is None:
             raise not_found("destination", object_id)
-        asked = decode_body(body or b"{}", EventTest)
+        asked = data or EventTest()
         the_call().only_looked = asked.dry_run
         if asked.reveal:
             _note_reveal(services, stored.object)

@@ -1,0 +1,198 @@
+"""``hookline pause``, ``disable``, ``resume``, ``try`` and ``secrets``: what an operator does with a destination."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+from urllib.parse import quote
+
+from hookline.cli.admin_api import AdminApi
+from hookline.cli.app import DELIVERY, HERE, USAGE, app
+from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
+
+Setting = Literal["sharedSecret", "standardWebhooks"]
+
+
+@app.command(group=DELIVERY)
+def pause(destination: str, /, *, reason: str = "", options: Options = HERE) -> int:
+    """Park a destination's events until it is resumed; nothing is lost.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    reason
+        Shown to whoever wonders.
+    """
+    standing = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/pause", {"reason": reason})
+    return _print(standing, f"hookline resume {destination}", options.as_json)
+
+
+@app.command(group=DELIVERY)
+def disable(
+    destination: str,
+    /,
+    *,
+    waiting: Literal["drain", "discard"] | None = None,
+    options: Options = HERE,
+) -> int:
+    """Disable a destination; when events wait for it, you say what becomes of them.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    waiting
+        drain still sends what was accepted before, discard does not.
+    """
+    standing = options.admin().request(
+        "POST", f"/destinations/{quote(destination, safe='')}/disable", {"waiting": waiting}
+    )
+    if options.as_json:
+        print(json.dumps(standing))
+    elif standing["state"] == "draining":
+        count = standing["waiting"]["events"] + standing["waiting"]["retrying"]
+        print(f"{destination} gets no new events; {count} from before are still sent")
+    else:
+        print(f"{destination} is disabled")
+    return 0
+
+
+@app.command(group=DELIVERY)
+def resume(destination: str, /, *, rate: float | None = None, options: Options = HERE) -> int:
+    """Send what a paused destination has missed, and what comes from now on.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    rate
+        Events per second while it catches up (default: as many as the receiver takes).
+    """
+    standing = options.admin().request("POST", f"/destinations/{quote(destination, safe='')}/resume", {"rate": rate})
+    return _print(standing, f"hookline pause {destination}", options.as_json)
+
+
+@app.command(name="try", group=DELIVERY)
+def try_destination(destination: str, /, *, options: Options = HERE) -> int:
+    """Try what waits for a destination at once, whatever its breaker, its retries or Retry-After say.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination.
+    """
+    return try_waiting(options.admin(), destination, options.as_json)
+
+
+@app.command(group=DELIVERY)
+def secrets(
+    action: Literal["rotate", "end", "remove-old"],
+    destination: str,
+    /,
+    *,
+    overlap: str | None = None,
+    secret: str | None = None,
+    setting: Setting | None = None,
+    options: Options = HERE,
+) -> int:
+    """Rotate the secret a destination signs with, end the overlap in which the old one is good too, or remove old ones.
+
+    Parameters
+    ----------
+    action
+        rotate, end or remove-old: take secrets that are not in force out of the history now, not after 30 days.
+    destination
+        Id of the destination.
+    overlap
+        How long requests carry the signatures of both secrets (rotate; default: 24h).
+    secret
+        The new secret or a reference to it (rotate; default: one is made and shown once).
+    setting
+        Which secret, where the destination has two.
+    """
+    if action == "rotate":
+        return rotate_secret(
+            options.admin(),
+            destination,
+            overlap=overlap or "24h",
+            secret=secret,
+            setting=setting,
+            as_json=options.as_json,
+        )
+    if overlap is not None or secret is not None:
+        raise CommandFailed(f"secrets {action} takes neither --overlap nor --secret", exit_code=USAGE)
+    if action == "remove-old":
+        return remove_old_secrets(options.admin(), destination, options.as_json)
+    answer = options.admin().request(
+        "POST", f"/destinations/{quote(destination, safe='')}/end-overlap", {"setting": setting}
+    )
+    print(json.dumps(answer) if options.as_json else f"{destination} is signed with the new secret alone")
+    return 0
+
+
+def try_waiting(admin: AdminApi, destination: str, as_json: bool) -> int:
+    """Ask for a try at once and print what is done."""
+    asked = admin.request("POST", f"/destinations/{quote(destination, safe='')}/try", {})
+    if as_json:
+        print(json.dumps(asked))
+        return 0
+    waiting = asked["waiting"]
+    about, count = "" if waiting["exact"] else "at most ", waiting["events"] + waiting["retrying"]
+    if asked["tries"] == "oldest":
+        print(f"the oldest event that waits is sent now; if {destination} takes it, {about}{count} follow")
+    else:
+        print(f"{waiting['retrying']} events that wait for another attempt are sent now")
+    return 0
+
+
+def _print(standing: dict[str, Any], opposite: str, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(standing))
+        return 0
+    waiting = standing["waiting"]
+    count = waiting["events"] + waiting["retrying"]
+    words = [f"{standing['id']} is {standing['state']}", f"{'' if waiting['exact'] else 'at most '}{count} waiting"]
+    if waiting["oldestAt"]:
+        words.append(f"the oldest since {waiting['oldestAt']}")
+    print(f"{', '.join(words)}; undo with: {opposite}")
+    return 0
+
+
+def rotate_secret(
+    admin: AdminApi,
+    destination: str,
+    *,
+    overlap: str,
+    secret: str | None,
+    setting: Setting | None,
+    as_json: bool,
+) -> int:
+    """Rotate, and print the new secret if the server made it: this is the only time it is shown."""
+    body = {"overlap": overlap, "secret": secret, "setting": setting}
+    answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/rotate-secret", body)
+    print(json.dumps(answer) if as_json else "\n".join(_told(destination, answer)))
+    return 0
+
+
+def remove_old_secrets(admin: AdminApi, destination: str, as_json: bool) -> int:
+    """Remove secrets that are not in force from the history of a destination, which may be deleted."""
+    answer = admin.request("POST", f"/destinations/{quote(destination, safe='')}/remove-old-secrets", {})
+    what = "is rid of its old secrets" if answer["removed"] else "had no old secrets"
+    print(json.dumps(answer) if as_json else f"the history of {destination} {what}")
+    return 0
+
+
+def _told(destination: str, answer: dict[str, Any]) -> list[str]:
+    lines = []
+    if answer.get("secret"):
+        lines.append(f"new secret of {destination}, shown only now: {answer['secret']}")
+    running = [each for each in answer["destination"]["rotations"] if each["setting"] == answer["setting"]]
+    if not running:
+        return [*lines, f"{destination} is signed with the new secret alone; receivers with the old one refuse"]
+    return [
+        *lines,
+        f"until {running[0]['until']} requests carry the signatures of both secrets",
+        f"when all receivers have the new one, you may end that early: hookline secrets end {destination}",
+    ]

@@ -1,0 +1,123 @@
+"""``hookline people``: what is known of one person, and what they did. Accounts are ``hookline users``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from cyclopts import App
+
+from hookline.cli.admin_api import Json
+from hookline.cli.app import EVENTS, HERE, USAGE
+from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
+from hookline.cli.terminal_text import printable
+
+people_app = App(name="people", group=EVENTS, help="The people whose events come in: show, events.")
+INDENT = "  "
+
+
+@people_app.command
+def show(
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    options: Options = HERE,
+) -> int:
+    """Show everything that is known of one person, each with where it comes from.
+
+    Parameters
+    ----------
+    user_id
+        The person with this user id.
+    anonymous_id
+        The person this anonymous id belongs to.
+    """
+    require_one(user_id, anonymous_id)
+    found = options.admin().get("/people", userId=user_id, anonymousId=anonymous_id)
+    print(json.dumps(found) if options.as_json else "\n".join(_person(found)))
+    return 0
+
+
+@people_app.command
+def events(
+    *,
+    user_id: str | None = None,
+    anonymous_id: str | None = None,
+    limit: int = 50,
+    options: Options = HERE,
+) -> int:
+    """List what one person did, under all ids, newest first.
+
+    Parameters
+    ----------
+    user_id
+        The person with this user id.
+    anonymous_id
+        The person this anonymous id belongs to.
+    limit
+        How many to list.
+    """
+    require_one(user_id, anonymous_id)
+    found = options.admin().newest("/people/events", limit, userId=user_id, anonymousId=anonymous_id)
+    print(json.dumps(found) if options.as_json else "\n".join(map(_event, found)) or "nothing is stored")
+    return 0
+
+
+def require_one(user: str | None, anonymous: str | None) -> None:
+    """Raise CommandFailed unless the person is named in one way."""
+    if (user is None) == (anonymous is None):
+        raise CommandFailed("name the person by --user-id or by --anonymous-id", USAGE)
+
+
+def _person(found: Json) -> Iterator[str]:
+    for identity in found["identities"]:
+        yield f"{identity['kind']} {printable(identity['id'])}"
+    yield f"first seen {found['firstSeenAt']}"
+    yield from _block("traits", [_trait(each) for each in found["traits"]])
+    for group in found["groups"]:
+        title = f"group {printable(group['groupId'])} since {group['since']}{_from(group)}"
+        yield from _block(title, [_trait(each) for each in group["traits"]], always=True)
+    yield from _block("audiences", [_audience(each) for each in found["audiences"]])
+    yield from _block("computed traits", [_computed(each) for each in found["computedTraits"]])
+
+
+def _block(title: str, lines: list[str], always: bool = False) -> Iterator[str]:
+    if lines or always:
+        yield title
+        yield from (INDENT + line for line in lines)
+
+
+def _trait(trait: Json) -> str:
+    return f"{printable(trait['name'])} is {_value(trait['value'])}, {trait['at']}{_from(trait)}"
+
+
+def _audience(audience: Json) -> str:
+    mark = "✓" if audience["member"] else "✗"
+    until = "" if audience["until"] is None else f", until {audience['until']} if nothing new happens"
+    since = "" if audience["since"] is None else f" since {audience['since']}"
+    return f"{mark} {audience['id']}{since}{', told' if audience['told'] else ''}{until}"
+
+
+def _computed(trait: Json) -> str:
+    since = "" if trait["since"] is None else f" since {trait['since']}"
+    return f"{trait['id']} is {_value(trait['value'])}{since}{', told' if trait['told'] else ''}"
+
+
+def _value(value: Json) -> str:
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def _from(found: Json) -> str:
+    if found["messageId"] is None:
+        return "" if found["source"] is None else f", from {found['source']}"
+    return f", from {found['source']} {printable(found['messageId'])}"
+
+
+def _event(event: Json) -> str:
+    about = event["name"] or event["summary"]
+    name = f" {printable(about)}" if about else ""
+    told = "" if event["origin"] == "sdk" else f"  told by a sync ({event['origin']})"
+    refused = "" if event["rejected"] is None else f"  refused: {event['rejected']}"
+    what = f"{event['type']}{name}  {event['source']} {printable(event['messageId'])}"
+    return f"{event['receivedAt']}  {what}{told}{refused}"

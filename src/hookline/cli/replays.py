@@ -1,0 +1,302 @@
+"""``hookline replay``: send stored events again, and look after the replays there are."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from cyclopts import App, Parameter
+
+from hookline.cli.admin_api import AdminApi
+from hookline.cli.app import HERE, USAGE, Flag
+from hookline.cli.failure import CommandFailed
+from hookline.cli.target import Options
+from hookline.settings import parse_duration
+
+Many = Annotated[list[str] | None, Parameter(negative="")]
+MessageType = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
+replay_app = App(name="replay", group="Delivery", help="Send stored events again, to the same or another destination.")
+View = dict[str, Any]
+LOOK_SECONDS = 0.5
+ENDED = ("done", "cancelled", "counted", "failed")
+MARKS = {"done": "●", "running": "◔", "queued": "◔", "preparing": "◔", "paused": "▲", "cancelled": "○"}
+
+
+@replay_app.default
+def replay(
+    *,
+    destination: str,
+    since: Annotated[str | None, Parameter(name="--from")] = None,
+    until: Annotated[str | None, Parameter(name="--to")] = None,
+    source: str | None = None,
+    type: MessageType | None = None,
+    event: str | None = None,
+    user_id: str | None = None,
+    message_id: Many = None,
+    dead_lettered_since: str | None = None,
+    dead_letters: Flag = False,
+    rate: float | None = None,
+    ignore_filters: Flag = False,
+    dry_run: Flag = False,
+    yes: Flag = False,
+    detach: Flag = False,
+    options: Options = HERE,
+) -> int:
+    """Send stored events again: counts them first, then shows the progress until the end.
+
+    Parameters
+    ----------
+    destination
+        Id of the destination to send to.
+    since
+        Only events accepted at or after this time: ISO 8601, or how long ago, such as 24h.
+    until
+        Only events accepted before this time (default: now).
+    source
+        Only events of this source, connected to the destination or not.
+    type
+        Only this type of message.
+    event
+        Only track calls of this event, pages and screens of this name.
+    user_id
+        Only this user.
+    message_id
+        Only this message; may be given again.
+    dead_lettered_since
+        Only what was given up for this destination since this time.
+    dead_letters
+        Only what was given up for this destination, whenever that was.
+    rate
+        Events per second at most.
+    ignore_filters
+        Send also what the destination's filters would drop.
+    dry_run
+        Only count, show a few and estimate the time.
+    yes
+        Do not ask before it begins.
+    detach
+        Do not wait for the end.
+    """
+    request = request_of(
+        destination=destination,
+        since=since,
+        until=until,
+        source=source,
+        type=type,
+        event=event,
+        userId=user_id,
+        messageIds=message_id,
+        deadLetteredSince="1970-01-01T00:00:00Z" if dead_letters else dead_lettered_since,
+        rate=rate,
+        ignoreFilters=ignore_filters or None,
+    )
+    return start(options.admin(), request, dry_run=dry_run, ask=not yes, detach=detach, as_json=options.as_json)
+
+
+@replay_app.command(name="list")
+def list_(*, options: Options = HERE) -> int:
+    """List the replays, newest first."""
+    return print_list(options.admin(), options.as_json)
+
+
+@replay_app.command
+def show(id: str, /, *, options: Options = HERE) -> int:
+    """Show one replay as it stands.
+
+    Parameters
+    ----------
+    id
+        Id of the replay, such as r7.
+    """
+    return print_one(options.admin(), "GET", id, "", options.as_json)
+
+
+@replay_app.command
+def watch(id: str, /, *, options: Options = HERE) -> int:
+    """Show the progress of a replay until its end.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return follow(options.admin(), id, options.as_json)
+
+
+@replay_app.command
+def pause(id: str, /, *, options: Options = HERE) -> int:
+    """Hold a replay until it is resumed.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return print_one(options.admin(), "POST", id, "/pause", options.as_json)
+
+
+@replay_app.command
+def resume(id: str, /, *, rate: float | None = None, options: Options = HERE) -> int:
+    """Go on with a paused replay.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    rate
+        Events per second at most from now on (default: as before).
+    """
+    admin = options.admin()
+    if rate is not None:
+        admin.request("PATCH", f"/replays/{id}", {"rate": rate})
+    return print_one(admin, "POST", id, "/resume", options.as_json)
+
+
+@replay_app.command
+def cancel(id: str, /, *, options: Options = HERE) -> int:
+    """End a replay: what it has not sent is not sent.
+
+    Parameters
+    ----------
+    id
+        Id of the replay.
+    """
+    return print_one(options.admin(), "POST", id, "/cancel", options.as_json)
+
+
+def request_of(*, since: str | None, until: str | None, **fields: Any) -> View:
+    """Return the body of a request from options that were given."""
+    fields = {"from": moment("--from", since), "to": moment("--to", until), **fields}
+    fields["deadLetteredSince"] = moment("--dead-lettered-since", fields["deadLetteredSince"])
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def start(admin: AdminApi, request: View, *, dry_run: bool, ask: bool, detach: bool, as_json: bool) -> int:
+    """Count, show, ask where somebody is there to answer, send, and follow to the end."""
+    counted = _until_ended(admin, admin.request("POST", "/replays", {**request, "dryRun": True}), as_json)
+    if counted["state"] == "failed":
+        raise CommandFailed("the events could not be counted; the server's log says why")
+    if dry_run and as_json:
+        print(json.dumps(counted))
+    if not as_json:
+        print("\n".join(_dry_lines(counted)))
+    if dry_run or (counted["total"] == 0 and not as_json):
+        return 0
+    if ask and sys.stdin.isatty() and sys.stdout.isatty() and input("Send them? [y/N] ").strip().lower() != "y":
+        print("nothing was sent")
+        return 0
+    made = admin.request("POST", "/replays", request)
+    if detach:
+        print(json.dumps(made) if as_json else f"{made['id']} has begun; follow it: hookline replay watch {made['id']}")
+        return 0
+    return follow(admin, made["id"], as_json)
+
+
+def follow(admin: AdminApi, id: str, as_json: bool) -> int:
+    """Show the progress until the end; 0 when all was delivered."""
+    try:
+        view = _until_ended(admin, _get(admin, id), as_json)
+    except KeyboardInterrupt:
+        print(f"\n{id} goes on; follow it: hookline replay watch {id}, end it: hookline replay cancel {id}")
+        return 0
+    print(json.dumps(view) if as_json else line(view))
+    if view["failed"] and not as_json:
+        print(f"what was given up again: hookline dead-letters list --destination {view['destination']}")
+    return 0 if view["state"] == "done" and not view["failed"] else 1
+
+
+def print_list(admin: AdminApi, as_json: bool) -> int:
+    """Print the newest replays."""
+    items = admin.get("/replays", limit=200)["items"]
+    if as_json:
+        print(json.dumps(items))
+    else:
+        print("\n".join(line(view) for view in items) or "there are no replays")
+    return 0
+
+
+def print_one(admin: AdminApi, method: str, id: str, action: str, as_json: bool) -> int:
+    """Do something to a replay and show how it stands."""
+    view = admin.request(method, f"/replays/{quote(id, safe='')}{action}")
+    print(json.dumps(view) if as_json else line(view))
+    return 0
+
+
+def line(view: View) -> str:
+    """Return one replay in one line."""
+    parts = [f"{MARKS.get(view['state'], '◔')} {view['id']}  {view['state']}  to {view['destination']}"]
+    if view["state"] in ("counting", "preparing") and view["toCount"]:
+        parts.append(f"looked at {view['counted']:,} of {view['toCount']:,}")
+    else:
+        total = "?" if view["total"] is None else f"{view['total']:,}"
+        parts.append(f"{view['done']:,} of {total}")
+    for name in ("failed", "retrying"):
+        if view[name]:
+            parts.append(f"{view[name]:,} {name}")
+    if view["rate"] is not None:
+        parts.append(f"at most {view['rate']:g}/s")
+    if view["etaSeconds"] is not None and view["state"] not in ENDED:
+        parts.append(f"{_duration(view['etaSeconds'])} to go")
+    if view["reason"]:
+        parts.append(view["reason"])
+    return ", ".join(parts)
+
+
+def _dry_lines(view: View) -> Iterator[str]:
+    if view["total"] == 0:
+        yield f"no stored event matches; nothing to send to {view['destination']}"
+        return
+    yield f"{view['total']:,} events to {view['destination']}, about {_duration(view['etaSeconds'])}; the first:"
+    for event in view["sample"]:
+        name = f" “{event['event']}”" if event["event"] else ""
+        yield f"  {event['receivedAt']}  {event['type']}{name}  {event['messageId']}  {event['userId']}"
+
+
+def _until_ended(admin: AdminApi, view: View, quiet: bool) -> View:
+    """Look again until it has ended; on a terminal the last line shows how far it is."""
+    live = sys.stdout.isatty() and not quiet
+    width = 0
+    while view["state"] not in ENDED:
+        if live:
+            text = line(view)
+            print(f"\r{text.ljust(width)}", end="", flush=True)
+            width = len(text)
+        time.sleep(LOOK_SECONDS)
+        view = _get(admin, view["id"])
+    if width:
+        print(f"\r{' ' * width}\r", end="")
+    return view
+
+
+def _get(admin: AdminApi, id: str) -> View:
+    view: View = admin.get(f"/replays/{quote(id, safe='')}")
+    return view
+
+
+def moment(option: str, text: str | None) -> str | None:
+    """ISO 8601 with an offset; a time without one is local, a duration is so long ago."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except ValueError:
+        pass
+    try:
+        return datetime.fromtimestamp(time.time() - parse_duration(text), UTC).isoformat()
+    except ValueError:
+        raise CommandFailed(
+            f"{option}: write a time such as 2026-11-20T07:00:00Z, or how long ago such as 24h, not {text!r}",
+            exit_code=USAGE,
+        ) from None
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

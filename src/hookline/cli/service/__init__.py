@@ -1,0 +1,1 @@
+"""Starting the service, and the installation as a whole."""

@@ -1,0 +1,150 @@
+"""Moves the data folder of a service, running or not: copies beside it, stops it, copies the rest.
+
+The new service is started by whoever starts the old one; the last line says how.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hookline.cli.failure import CommandFailed
+from hookline.cli.service import lock
+from hookline.cli.service.move_report import MoveReport
+from hookline.cli.target import Target
+from hookline.database.open import DatabaseError
+from hookline.database.sqlite import engine
+from hookline.journal.port import JournalError
+from hookline.moving.failure import MoveFailed
+from hookline.moving.move import Move, check, is_moved, release, undo, warnings_of
+from hookline.moving.progress import Tell
+from hookline.settings import Settings, SettingsError, load
+from hookline.telemetry import log
+
+STOP_SECONDS = 30.0
+"""A supervisor ends its roles within 10."""
+_LOOK_SECONDS = 0.05
+
+
+def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
+    """Do the move, or take it up where it was interrupted."""
+    with _failing():
+        old, new = server.settings(), _load(file)
+        log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone
+        report = MoveReport(old, new, as_json)
+        if is_moved(old, new):
+            release(old, new)
+            report.end("moved", _last_line(old, new, file))
+            return 0
+        check(old, new)
+        for warning in warnings_of(new):
+            report.warn(warning)
+        with _held(new.data_path):
+            work = Move(old, new, report.tell)
+            try:
+                work.prepare()
+                if prepare:
+                    again = "run it again without --prepare to finish; the service goes on meanwhile"
+                    report.end("prepared", f"prepared: {again}")
+                    return 0
+                began = time.monotonic()
+                with _stopped(old.data_path, report.tell) as was_running:
+                    try:
+                        work.finish()
+                    except BaseException:
+                        if was_running:
+                            back = f"the service is stopped and {old.data_path} as it was: start it as before, or retry"
+                            report.tell(back)
+                        raise
+                report.stopped_seconds = round(time.monotonic() - began, 1)
+                report.tell(f"moved; the service was stopped {report.stopped_seconds} s ago")
+            finally:
+                work.close()
+        report.end("moved", _last_line(old, new, file))
+    return 0
+
+
+def go_back(server: Target, file: Path, leave_events: bool, as_json: bool) -> int:
+    """Make the old data folder count again."""
+    with _failing():
+        old, new = server.settings(), _load(file)
+        log.configure("migrate-to", new.log.format)  # to standard error: the report stands alone
+        report = MoveReport(old, new, as_json)
+        with _held(new.data_path):
+            report.events_left = undo(old, new, leave_events)
+    if report.events_left:
+        report.tell(f"{report.events_left:,} events that were stored since the move are in {new.journal.url} only")
+    report.end("back", f"{old.data_path} counts again: start Hookline with its settings")
+    return 0
+
+
+def _load(file: Path) -> Settings:
+    try:
+        settings, _ = load(file)
+    except SettingsError as error:
+        raise CommandFailed(str(error), exit_code=2) from None
+    return settings
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except (MoveFailed, lock.FolderInUse, JournalError, DatabaseError, OSError) as error:
+        raise CommandFailed(str(error)) from error
+    except engine.Error as error:
+        raise CommandFailed(
+            f"a database does not do what it should ({str(error).strip()}): see to it and run it again"
+        ) from error
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Nobody else works in the new folder meanwhile."""
+    lock.prepare(str(folder))
+    held = lock.hold_for_supervisor(str(folder))
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def _stopped(folder: Path, tell: Tell) -> Iterator[bool]:
+    """End the service that works in the folder, if any, and let no other one begin; yields whether there was one."""
+    held, was_running = _stop(folder, tell)
+    try:
+        yield was_running
+    finally:
+        os.close(held)
+
+
+def _stop(folder: Path, tell: Tell) -> tuple[int, bool]:
+    deadline = time.monotonic() + STOP_SECONDS
+    asked = 0
+    while True:
+        pid = _supervisor(folder)
+        if pid and pid != asked:
+            tell(f"stopping the service (process {pid})")
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            asked = pid
+        try:
+            return lock.hold_for_supervisor(str(folder)), asked != 0
+        except lock.FolderInUse:
+            if not asked or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def _supervisor(folder: Path) -> int:
+    """The living process that holds the folder for a whole service, 0 when there is none."""
+    return lock.holder(str(folder)) or 0
+
+
+def _last_line(old: Settings, new: Settings, file: Path) -> str:
+    return f"start Hookline with --config {file}; {old.data_path} is kept as it was until you remove it"

@@ -1,0 +1,104 @@
+"""Options of the commands that start the service: ``up`` and the single roles.
+
+They are parsed with argparse rather than the library of the other commands, because a role must start quickly and
+stay light. Every setting is a flag of the same dotted name.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from hookline.roles import ROLES, ROLES_WITH_A_FILE
+from hookline.settings import Settings, SettingsError, keys, load
+
+LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
+
+__all__ = ["ROLES", "ROLES_WITH_A_FILE", "SUMMARIES", "USAGE", "Launch", "parse", "parser"]
+
+USAGE = 2
+"""Exit code for wrong usage, an unusable setting or connections file: starting again cannot help."""
+
+SUMMARIES = {
+    "up": "Start the whole service on this machine and keep it running.",
+    "collect": "Start only the collection API; other roles run beside it on the same data folder.",
+    "deliver": "Start only the sender.",
+    "profiles": "Start only what keeps people: identities, traits and history.",
+    "control": "Start only the admin API and the pages.",
+}
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a start was asked to do."""
+
+    settings: Settings
+    connections: str | None
+    quickstart: bool = False
+    one_time_link: bool = False
+    origins: dict[str, str] = {}
+    """Where each setting came from, by key."""
+    withheld: tuple[str, ...] = ()
+    """Settings that held a secret, which is not written down (``cli.service.up``)."""
+
+
+def parse(command: str, arguments: Sequence[str]) -> Launch:
+    """Read the options of ``up`` or a role; raise SettingsError, or SystemExit(2) on wrong usage."""
+    options = vars(parser(command).parse_args(arguments))
+    config, connections = options.pop("config"), options.pop("connections", None)
+    quickstart, one_time_link = options.pop("quickstart", False), options.pop("one_time_link", False)
+    settings, loaded = load(Path(config) if config else None, flags=options)
+    origins = {origin.key: origin.source for origin in loaded}
+    if quickstart:
+        networks = tuple(dict.fromkeys((*settings.deliver.allow_networks, *LOOPBACK_NETWORKS)))
+        settings = msgspec.structs.replace(
+            settings, deliver=msgspec.structs.replace(settings.deliver, allow_networks=networks)
+        )
+        origins["deliver.allow_networks"] = "flag --quickstart"
+    return Launch(
+        settings=settings,
+        connections=_connections_file(connections) if command in ("up", "control") else None,
+        quickstart=quickstart,
+        one_time_link=one_time_link,
+        origins=origins,
+    )
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    """The options of ``up`` or a role; the reference in ``docs/cli.md`` is checked against this."""
+    found = argparse.ArgumentParser(
+        prog=f"hookline {command}", description=SUMMARIES[command], allow_abbrev=False, argument_default=None
+    )
+    found.add_argument("--config", metavar="FILE", help="settings file (default: ./hookline.yaml where it exists)")
+    if command in ("up", "control"):
+        found.add_argument(
+            "--connections", metavar="FILE", help="connections file (default: ./connections.yaml where it exists)"
+        )
+        found.add_argument(
+            "--one-time-link", action="store_true", help="make a link that opens the pages once, without the token"
+        )
+    if command == "up":
+        found.add_argument(
+            "--quickstart",
+            action="store_true",
+            help="for a first look: allow receivers on this machine and create a source when there is none",
+        )
+    group = found.add_argument_group("settings", "see docs/settings.md; a flag wins over environment and file")
+    for key in keys():
+        group.add_argument(*_flags(key), dest=key, metavar="VALUE", help=argparse.SUPPRESS)
+    return found
+
+
+def _flags(key: str) -> list[str]:
+    return list(dict.fromkeys((f"--{key.replace('_', '-')}", f"--{key}")))
+
+
+def _connections_file(given: str | None) -> str | None:
+    path = Path(given or "connections.yaml")
+    if not path.is_file():
+        if given is None:
+            return None
+        raise SettingsError(f"there is no connections file {path}; correct --connections")
+    return str(path.absolute())

@@ -1,0 +1,50 @@
+"""``hookline collect``, ``deliver``, ``profiles`` and ``control``: one role of the service in this process.
+
+Under a supervisor the settings come from ``run/launch.json`` of the data folder; alone, from flags, environment and
+file, and the role takes its place in the data folder itself. What a role consists of is ``hookline.app``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hookline.cli.service import lock
+
+SUPERVISED = "--supervised"
+"""First argument of a role that a supervisor started; the data folder follows."""
+
+
+def role(name: str, arguments: Sequence[str]) -> int:
+    """Run the role until it is told to end and return its exit code."""
+    from hookline.cli.service.options import USAGE, parse
+    from hookline.cli.service.supervisor import forbid_core_dumps
+    from hookline.cli.service.up import LAUNCH_FILE, read
+    from hookline.settings import SettingsError
+
+    try:
+        if arguments[:1] == [SUPERVISED]:
+            launch = read(Path(arguments[1]) / "run" / LAUNCH_FILE)
+        else:
+            launch = parse(name, arguments)
+            forbid_core_dumps()
+            folder = str(launch.settings.data_path)
+            lock.prepare(folder)
+            lock.hold_for_role(folder, name)
+    except SettingsError as error:
+        print(f"hookline: {error}", file=sys.stderr)
+        return USAGE
+    except (lock.FolderInUse, OSError) as error:
+        print(f"hookline: {error}", file=sys.stderr)
+        return 1
+    import hookline.app as app
+
+    if name == "collect":
+        return app.run_collect(launch.settings)
+    if name == "deliver":
+        return app.run_deliver(launch.settings)
+    if name == "profiles":
+        return app.run_profiles(launch.settings)
+    connections = Path(launch.connections) if launch.connections else None
+    return app.run_control(launch.settings, connections, launch.one_time_link, launch.origins)

@@ -1,5 +1,7 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
+# What is compiled is kept: services that tests start, and test files, would else be compiled at every start.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup run test lint format bench scale faults edges reference tour image lock clean
 
 help: ## Show the targets

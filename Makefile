@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What is compiled is kept: services that tests start, and test files, would else be compiled at every start.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run test lint format bench scale faults edges reference tour image lock clean
+.PHONY: help setup run test check lint format bench scale faults edges reference tour image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ run: .venv/.ready ## Start Hookline on ./hookline-data with a first source; Ctrl
 test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, faketime, PostgreSQL and PgBouncer first where they are missing)
 	@sh scripts/test-needs.sh
 	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+
+check: .venv/.ready-dev ## Lint, and run the unit tests of what changed since main (SINCE=COMMIT), in 90 s: before each commit
+	@sh scripts/check.sh $(SINCE)
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
 	@.venv/bin/ruff format --check src tests examples clients deploy bench

@@ -6,6 +6,7 @@ So a change is judged by what it changes. ``pytest --hypothesis-profile=default`
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -62,8 +63,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FromBothEnds(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have ``make check`` end in time, however much has changed."""
+    if (seconds := config.getoption("--within")) is not None:
+        config.pluginmanager.register(Within(seconds))
+
+
+class Within:
+    """Skips what is not reached in time, and so has it counted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends = 0.0
+
+    def pytest_runtest_setup(self) -> None:
+        """Look at the clock before each test; it goes from the first one on."""
+        self._ends = self._ends or time.monotonic() + self._seconds
+        if time.monotonic() > self._ends:
+            pytest.skip(f"not reached within {self._seconds:g} s")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long the fuzz tests go on, and with which cases they begin; how much the clients send."""
+    """How long all tests may take, and the fuzz tests, with which cases these begin; how much the clients send."""
+    parser.addoption("--within", type=float, help="skip what is not reached within so many seconds")
     parser.addoption(
         "--fuzz-seconds",
         type=float,

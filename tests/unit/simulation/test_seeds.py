@@ -16,7 +16,7 @@ from hookline.simulation.plan import Plan, plain_plan_of, plan_of
 from hookline.simulation.run import run
 from hookline.simulation.shrink import shrink
 
-SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "300"))
+SEEDS = int(os.environ.get("HOOKLINE_TEST_SIMULATION_SEEDS", "120"))
 FIRST = int(os.environ.get("HOOKLINE_TEST_SIMULATION_FIRST", "0"))
 SEEDS_PER_TEST = 15
 FOUND = (8, 65, 109, 173, 307, 5017, 5266, 6664)

@@ -17,8 +17,9 @@ settings.load_profile("ci")
 
 WITH_SERVICES = ("tests/clients/", "tests/fuzz/test_living", "tests/service/", "tests/ui/")
 """Tests that start services, browsers and SDKs, and mostly wait for them."""
-WITH_BROKERS = "tests/kafka/"
-"""One piece, for it shares a cluster; the longest, so it comes first of its end."""
+WITH_BROKERS = ("tests/kafka/test_failures.py", "tests/kafka/test_m", "tests/kafka/test_p"), ("tests/kafka/",)
+"""Two pieces of about the same length, each with one cluster, for its tests kill the brokers; the longest of all, so
+they come first of their end."""
 LONGEST = (
     "tests/service/crash/test_kills.py",
     "tests/service/postgres/test_trouble.py",
@@ -60,7 +61,13 @@ def _place(item: pytest.Item) -> tuple[int, int]:
     number = next((number for number, start in enumerate(LONGEST) if name.startswith(start)), len(LONGEST))
     if name.startswith(WITH_SERVICES):
         return 0, number
-    return (2, 0) if name.startswith(WITH_BROKERS) else (1, -number)
+    cluster = _cluster(name)
+    return (1, -number) if cluster is None else (2, cluster)
+
+
+def _cluster(name: str) -> int | None:
+    """Which cluster of brokers a test is for, if it is for one."""
+    return next((number for number, starts in enumerate(WITH_BROKERS) if name.startswith(starts)), None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -71,7 +78,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class FromBothEnds(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return WITH_BROKERS if nodeid.startswith(WITH_BROKERS) else nodeid.partition("::")[0]
+            cluster = _cluster(nodeid)
+            return nodeid.partition("::")[0] if cluster is None else f"cluster {cluster}"
 
         def _assign_work_unit(self, node: Any) -> None:
             if (self.nodes.index(node) + 1) / len(self.nodes) > SHARE_WITH_SERVICES:

@@ -36,7 +36,7 @@ def topic() -> str:
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """A server of the test's own."""
-    running = PostgresServer()
+    running = PostgresServer(in_memory=True)
     try:
         yield running
     finally:

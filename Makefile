@@ -1,6 +1,10 @@
 # Every target explains itself: `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench compare crash isolation worlds scale faults edges reference tour image lock clean
+# What is compiled is kept: services that tests start, and test files, would else be compiled at every start.
+unexport PYTHONDONTWRITEBYTECODE
+# Of the tests, for two cores and more: most of them wait for processes, brokers and browsers most of the time.
+WORKERS ?= 5
+.PHONY: help setup run test check hunt lint format bench compare crash isolation worlds scale faults edges reference tour image lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,7 +17,18 @@ run: .venv/.ready ## Start Hookline on ./hookline-data with a first source; Ctrl
 
 test: .venv/.ready-dev ## Run all tests (installs Chromium, Node.js, strace, faketime, PostgreSQL and PgBouncer first where they are missing)
 	@sh scripts/test-needs.sh
-	@.venv/bin/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	@.venv/bin/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+
+check: .venv/.ready-dev ## Lint, and run the unit tests of what changed since main (SINCE=COMMIT), in 90 s: before each commit
+	@sh scripts/check.sh $(SINCE)
+
+hunt: .venv/.ready-dev ## Look for what a usual run does not meet: many times its cases, seeds and kills, for some hours
+	@sh scripts/test-needs.sh
+	@HOOKLINE_TEST_SIMULATION_SEEDS=5000 HOOKLINE_TEST_MODEL_SEEDS=500 HOOKLINE_TEST_FLIPS=2000 \
+		.venv/bin/python -m pytest -n auto --dist loadscope --hypothesis-profile=hunt --timeout=7200 \
+		--fuzz-seconds 3600 --cycles 500 --client-cycles 100 \
+		tests/fuzz tests/clients tests/service/crash tests/unit/collect tests/unit/deliver tests/unit/journal \
+		tests/unit/people tests/worlds
 
 lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
 	@.venv/bin/ruff format --check src tests examples clients deploy bench scripts

@@ -82,8 +82,9 @@ export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE="${UV_LINK_MODE:-copy}"
 "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r "$lock"
 # The build backend is locked like the rest: an isolated build would fetch the newest there is.
 "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements-build.lock
-"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable clients/python \
-    --compile-bytecode
-# Compiled here, once: where PYTHONDONTWRITEBYTECODE is set, every start would do it anew, and take twice as long.
+"$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable . --editable clients/python
+# Compiled here, once: where PYTHONDONTWRITEBYTECODE is set, every start would do it anew, and take twice as long. Some
+# packages bring files that are no Python of this version, which nobody imports.
+.venv/bin/python -m compileall -qq -j 0 .venv/lib/python*/site-packages || true
 .venv/bin/python -m compileall -q -j 0 src clients/python/src
 touch "$stamp"

@@ -1,69 +1,117 @@
 """What holds for all tests: generated cases are the same in every run and have no deadline.
 
-So a change is judged by what it changes. ``pytest --hypothesis-profile=default`` looks for new cases, and so does
-``pytest tests/fuzz --fuzz-seconds 3600``.
+So a change is judged by what it changes. ``make hunt`` looks for new cases: it has a profile of Hypothesis, and options
+for how many seeds, cases and kills there are.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+settings.register_profile("hunt", max_examples=2_000, deadline=None, print_blob=True)
 settings.load_profile("ci")
 
-WITH_SERVICES = ("tests/clients/", "tests/fuzz/", "tests/service/", "tests/ui/")
-"""Folders whose tests start services, browsers and SDKs: one at a time, or they take the machine from each other. Those
-with brokers mostly wait for them, so they are done beside."""
-WITH_BROKERS = "tests/kafka/"
-"""One piece, for it shares a cluster; the longest, so it must not come last."""
+WITH_SERVICES = ("tests/clients/", "tests/fuzz/test_living", "tests/service/", "tests/ui/")
+"""Tests that start services, browsers and SDKs, and mostly wait for them."""
+WITH_BROKERS = ("tests/kafka/test_failures.py", "tests/kafka/test_m", "tests/kafka/test_p"), ("tests/kafka/",)
+"""Two pieces of about the same length, each with one cluster, for its tests kill the brokers; the longest of all, so
+they come first of their end."""
 LONGEST = (
-    "tests/service/crash/test_set_clock.py",
     "tests/service/crash/test_kills.py",
     "tests/service/postgres/test_trouble.py",
     "tests/ui/test_screens.py",
-    "tests/service/crash/test_power_cut.py",
-    "tests/service/control/test_hostile_clients.py",
-    "tests/service/postgres/test_restarts.py",
-    "tests/service/upgrade/test_connections_unread.py",
     "tests/service/cli/test_bench.py",
+    "tests/service/control/test_hostile_clients.py",
+    "tests/clients/python/test_versions.py",
+    "tests/service/profiles/test_audience.py",
+    "tests/service/crash/test_power_cut.py",
+    "tests/service/profiles/test_role.py",
+    "tests/service/postgres/test_pooler.py",
     "tests/service/collect/test_budget.py",
+    "tests/service/upgrade/test_connections_unread.py",
+    "tests/service/deliver/test_isolation.py",
+    "tests/service/postgres/test_turns.py",
+    "tests/service/postgres/test_going_back.py",
+    "tests/service/crash/test_set_clock.py",
+    "tests/service/crash/test_locked_files.py",
+    "tests/service/deliver/test_outages.py",
+    "tests/service/privacy/test_deletion.py",
+    "tests/fuzz/",
+    "tests/unit/control/test_described_api.py",
+    "tests/worlds/test_seeds.py",
+    "tests/unit/database/",
 )
-"""Files that take most of a minute and more: they come first, for both processes are to end together, and who takes one
-of them as the last file of all works on alone."""
+"""Files that take longer than others: they come first, the longest at once, for all processes are to end together, and
+who takes one of them as the last file of all works on alone."""
+SHARE_WITH_SERVICES = 0.6
+"""Of the processes: those that wait for services. The others' work takes the machine whenever these wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests with services at one end, the longest files first, and those with brokers at the other."""
+    """Put the tests with services at one end and all others at the other, the longest files outermost."""
     items.sort(key=_place)
 
 
-def _place(item: pytest.Item) -> tuple[bool, bool, bool]:
+def _place(item: pytest.Item) -> tuple[int, int]:
     name = item.nodeid
-    return not name.startswith(WITH_SERVICES), name.startswith(WITH_BROKERS), not name.startswith(LONGEST)
+    number = next((number for number, start in enumerate(LONGEST) if name.startswith(start)), len(LONGEST))
+    if name.startswith(WITH_SERVICES):
+        return 0, number
+    cluster = _cluster(name)
+    return (1, -number) if cluster is None else (2, cluster)
+
+
+def _cluster(name: str) -> int | None:
+    """Which cluster of brokers a test is for, if it is for one."""
+    return next((number for number, starts in enumerate(WITH_BROKERS) if name.startswith(starts)), None)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of the two processes of ``make test``, one takes file after file from the beginning, where the services are, the
-    other from the end, until they meet."""
+    """Some processes of ``make test`` take file after file from the beginning, where the services are, the others from
+    the end, until they meet."""
     from xdist.scheduler import LoadScopeScheduling
 
     class FromBothEnds(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return WITH_BROKERS if nodeid.startswith(WITH_BROKERS) else nodeid.partition("::")[0]
+            cluster = _cluster(nodeid)
+            return nodeid.partition("::")[0] if cluster is None else f"cluster {cluster}"
 
         def _assign_work_unit(self, node: Any) -> None:
-            if node is not self.nodes[0]:
+            if (self.nodes.index(node) + 1) / len(self.nodes) > SHARE_WITH_SERVICES:
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
             super()._assign_work_unit(node)
 
-    return FromBothEnds(config, log)
+    return FromBothEnds(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have ``make check`` end in time, however much has changed."""
+    if (seconds := config.getoption("--within")) is not None:
+        config.pluginmanager.register(Within(seconds))
+
+
+class Within:
+    """Skips what is not reached in time, and so has it counted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends = 0.0
+
+    def pytest_runtest_setup(self) -> None:
+        """Look at the clock before each test; it goes from the first one on."""
+        self._ends = self._ends or time.monotonic() + self._seconds
+        if time.monotonic() > self._ends:
+            pytest.skip(f"not reached within {self._seconds:g} s")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long the fuzz tests go on, and with which cases they begin; how much the clients send."""
+    """How long all tests may take, and the fuzz tests, with which cases these begin; how much the clients send."""
+    parser.addoption("--within", type=float, help="skip what is not reached within so many seconds")
     parser.addoption(
         "--fuzz-seconds",
         type=float,

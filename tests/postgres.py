@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from urllib.parse import quote
 
 import psycopg
 
+from hookline.bench.service import free_port
 from hookline.database.open import ensure
 from hookline.database.place import Schema, Which
 
@@ -70,7 +70,7 @@ class PostgresServer:
             account = pwd.getpwnam(self._user)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
         self._count = 0
-        self.port = _free_port()
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         if primary is None:
             self._run("initdb", "--no-sync", "--auth=trust", f"--username={OWNER}", "--encoding=UTF8", "--no-locale")
@@ -205,9 +205,3 @@ def _programs() -> Path:
     in_path = shutil.which("postgres")
     assert in_path is not None, "PostgreSQL is not installed: sh scripts/test-needs.sh installs it"
     return Path(in_path).resolve().parent
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from hookline.collect.http.answers import ERRORS
 from hookline.connections.check import PROBLEM_CODES
 from hookline.control.problem import CODES
@@ -78,11 +76,12 @@ def test_connection_problems_are_documented() -> None:
     assert list(table("Connections")) == list(PROBLEM_CODES)
 
 
-@pytest.mark.parametrize("code", sorted(set(error_classes())))
-def test_error_classes_are_documented(code: str) -> None:
+def test_error_classes_are_documented() -> None:
     """The code of every error class stands in one of the tables."""
     headings = ("Collection API", "Admin API", "Starting and running", "Outcomes of attempts")
-    assert any(code in table(heading) for heading in headings)
+    codes = set(error_classes())
+    assert len(codes) > 20
+    assert codes - {code for heading in headings for code in table(heading)} == set()
 
 
 def test_outcomes_are_documented_with_whether_they_are_retried() -> None:

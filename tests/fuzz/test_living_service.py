@@ -17,7 +17,7 @@ from tests.service.deliver.hostile import Connection, HostileReceiver
 from tests.service.harness import SOURCE, Hookline, Receiver, wait_until, webhook
 from tests.unit.collect.wire import KEY
 
-CASES = 400
+CASES = 200
 ANSWER_SECONDS_MAX = 20.0
 DESTINATIONS = 20
 
@@ -74,6 +74,6 @@ def test_the_processes_live_through_it(cases: Cases, tmp_path: Path) -> None:
             cases.run("living", CASES, case)
             receiver.wait_for(sound[-1])
             wait_until(lambda: set(sound) <= receiver.message_ids, what="all sound events")
-            assert len(hostile.requests) > 5 * DESTINATIONS  # breakers open now and then
+            assert len(hostile.requests) > 3 * DESTINATIONS  # breakers open now and then
             assert {role: hookline.role(role) for role in before} == before
         assert "Traceback" not in hookline.log

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Literal, NamedTuple
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from hookline.bench.service import free_port
 from tests.kafka.security import PASSWORD, SCRAM, USER, Certificates, secured_listeners
 from tests.service.waiting import wait_until
 
@@ -170,8 +170,7 @@ class Cluster:
         """``settings`` are brokers' own, in place of those above."""
         if not (JARS / ".made-of").exists():
             raise AssertionError("no Kafka to test with: sh scripts/kafka-jars.sh fetches it or says why it cannot")
-        free = iter(_free_ports(len(Ports._fields) * BROKERS))
-        ports = [Ports(*(next(free) for _ in Ports._fields)) for _ in range(BROKERS)]
+        ports = [Ports(*(free_port() for _ in Ports._fields)) for _ in range(BROKERS)]
         each = list(zip(range(1, BROKERS + 1), places, ports, strict=True))
         voters = ",".join(f"{number}@{place.host}:{port.CONTROLLER}" for number, place, port in each)
         self.certificates = Certificates(folder / "certificates")
@@ -263,14 +262,3 @@ class Cluster:
         if self._asking is None:
             self._asking = AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
         return self._asking
-
-
-def _free_ports(count: int) -> list[int]:
-    bound = [socket.socket() for _ in range(count)]
-    try:
-        for each in bound:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in bound]
-    finally:
-        for each in bound:
-            each.close()

@@ -13,9 +13,9 @@ from tests.postgres import PostgresServer
 pytest.register_assert_rewrite("hookline.journal.conformance")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three brokers, started once."""
+    """Three brokers, started once, and ended with the last of their tests."""
     with Cluster(tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
 
@@ -36,7 +36,7 @@ def topic() -> str:
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """A server of the test's own."""
-    running = PostgresServer()
+    running = PostgresServer(in_memory=True)
     try:
         yield running
     finally:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +32,6 @@ SPEND = {
 }
 KILLED = -signal.SIGKILL
 RUN_SECONDS = 120
-
-
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """A server of the test's own."""
-    running = PostgresServer()
-    try:
-        yield running
-    finally:
-        running.remove()
 
 
 class Client:

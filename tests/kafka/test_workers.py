@@ -83,7 +83,7 @@ class Fleet:
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A PostgreSQL server."""
-    running = PostgresServer()
+    running = PostgresServer(in_memory=True)
     try:
         yield running
     finally:

@@ -13,7 +13,7 @@ from tests.service.harness import Hookline, Receiver
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``pytest tests/service/crash --cycles 500``: how often the crash ledger kills everything."""
-    parser.addoption("--cycles", type=int, default=12, help="kill -9 cycles of the crash ledger (default 12)")
+    parser.addoption("--cycles", type=int, default=8, help="kill -9 cycles of the crash ledger (default 8)")
 
 
 @pytest.fixture

@@ -45,6 +45,11 @@ CONTRAST = """() => {
 }"""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest tests/ui --pictures``: for eyes, which see what no rule says."""
+    parser.addoption("--pictures", action="store_true", help="leave a picture of every page in build/screens")
+
+
 class Watched:
     """What went wrong on a page, from outside."""
 

@@ -1,11 +1,12 @@
 """Every page on a desk and on a phone, light and dark: nothing sticks out, everybody can use it, and it is light.
 
-The pictures stay in ``build/screens``, to be looked at.
+``--pictures`` leaves one of each in ``build/screens``, to be looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ FIRST_PAGE_BYTES_MAX = 150 * 1024
 LONG = "A name without an end " * 9
 WORD = "Unbreakable" * 18
 
+Look = Callable[[Page, str], list[str]]
 SCREENS = (("light", 1280), ("dark", 390))
 UNKNOWN = ("/events/nope", "/sources/nope")
 NO_SCREEN = {"/usage.csv", "/welcome", "/api/openapi.json"}
@@ -111,8 +113,14 @@ def sticks_out(page: Page) -> bool:
     return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth") is True
 
 
-def problems_of(page: Page, name: str) -> list[str]:
-    """Look at the open page in every size and theme, and keep pictures."""
+@pytest.fixture
+def problems_of(pytestconfig: pytest.Config) -> Look:
+    """Look at a page, and take pictures of it if that is wanted."""
+    return partial(look, pictures=pytestconfig.getoption("--pictures", default=False))
+
+
+def look(page: Page, name: str, pictures: bool) -> list[str]:
+    """Look at the open page in every size and theme."""
     found = []
     for scheme, width in SCREENS:
         page.emulate_media(color_scheme=scheme)
@@ -120,7 +128,8 @@ def problems_of(page: Page, name: str) -> list[str]:
         if sticks_out(page):
             found.append(f"{name} {width}: sticks out")
         found += [f"{name} {scheme}: {text}" for text in page.evaluate(CONTRAST)]
-        page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png", full_page=True)
+        if pictures:
+            page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png", full_page=True)
     page.evaluate(AXE.read_text())
     return [*found, *(f"{name}: {text}" for text in page.evaluate(BARRIERS))]
 
@@ -130,7 +139,7 @@ def named(path: str) -> str:
     return path.replace(WORD, "event").strip("/").replace("/", "-") or "overview"
 
 
-def test_everybody_can_use_every_page(page: Page, hookline: Hookline) -> None:
+def test_everybody_can_use_every_page(page: Page, hookline: Hookline, problems_of: Look) -> None:
     """With long names and everything unfolded: no sideways scrolling, contrast AA, and axe finds no barrier."""
     page.goto("/login")
     found = problems_of(page, "login")
@@ -173,7 +182,7 @@ class TestNothingYet:
         with Hookline(tmp_path / "h", sources=()) as running:
             yield running
 
-    def test_pages_without_anything_to_show_fit_too(self, page: Page, hookline: Hookline) -> None:
+    def test_pages_without_anything_to_show_fit_too(self, page: Page, hookline: Hookline, problems_of: Look) -> None:
         """They teach, within the page, and can be read."""
         sign_in(page, hookline)
         found = []

@@ -11,7 +11,7 @@ import pytest
 from tests.service.client import Answer
 from tests.service.harness import Hookline, Receiver, Reply, Request, free_port, new_id, wait_until, webhook
 
-BYTES_MAX = 64 * 1024 * 1024
+BYTES_MAX = 32 * 1024 * 1024
 HONEST = [f"site-{number}" for number in range(10)]
 BATCHES_PER_STEP = 10
 SLOW_SECONDS = 1.5

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.collect.batch import BATCH, records_of
@@ -58,7 +58,6 @@ def _known(record: Record) -> Record:
     return record
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(ITEMS, max_size=8), st.fixed_dictionaries({}, optional=ENVELOPE))
 def test_bulk_equals_one_by_one(items: list[Any], envelope: dict[str, Any]) -> None:
     """Whatever the events and their envelope, records, their order and the rejections are those of ``record_of``."""

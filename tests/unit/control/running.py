@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from litestar import Litestar
+
 from hookline import listening
-from hookline.control import serve
+from hookline.control import app, serve
 from hookline.control.app import Routes
 from hookline.control.opening import open_connections
 from hookline.control.serve import Server, start
+from hookline.control.services import Services
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.record import FORMAT_VERSION, Record, Rejection
 from hookline.settings import Collect, Control, Database, Deliver, Plan, Settings
 from hookline.web.pages import routes
 
+build_application = app.application
 serve.QUIET_SECONDS = listening.SETTLE_SECONDS = 0.01  # nobody sends at the end here
 WAIT_SECONDS = 30.0
 """A bound that only a failure reaches, on a slow and busy machine too."""
@@ -48,6 +52,50 @@ class Answer:
     def text(self) -> str:
         """The body as text."""
         return self.body.decode()
+
+
+class CurrentServices(Services):
+    """Passes on to the services of the server that has the application now."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "current", None)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "current"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "current"), name, value)
+
+
+class Applications:
+    """Applications that serve one server after another: to build one takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[tuple[CurrentServices, Litestar]]] = {}
+        self._lent: dict[int, list[tuple[str, tuple[CurrentServices, Litestar]]]] = {}
+
+    def lend(self, routes: Any, services: Any = None) -> Litestar:
+        """In place of ``application``: one with these routes that serves nobody, or a new one."""
+        if services is None:
+            return build_application(routes)
+        key = " ".join(str(getattr(each, "paths", None) or getattr(each, "path", each)) for each in routes)
+        if idle := self._idle.get(key):
+            standing, application = idle.pop()
+        else:
+            standing = CurrentServices()
+            application = build_application(routes, standing)
+        object.__setattr__(standing, "current", services)
+        self._lent.setdefault(id(services), []).append((key, (standing, application)))
+        return application
+
+    def give_back(self, services: object) -> None:
+        """Nobody asks those of this server any more."""
+        for key, each in self._lent.pop(id(services), ()):
+            self._idle.setdefault(key, []).append(each)
+
+
+APPLICATIONS = Applications()
+app.application = APPLICATIONS.lend
 
 
 class Running:
@@ -92,6 +140,7 @@ class Running:
         assert not self._thread.is_alive(), "control did not stop"
         self.services.close()
         self.services.store.close()
+        APPLICATIONS.give_back(self.services)
 
     def stop(self) -> None:
         """Have it begin to stop, unless it has stopped already."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 from tests.postgres import PostgresServer
 
 SHARE_ON_POSTGRES = 10
@@ -9,5 +11,6 @@ SHARE_ON_POSTGRES = 10
 
 
 def examples(backend: PostgresServer | None, many: int) -> int:
-    """The number of examples on a backend."""
-    return many if backend is None else many // SHARE_ON_POSTGRES
+    """The number of examples on a backend; ``many`` are those of a usual run, of which ``make hunt`` has more."""
+    wanted = many * settings().max_examples // settings.get_profile("ci").max_examples
+    return wanted if backend is None else wanted // SHARE_ON_POSTGRES

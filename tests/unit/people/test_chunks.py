@@ -33,7 +33,7 @@ def test_everybody_has_what_was_written_at_every_step(backend: PostgresServer | 
     """Batches whose rows persons of different shifts share, two entries to a chunk, two chunks at a time, in steps of
     a row each, and a restart after some of them."""
 
-    @settings(max_examples=examples(backend, 100), deadline=None)
+    @settings(max_examples=examples(backend, 50), deadline=None)
     @given(batches, st.integers(0, 4))
     def run(batches: list[tuple[int, list[int]]], restart_at: int) -> None:
         _run(backend, batches, restart_at)

@@ -196,7 +196,7 @@ def small_chunks() -> Iterator[None]:
 def test_people_are_what_their_events_say(backend: PostgresServer | None) -> None:
     """Identities, traits, groups and histories are those of a naive recomputation, whatever happens in between."""
 
-    @settings(max_examples=examples(backend, 150), deadline=None)
+    @settings(max_examples=examples(backend, 60), deadline=None)
     @given(st.lists(moves, max_size=40))
     def run(moves: list[Any]) -> None:
         journal = MemoryJournal()

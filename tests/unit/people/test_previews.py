@@ -335,7 +335,7 @@ def test_history_goes_in_steps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_finds_whom_a_saved_definition_finds(backend: PostgresServer | None) -> None:
     """For every kind of clause, over histories with anonymous people and aliases: each person judged alone."""
 
-    @settings(max_examples=examples(backend, 60), deadline=None)
+    @settings(max_examples=examples(backend, 40), deadline=None)
     @given(st.lists(st.one_of(st.lists(events, min_size=1, max_size=4), aliases), max_size=12), st.booleans())
     def run(moves: list[Any], restart: bool) -> None:
         _run(backend, moves, restart)

@@ -183,7 +183,7 @@ def small_steps() -> Iterator[None]:
 def test_receivers_know_what_holds(backend: PostgresServer | None) -> None:
     """After every sync each user is what a look at everything says, and was told so exactly once."""
 
-    @settings(max_examples=examples(backend, 150), deadline=None)
+    @settings(max_examples=examples(backend, 60), deadline=None)
     @given(st.lists(moves, max_size=30))
     def run(moves: list[Any]) -> None:
         with new_places(backend) as places:

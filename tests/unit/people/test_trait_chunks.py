@@ -36,7 +36,7 @@ def small_chunks() -> Iterator[None]:
 def test_the_latest_is_there_at_every_moment(backend: PostgresServer | None) -> None:
     """In the row, in chunks, or half folded; over restarts."""
 
-    @settings(max_examples=examples(backend, 100), deadline=None)
+    @settings(max_examples=examples(backend, 50), deadline=None)
     @given(st.lists(moves, max_size=30))
     def run(moves: list[list[tuple[int, str, int]] | str]) -> None:
         _run(backend, moves)

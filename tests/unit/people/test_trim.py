@@ -119,7 +119,7 @@ def test_what_goes_is_what_no_window_sees(backend: PostgresServer | None) -> Non
     """Of each row the entries younger than the longest window stay, at most the newest so many, and nothing else;
     every audience says the same of everybody, from that moment on."""
 
-    @settings(max_examples=examples(backend, 80), deadline=None)
+    @settings(max_examples=examples(backend, 40), deadline=None)
     @given(conditions, batches, st.integers(0, 3))
     def run(which: list[int], batches: list[Any], later: int) -> None:
         _run(backend, which, batches, later)

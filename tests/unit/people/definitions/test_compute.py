@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.connections.definitions.model import ComputedTrait
@@ -79,7 +79,6 @@ def _rounded(total: Fraction) -> float:
     return float(total)
 
 
-@settings(max_examples=300)
 @given(traits(), people(), moments())
 def test_a_value_is_what_all_events_say(trait: ComputedTrait, person: Person, now_ms: int) -> None:
     """Every aggregate over every stretch of time; explained, it has the same value and the events it is made of."""
@@ -93,7 +92,6 @@ def test_a_value_is_what_all_events_say(trait: ComputedTrait, person: Person, no
     assert len(explained.entries) == min(explained.used, 10) <= explained.found
 
 
-@settings(max_examples=300)
 @given(traits(), people(), moments())
 def test_a_value_stays_until_it_is_said_to_change(trait: ComputedTrait, person: Person, now_ms: int) -> None:
     """Minute by minute the value is the same until the instant given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.definitions.walk import conditions_of
@@ -27,7 +27,6 @@ def flat(reason: Reason) -> Iterator[Reason]:
         yield from flat(term)
 
 
-@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_the_quick_way_is_the_slow_way(condition: Condition, person: Person, now_ms: int) -> None:
     """Compiled clauses say what going through all events says."""
@@ -35,7 +34,6 @@ def test_the_quick_way_is_the_slow_way(condition: Condition, person: Person, now
     assert held is holds(condition, person, now_ms, EMPTY)
 
 
-@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_nothing_changes_before_it_is_said_to(condition: Condition, person: Person, now_ms: int) -> None:
     """Minute by minute, and a moment before each event comes or goes, the answer stays until the instant given."""
@@ -47,7 +45,6 @@ def test_nothing_changes_before_it_is_said_to(condition: Condition, person: Pers
         assert holds(condition, person, instant, EMPTY) is held, f"changed after {instant - now_ms} ms"
 
 
-@settings(max_examples=300)
 @given(conditions(), people(), moments())
 def test_every_clause_is_explained_as_it_is_judged(condition: Condition, person: Person, now_ms: int) -> None:
     """The reasons are the clauses of the definition, in order, each with what the quick way says of it."""

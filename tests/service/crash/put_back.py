@@ -49,14 +49,15 @@ def command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[
 
 def _judge(hookline: Hookline, back: Receiver, waited: Iterable[str], injured: Sequence[str]) -> str:
     sent: list[str] = []
+    before = list(waited)
     costs = ""
     for _ in range(MENDED_MAX):
         said, stopped = len(hookline.log), command(hookline, "doctor").stdout
         process = hookline.launch()
         decided = _wait_for_arrival(hookline, back, sent, said)
-        asked = {part or file for part, file in _ASKED.findall(hookline.log[said:])}
+        asked = _asked(hookline.log[said:])
         if decided == "":
-            return _told(hookline, back, sent, waited, stopped, costs)
+            return _told(hookline, back, sent, before, stopped, costs)
         running = stopped if process.poll() is not None else command(hookline, "doctor").stdout
         if process.poll() not in (None, REFUSED) or not (asked or any(name in hookline.log for name in injured)):
             return decided
@@ -65,7 +66,15 @@ def _judge(hookline: Hookline, back: Receiver, waited: Iterable[str], injured: S
         if not asked:
             return ""  # refused, and named
         costs += _renew(hookline, asked)
+        if any(each in costs for each in REPLAY):  # what was taken meanwhile waits for destinations of before, too
+            before, sent = before + sent, []
     return f"renewed again and again, {asked} at last"
+
+
+def _asked(said: str) -> set[str]:
+    """Return the parts of which a log says that they are missing or damaged, but for notices: those tell of before."""
+    lines = [line for line in said.splitlines() if '"event": "notice_' not in line]
+    return {part or file for part, file in _ASKED.findall("\n".join(lines))}
 
 
 def _wait_for_arrival(hookline: Hookline, back: Receiver, sent: list[str], said: int) -> str:

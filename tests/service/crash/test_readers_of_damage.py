@@ -141,12 +141,15 @@ def test_searches_go_on_behind_it(damaged: Damaged) -> None:
 
 
 def test_one_notice_tells_of_it(damaged: Damaged) -> None:
-    """However many have met it, and doctor says the same, running and stopped."""
+    """However many have met it, and doctor says the same, running and stopped, also where nobody had met it."""
     told = wait_until(lambda: notice(damaged.hookline, "journal_damaged"), what="the notice")
     assert f"1 event at most: offset {DAMAGED} of partition 0 (damaged" in str(told["message"])
-    assert "events of it cannot be read any more: 1 event" in run(damaged.hookline, "doctor").stdout
+    said = "events of it cannot be read any more: 1 event"
+    assert said in run(damaged.hookline, "doctor").stdout
     damaged.hookline.stop()
-    assert "events of it cannot be read any more: 1 event" in run(damaged.hookline, "doctor").stdout
+    assert said in run(damaged.hookline, "doctor").stdout
+    (damaged.hookline.data / "journal" / "damaged").unlink()
+    assert said in run(damaged.hookline, "doctor").stdout
 
 
 def replay(damaged: Damaged, id: str) -> dict[str, Any]:

@@ -22,12 +22,15 @@ from hookline.outcomes.furthest import furthest
 from hookline.telemetry.notices import KINDS
 
 ASK_SECONDS = 5.0
+READ_SECONDS = 2.0
+"""For the newest records: a disk reads a gigabyte or two in it, and nobody waits long for doctor."""
 
 
 def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if url == "local":
+        _read_newest(here)
         found = [*_lost(here), *_missing(here), *_damaged(here)]
         yield from found or [Finding("journal", "ok", "in the data folder")]
         yield from _home(here)
@@ -84,6 +87,17 @@ def _is_torn(reader: LocalReader, partition: int, end: int) -> bool:
         return end > 0 and reader.get(partition, end - 1) is None
     except JournalCorrupt:
         return False
+
+
+def _read_newest(here: Here) -> None:
+    """Read the newest records of a local journal for a moment, so that damage is met before somebody needs them:
+    readers note what they meet."""
+    ends_seconds = time.monotonic() + READ_SECONDS
+    with closing(LocalReader(here.settings.data_path / FOLDER)) as reader:
+        for partition in reader.partitions():
+            for _ in reader.read_backwards(partition, reader.end(partition)):
+                if time.monotonic() > ends_seconds:
+                    return
 
 
 def _damaged(here: Here) -> Iterator[Finding]:

@@ -127,7 +127,7 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
     is_to_replay = any(each in costs + running for each in REPLAY)
     missing = sorted(set(waited) - _arrived(back))
     damaged = [each for each in missing if _is_damaged(hookline, each)]
-    if damaged and not all(DAMAGED in each for each in (stopped, running)):
+    if damaged and not (lost or all(DAMAGED in each for each in (stopped, running))):
         return f"doctor does not name what is damaged: {damaged[:3]}"
     silent = [
         each

@@ -138,6 +138,10 @@ class Broker:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
+    def segment(self, topic: str, partition: int) -> Path:
+        """The first file of a partition's records."""
+        return self._folder / "logs" / f"{topic}-{partition}" / f"{0:020}.log"
+
     @property
     def is_running(self) -> bool:
         """Whether its process lives."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,16 +15,26 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from hookline.database.open import ensure, open_deliver
+from hookline.database.place import place_of
+from hookline.deliver.claims import Claims
+from hookline.deliver.run_shelf import RunShelf
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress
 from hookline.journal.kafka.appender import KafkaAppender
+from hookline.journal.kafka.codec import encode
+from hookline.journal.kafka.follower import Follower
 from hookline.journal.kafka.reader import KafkaReader
 from hookline.journal.kafka.topic import open_topic, partition_count
 from hookline.journal.kafka.watermarks import Watermarks
-from hookline.journal.opening import claim, wait_for_partitions
+from hookline.journal.lost import read_lost
+from hookline.journal.opening import FOLDER, claim, wait_for_partitions
 from hookline.journal.port import JournalAway, JournalCorrupt, JournalError, JournalFull, JournalUnusable, partition_of
+from hookline.journal.record import Record
 from hookline.journal.sizes import PENDING_BYTES_MAX
+from hookline.outcomes.places import SavedPlaces
+from hookline.outcomes.places import encode as encode_places
 from hookline.settings import Journal, Settings
 from tests.kafka.cluster import Cluster
 from tests.service.waiting import wait_until
@@ -432,6 +444,84 @@ def test_a_message_that_is_no_record_is_told_as_damage(tmp_path: Path, cluster: 
     assert [group.first_offset for group in reader.read_backwards(0, 3)] == [2, 0]
     assert list(reader.find(0, a_record(2).fingerprint, 0, 3)) == [2]
     reader.close()
+
+
+def test_what_the_topic_lacks_is_missing_and_what_was_erased_is_not(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """An offset that holds nothing, as a transaction of somebody else's leaves one, is told as missing, forwards and by
+    whoever follows; a record that was erased is there, and is told as neither missing nor damaged."""
+
+    async def erase_one(appender: KafkaAppender) -> None:
+        await appender.append([a_record(0), a_record(1)])
+        appender.erase(0, [1])
+
+    use(tmp_path, address, erase_one)
+    producer = Producer({"bootstrap.servers": cluster.addresses, "transactional.id": address.topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(address.topic, encode(a_record(2)), partition=0)
+    producer.commit_transaction(30)  # leaves a mark at offset 3
+    use(tmp_path, address, lambda appender: appender.append([a_record(4)]))
+    follower = Follower(tmp_path, address, lambda: None)
+    with closing(KafkaReader(tmp_path, address)) as reader, closing(follower):
+        follower.follow(0, reader.end(0))
+        follower.start()
+        for journal in (reader, follower):
+            found: list[Record] = []
+            lost: list[JournalCorrupt] = []
+            wait_until(partial(read_all, journal, found, lost, reader.end(0)))
+            assert [(each.message_id, each.erased) for each in found] == [
+                ("m0", False),
+                (found[1].message_id, True),
+                ("m2", False),
+                ("m4", False),
+            ]
+            assert [(why.offset, why.next_offset, why.is_missing) for why in lost] == [(3, 4, True)]
+    assert [(each.first, each.next, each.is_missing) for each in noted_damage(tmp_path)] == [(3, 4, True)]
+
+
+def read_all(journal: KafkaReader | Follower, found: list[Record], lost: list[JournalCorrupt], end: int) -> bool:
+    """Go on where the last call ended, as far as there is something; return whether that is the end."""
+    offset = len(found) + sum(each.next_offset - each.offset for each in lost)
+    try:
+        for group in journal.read(0, offset):
+            found += group.records
+    except JournalCorrupt as why:
+        lost.append(why)
+    return bool(found) and offset == end
+
+
+def test_an_end_that_all_brokers_lost_is_told_once_its_offsets_are_given_again(
+    tmp_path: Path, cluster: Cluster, address: KafkaAddress
+) -> None:
+    """As a power cut of all of them leaves it: the partition is not taken up while it is too short, and when it is not
+    any more, which events came at offsets known from before is said."""
+    settings = Settings(data_dir=str(tmp_path), journal=Journal(url=address.url))
+    claim(settings)
+    journal = tmp_path / FOLDER
+    use(journal, address, lambda appender: appender.append([a_record(0)]))
+    segments = [broker.segment(address.topic, 0) for broker in cluster.brokers]
+    kept_bytes = max(each.stat().st_size for each in segments)
+    use(journal, address, lambda appender: appender.append([a_record(1), a_record(2)]))
+    ensure(place_of(settings, "control"), "control")
+    with closing(open_deliver(place_of(settings, "deliver"))) as database:
+        row = (0, 3, 0, encode_places(SavedPlaces({})))
+        database.execute("INSERT INTO checkpoints (partition, next_offset, version, blob) VALUES (?, ?, ?, ?)", row)
+    cluster.kill()
+    for each in segments:
+        os.truncate(each, kept_bytes)
+    cluster.start()
+    shelf = RunShelf(place_of(settings, "deliver"))
+    with closing(shelf), closing(Claims(settings, shelf, lambda: 1)) as claims:
+        with pytest.raises(JournalAway, match="ends at 1, before 3"):
+            claims.take(0, lambda: True)
+        assert read_lost(journal) == ()
+        use(journal, address, lambda appender: appender.append([a_record(3), a_record(4)]))
+        taken = claims.take(0, lambda: True)
+        assert taken is not None
+        taken.duplicates.close()
+    assert [(each.partition, each.first, each.next_offset) for each in read_lost(journal)] == [(0, 1, 3)]
 
 
 def test_messages_carry_trace_key_and_time(tmp_path: Path, cluster: Cluster, address: KafkaAddress) -> None:

@@ -19,7 +19,8 @@ ROUNDS = int(os.environ.get("HOOKLINE_TESTS_ROUNDS", "0"))
 """How often each of the three ways is gone; 0: one after another, once, which has the others' states in its middle."""
 USERS = 16
 READY_SECONDS = 60.0
-ARRIVED_SECONDS = 60.0
+ARRIVED_SECONDS = 120.0
+"""Who takes many partitions over reads a part of each again, one after another."""
 MORE = 2 * USERS
 """Events that come in between two restarts."""
 

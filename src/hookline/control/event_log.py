@@ -184,7 +184,8 @@ class EventLog:
             first = max(start, end - TAIL_EVENTS_MAX)
             skipped += first - start
             places.extend((partition, offset) for offset in range(first, end))
-        return self._fates_at(places), skipped, ends
+        found = self._fates_at(places)
+        return found, skipped + len(places) - len(found), ends  # what cannot be read is left out, and counted
 
     def _fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
         logged = []

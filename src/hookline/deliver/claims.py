@@ -24,13 +24,15 @@ from hookline.deliver.shared_ring import delivered, settled
 from hookline.deliver.store import RetryBacklog, SavedCheckpoint, SavedLane
 from hookline.index.duplicates import Duplicates
 from hookline.journal.kafka.erased import ErasedLog
-from hookline.journal.opening import open_reader
+from hookline.journal.lost import Lost, note_lost
+from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.port import JournalAway, Reader
-from hookline.journal.record import Record
+from hookline.journal.record import Record, journal_ms
 from hookline.outcomes import places
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import decode_places
 from hookline.settings import Settings
+from hookline.telemetry.log import logger
 
 
 class Claim(NamedTuple):
@@ -53,6 +55,13 @@ class Claim(NamedTuple):
     """Lane and place of retry rows whose event is among them."""
 
 
+class Short(NamedTuple):
+    """A partition that ended before its place when it was to be taken: where, and when that was first seen."""
+
+    end: int
+    seen_ms: int
+
+
 class Claims:
     """Takes partitions for one worker, one after another; for one thread."""
 
@@ -64,8 +73,9 @@ class Claims:
         self._shelf = shelf
         self._connection = connect(place, synchronous="FULL")
         self._feed = Feed(place_of(settings, "control"))
-        self._journal: Reader = open_reader(settings.data_path / "journal")
-        self._erased = ErasedLog(settings.data_path / "journal")
+        self._journal: Reader = open_reader(settings.data_path / FOLDER)
+        self._erased = ErasedLog(settings.data_path / FOLDER)
+        self._short: dict[int, Short] = {}
 
     def take(self, partition: int, is_wanted: Callable[[], bool]) -> Claim | None:
         """Become a partition's owner and read its state; None when by then it is not wanted any more.
@@ -81,8 +91,10 @@ class Claims:
         saved = self._checkpoint(partition)
         next_offset = saved.next_offset if saved else start
         if next_offset > end:
+            self._short.setdefault(partition, Short(end, self._steady_ms()))
             # Nothing is passed over and nothing read twice by itself: who leads it now may be about to catch up.
             raise JournalAway(f"partition {partition} ends at {end}, before {next_offset}, which was read before")
+        self._note_lost(partition, next_offset)
         version = saved.version if saved else 0
         then = self._feed.at(version)
         if then.version != version:
@@ -128,6 +140,19 @@ class Claims:
                 cursor.execute("ROLLBACK")
             raise
         return epoch
+
+    def _note_lost(self, partition: int, next_offset: int) -> None:
+        """Note what brokers lost of a partition that was too short, when others have its offsets now: those are not
+        sent by themselves. What was only late to be seen had been stored before."""
+        short = self._short.get(partition)
+        if short is None:
+            return
+        found = self._journal.get(partition, short.end)
+        if found is None or journal_ms(found) >= short.seen_ms:
+            lost = Lost(partition, short.end, next_offset, int(time.time() * 1000), ("deliver",))
+            note_lost(self._settings.data_path / FOLDER, [lost])
+            logger().error("offsets_given_again", partition=partition, first=short.end, next_offset=next_offset)
+        del self._short[partition]
 
     def _learn_erased(self, partition: int) -> None:
         """Blank what was erased while this data folder had no part in it."""

@@ -21,6 +21,8 @@ NOT_PARTS = ("lock", "run", "*-shm", "admin-token")
 REFUSED = 2
 REPLAY = ("had to be made anew has to be replayed", "has to be made anew has to be replayed")
 """What is said of events whose destination is another one now."""
+DAMAGED = "events of it cannot be read any more"
+"""What doctor says of records that are."""
 _ASKED = re.compile(r"hookline renew ([\w-]+(?:\.\w+)?)|\"file\": \"[^\"]*/([\w.-]+)\", \"error\"")
 """What the log says is missing or damaged, by name."""
 
@@ -49,23 +51,37 @@ def command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[
 
 def _judge(hookline: Hookline, back: Receiver, waited: Iterable[str], injured: Sequence[str]) -> str:
     sent: list[str] = []
+    before = list(waited)
     costs = ""
     for _ in range(MENDED_MAX):
         said, stopped = len(hookline.log), command(hookline, "doctor").stdout
         process = hookline.launch()
         decided = _wait_for_arrival(hookline, back, sent, said)
-        asked = {part or file for part, file in _ASKED.findall(hookline.log[said:])}
+        asked = _asked(hookline.log[said:])
         if decided == "":
-            return _told(hookline, back, sent, waited, stopped, costs)
+            return _told(hookline, back, sent, before, stopped, costs)
         running = stopped if process.poll() is not None else command(hookline, "doctor").stdout
         if process.poll() not in (None, REFUSED) or not (asked or any(name in hookline.log for name in injured)):
             return decided
-        if unnamed := [name for name in asked if name not in stopped + running]:
+        if unnamed := [name for name in asked if not (_names(stopped, name) and _names(running, name))]:
             return f"doctor does not name {', '.join(unnamed)}"
         if not asked:
             return ""  # refused, and named
         costs += _renew(hookline, asked)
+        if any(each in costs for each in REPLAY):  # what was taken meanwhile waits for destinations of before, too
+            before, sent = before + sent, []
     return f"renewed again and again, {asked} at last"
+
+
+def _asked(said: str) -> set[str]:
+    """Return the parts of which a log says that they are missing or damaged, but for notices: those tell of before."""
+    lines = [line for line in said.splitlines() if '"event": "notice_' not in line]
+    return {part or file for part, file in _ASKED.findall("\n".join(lines))}
+
+
+def _names(doctor: str, part: str) -> bool:
+    """Return whether doctor says of the part that something is wrong with it."""
+    return any(part in line and " fail " in line for line in doctor.splitlines())
 
 
 def _wait_for_arrival(hookline: Hookline, back: Receiver, sent: list[str], said: int) -> str:
@@ -109,10 +125,14 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
     if lost and not ("knows" in stopped and "are missing since" in running):
         return "doctor does not name what is lost"
     is_to_replay = any(each in costs + running for each in REPLAY)
+    missing = sorted(set(waited) - _arrived(back))
+    damaged = [each for each in missing if _is_damaged(hookline, each)]
+    if damaged and not (lost or all(DAMAGED in each for each in (stopped, running))):
+        return f"doctor does not name what is damaged: {damaged[:3]}"
     silent = [
         each
-        for each in sorted(set(waited) - _arrived(back))
-        if _is_silent(hookline.fate(each), lost=lost, is_to_replay=is_to_replay) and not _is_damaged(hookline, each)
+        for each in missing
+        if each not in damaged and _is_silent(hookline.fate(each), lost=lost, is_to_replay=is_to_replay)
     ]
     return f"{len(silent)} that waited are not sent, and not named: {silent[:3]}" if silent else ""
 

@@ -18,6 +18,8 @@ from hookline.deliver.recovery import Recovery
 from hookline.deliver.run_shelf import RunShelf
 from hookline.deliver.shared_reader import SharedReader
 from hookline.deliver.shared_ring import SharedRing
+from hookline.journal.lost import read_lost
+from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway
 from tests.unit.deliver.rig import Rig, destination, source
 from tests.unit.deliver.test_pausing import pause, resume
@@ -164,6 +166,25 @@ def test_a_place_behind_the_journals_end_is_not_taken_up(rig: Rig, passing: Pass
     rig.append("m2")
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("came_after", "expected"), [(1, [(PARTITION, 1, 2)]), (-1, [])])
+def test_offsets_that_were_lost_and_given_again_are_told(
+    rig: Rig, passing: Passing, came_after: int, expected: list[tuple[int, int, int]]
+) -> None:
+    """What has the offsets now came after the partition was seen to be too short: that is no broker that was late."""
+    rig.append("m0")
+    rig.turn()
+    rig.answer_all()
+    passing.give_up()
+    with closing(connect(place_of(rig.settings, "deliver"))) as connection:
+        connection.execute("UPDATE checkpoints SET next_offset = 2")
+    with pytest.raises(JournalAway, match="ends at 1, before 2"):
+        passing.take_up()
+    rig.append(rig.record("m1", received_at=rig.clock.steady_ms() + came_after))
+    passing.take_up()
+    folder = rig.settings.data_path / FOLDER
+    assert [(each.partition, each.first, each.next_offset) for each in read_lost(folder)] == expected
 
 
 TABLES = ("checkpoints", "lanes", "retries", "outcome_blocks")

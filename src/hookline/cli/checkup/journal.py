@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
@@ -17,18 +17,21 @@ from hookline.journal.damaged import described, noted_damage
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.lost import read_lost
 from hookline.journal.opening import FOLDER
-from hookline.journal.port import JournalCorrupt, JournalUnusable
+from hookline.journal.port import JournalAway, JournalCorrupt, JournalUnusable
 from hookline.outcomes.furthest import furthest
 from hookline.telemetry.notices import KINDS
 
 ASK_SECONDS = 5.0
+READ_SECONDS = 2.0
+"""For the newest records: a disk reads a gigabyte or two in it, and nobody waits long for doctor."""
 
 
 def check_journal(here: Here) -> Iterator[Finding]:
     """Whether brokers let us in and the topic takes records, for a journal on Kafka."""
     url = here.settings.journal.url
     if url == "local":
-        found = [*_missing(here), *_damaged(here)]
+        _read_newest(here)
+        found = [*_lost(here), *_missing(here), *_damaged(here)]
         yield from found or [Finding("journal", "ok", "in the data folder")]
         yield from _home(here)
         return
@@ -43,15 +46,23 @@ def check_journal(here: Here) -> Iterator[Finding]:
         yield Finding("journal", "fail", reason, next_step)
     else:
         yield Finding("journal", "ok", f"{url} takes records")
+        yield from _lost(here)
+        with suppress(JournalAway):
+            yield from _damaged(here)
 
 
-def _missing(here: Here) -> Iterator[Finding]:
-    """What a local journal has lost, and what it is about to, for others know more of it."""
-    folder, now_ms = here.settings.data_path / FOLDER, time.time() * 1000
-    for lost in read_lost(folder):
+def _lost(here: Here) -> Iterator[Finding]:
+    """What the journal has been found to lack since it was there."""
+    now_ms = time.time() * 1000
+    for lost in read_lost(here.settings.data_path / FOLDER):
         if now_ms - lost.at_ms < TOLD_MS:
             message = f"partition {lost.partition} ended before events that were taken: {detail(lost)}"
             yield Finding("journal", "fail", message, KINDS["journal_behind"].next_step)
+
+
+def _missing(here: Here) -> Iterator[Finding]:
+    """What a local journal is about to lack, for others know more of it."""
+    folder = here.settings.data_path / FOLDER
     try:
         known = furthest(here.settings)
     except DatabaseAway:
@@ -76,6 +87,17 @@ def _is_torn(reader: LocalReader, partition: int, end: int) -> bool:
         return end > 0 and reader.get(partition, end - 1) is None
     except JournalCorrupt:
         return False
+
+
+def _read_newest(here: Here) -> None:
+    """Read the newest records of a local journal for a moment, so that damage is met before somebody needs them:
+    readers note what they meet."""
+    ends_seconds = time.monotonic() + READ_SECONDS
+    with closing(LocalReader(here.settings.data_path / FOLDER)) as reader:
+        for partition in reader.partitions():
+            for _ in reader.read_backwards(partition, reader.end(partition)):
+                if time.monotonic() > ends_seconds:
+                    return
 
 
 def _damaged(here: Here) -> Iterator[Finding]:

@@ -86,7 +86,7 @@ class Cursor:
                 if values:
                     break
                 self.offset = offset or 0
-                raise JournalCorrupt(f"{self._topic}[{self.partition}]", expected, self.offset)
+                raise JournalCorrupt(f"{self._topic}[{self.partition}]", expected, self.offset, is_missing=True)
             if expected >= end or (values and size + len(value) > GROUP_BYTES_MAX):
                 break
             values.append(value)
@@ -107,7 +107,7 @@ class Cursor:
                 self._left.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 if not self._left and self.offset < end <= (message.offset() or 0):
-                    raise JournalCorrupt(f"{self._topic}[{self.partition}]", self.offset, end)
+                    raise JournalCorrupt(f"{self._topic}[{self.partition}]", self.offset, end, is_missing=True)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 self.partition = -1
                 raise KafkaException(error)

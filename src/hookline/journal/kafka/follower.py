@@ -211,20 +211,26 @@ class Follower:
 
     def _add(self, partition: int, messages: list[Message]) -> None:
         first = messages[0].offset() or 0
-        values = [message.value() or b"" for message in messages]
+        # What arrives together goes on without a gap, but for records that the topic lacks: those before them are good.
+        whole = messages[-1].offset() == first + len(messages) - 1
+        good = messages if whole else [m for at, m in enumerate(messages) if m.offset() == first + at]
+        values = [message.value() or b"" for message in good]
         run = Run(first, values, sum(map(len, values)))
         with self._lock:
             ahead = self._ahead.get(partition)
             if ahead is None or not ahead.is_placed or ahead.error is not None:
                 return  # it was told to begin elsewhere
-            if first != ahead.expected or messages[-1].offset() != first + len(messages) - 1:
-                gap = next((m.offset() or 0 for at, m in enumerate(messages) if m.offset() != ahead.expected + at), 0)
-                ahead.error = JournalCorrupt(f"{self._topic}[{partition}]", ahead.expected, gap)
+            place = f"{self._topic}[{partition}]"
+            if first != ahead.expected:
+                ahead.error = JournalCorrupt(place, ahead.expected, first, is_missing=True)
                 return
             ahead.runs.append(run)
             ahead.size_bytes += run.size_bytes
             ahead.expected = first + len(values)
             self._raise_end(partition, ahead.expected)
+            if not whole:
+                behind = messages[len(good)].offset() or 0
+                ahead.error = JournalCorrupt(place, ahead.expected, behind, is_missing=True)
 
     def _raise_end(self, partition: int, end: int) -> None:
         if partition in self._ends:

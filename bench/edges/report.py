@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bench.edges.before import Before
 from bench.edges.behind import Behind
+from bench.edges.rested import Rested
 from hookline.bench.machine import describe
 
 VERSIONS = {
@@ -47,8 +48,8 @@ less than 2 s. **{met} of {all} are met.** What is not, is marked.
 """
 
 
-def tables(fronts: Sequence[Before], receivers: Sequence[Behind]) -> str:
-    """Both halves of the table."""
+def tables(fronts: Sequence[Before], receivers: Sequence[Behind], resting: Sequence[Rested] = ()) -> str:
+    """The parts of the table that were played."""
     text = ""
     if fronts:
         text += _table(
@@ -76,12 +77,29 @@ def tables(fronts: Sequence[Before], receivers: Sequence[Behind]) -> str:
                 for row in receivers
             ],
         )
+    if resting:
+        text += _table(
+            (
+                *("Connections that rest", "Requests", "Came to", "Calls", "Attempts", "Closed"),
+                *("Unseen", "Done again", "Lost", "Longest wait", "Followed after", "Met"),
+            ),
+            [
+                (
+                    *(row.name, f"{row.requests:,}", _fates(row), f"{row.calls:,}", f"{row.attempts:,}"),
+                    *(f"{row.closed:,}", str(row.unseen), str(row.doubled), str(row.lost)),
+                    *(_seconds(row.wait_seconds), _seconds(row.followed_seconds), _met(row.is_met)),
+                )
+                for row in resting
+            ],
+        )
     return text
 
 
-def page(fronts: Sequence[Before], receivers: Sequence[Behind], restarts: int, rate: float) -> str:
+def page(
+    fronts: Sequence[Before], receivers: Sequence[Behind], resting: Sequence[Rested], restarts: int, rate: float
+) -> str:
     """The whole report."""
-    rows = [*fronts, *receivers]
+    rows = [*fronts, *receivers, *resting]
     return PAGE.format(
         date=time.strftime("%Y-%m-%d", time.gmtime()),
         versions=", ".join(f"{name} {_version(command)}" for name, command in VERSIONS.items()),
@@ -89,7 +107,7 @@ def page(fronts: Sequence[Before], receivers: Sequence[Behind], restarts: int, r
         rate=rate,
         met=sum(row.is_met for row in rows),
         all=len(rows),
-        tables=tables(fronts, receivers),
+        tables=tables(fronts, receivers, resting),
         **describe(),
     )
 
@@ -99,8 +117,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
 
 
-def _fates(row: Behind) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(row.fates.items()))
+def _fates(row: Behind | Rested) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(row.fates.items()))
 
 
 def _seconds(seconds: float | None) -> str:

@@ -221,8 +221,10 @@ FRONTS: dict[str, Callable[[Path, Sequence[int]], Front]] = {
 
 @contextmanager
 def handing_on(folder: Path, port: int, how: str) -> Iterator[int]:
-    """HAProxy handing connections on to a port, saying whose they are (``send-proxy``, ``send-proxy-v2``); yield its own
-    port. Its checks say that they are its own."""
+    """HAProxy handing connections on to a port, saying whose they are (``send-proxy``, ``send-proxy-v2``).
+
+    Yields its own port; its checks say that they are its own.
+    """
     own = free_port()
     config = folder / "handing-on.cfg"
     config.write_text(

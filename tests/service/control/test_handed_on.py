@@ -1,4 +1,4 @@
-"""Control behind balancers that pass connections on: whose they are is said in the PROXY protocol, or is not believed."""
+"""Control behind balancers that pass connections on: whose they are the PROXY protocol says, to be believed or not."""
 
 from __future__ import annotations
 

@@ -86,7 +86,10 @@ def test_people_sign_in_over_tls(name: str, hookline: Hookline, tmp_path: Path) 
 def test_forwarded_is_believed_of_a_front_that_writes_it(
     address: str, seen: str, hookline: Hookline, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """``Forwarded`` in place of ``X-Forwarded-For``, over TLS: the client is whom nginx names, not what it calls itself."""
+    """``Forwarded`` in place of ``X-Forwarded-For``, over TLS: the client is whom nginx names, not what it says itself.
+
+    Both headers that the client makes up are replaced.
+    """
     tmp_path.chmod(0o755)
     written = f"proxy_set_header X-Forwarded-For ''; proxy_set_header Forwarded 'for={address};proto=https';"
     with _documented("nginx", hookline, tmp_path, {"proxy_set_header X-Forwarded-For [^;]*;": written}) as front:
@@ -137,6 +140,7 @@ def _in_nginx(front: Front, text: str) -> str:
 
 def _in_apache(front: Front, text: str) -> str:
     modules = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in APACHE)
+    (threads,) = re.findall(r"^```apacheconf\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     return f"""
 {modules}
 ServerName localhost
@@ -146,6 +150,7 @@ Group www-data
 PidFile apache2.pid
 DefaultRuntimeDir {front.folder}
 ErrorLog /dev/stderr
+{threads}
 {text.replace("*:443", f"*:{front.port}")}
 """
 

@@ -1,6 +1,6 @@
 """``python -m bench.edges``: play the balancers and the receivers, print one table, and with ``--write`` the report.
 
-``--only WORD`` plays what has the word in its name (``front`` and ``receiver`` are words of all of each).
+``--only WORD`` plays what has the word in its name (``front``, ``receiver``, ``rested`` are words of all of each).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.edges import before, behind, report
+from bench.edges import before, behind, report, rested
 from bench.edges.receivers import RECEIVERS
 
 REPORT = Path(__file__).parents[2] / "docs" / "reports" / "edges.md"
@@ -27,15 +27,17 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     fronts = [cell for cell in before.cells(asked.restarts, asked.rate) if asked.only in f"front {cell.name}"]
     odds = [odd for odd in RECEIVERS if asked.only in f"receiver {odd.name}"]
+    kinds = [kind for kind in rested.KINDS if asked.only in f"rested {kind.name}"]
     with tempfile.TemporaryDirectory(prefix="hookline-edges-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # Apache's workers are another user
         rows = [_told(cell.play(folder / f"front{number}")) for number, cell in enumerate(fronts)]
         receivers = behind.play(folder / "receivers", odds, asked.events) if odds else []
-    print(report.tables(rows, receivers))
+        resting = rested.play(folder / "rested", kinds) if kinds else []
+    print(report.tables(rows, receivers, resting))
     if asked.write:
-        REPORT.write_text(report.page(rows, receivers, asked.restarts, asked.rate))
-    return int(not all(row.is_met for row in [*rows, *receivers]))
+        REPORT.write_text(report.page(rows, receivers, resting, asked.restarts, asked.rate))
+    return int(not all(row.is_met for row in [*rows, *receivers, *resting]))
 
 
 def _told(row: before.Before) -> before.Before:

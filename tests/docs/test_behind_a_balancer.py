@@ -7,7 +7,8 @@ import json
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,48 @@ def test_calls_and_pages_pass(name: str, hookline: Hookline, receiver: Receiver,
     assert receiver.wait_for(id)[0].json["context"]["ip"] == address
 
 
-def _documented(name: str, hookline: Hookline, folder: Path) -> Front:
-    """The front with the page's configuration, on ports and with certificates of this machine."""
+@pytest.mark.parametrize("name", FRONTS)
+def test_people_sign_in_over_tls(name: str, hookline: Hookline, tmp_path: Path) -> None:
+    """HTTPS before, plain HTTP behind: cookies are for HTTPS alone, and forms are taken from the page's own name only.
+
+    What a client says of the scheme counts for nothing.
+    """
+    tmp_path.chmod(0o755)
+    form = f"password={hookline.admin_token}".encode()
+    kind = {"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-Proto": "http"}
+    with _documented(name, hookline, tmp_path) as front:
+        headers = {**kind, "Origin": f"https://{PAGES}"}
+        status, _, answer = _exchange(front.port, PAGES, "POST", "/login", form, headers)
+        assert (status, answer["Location"]) == (303, "/")
+        cookie = answer["Set-Cookie"]
+        assert "secure" in cookie.lower()
+        assert answer["Strict-Transport-Security"]
+        key = {"Cookie": cookie.partition(";")[0]}
+        assert _call(front.port, PAGES, "GET", "/destinations", headers=key)[0] == 200
+        strange = {**kind, "Origin": "https://elsewhere.example.com"}
+        assert _call(front.port, PAGES, "POST", "/login", form, strange)[0] == 403
+
+
+@pytest.mark.parametrize(("address", "seen"), [("192.0.2.7", "192.0.2.7"), ('"[2001:db8::7]:4711"', "2001:db8::7")])
+def test_forwarded_is_believed_of_a_front_that_writes_it(
+    address: str, seen: str, hookline: Hookline, receiver: Receiver, tmp_path: Path
+) -> None:
+    """``Forwarded`` in place of ``X-Forwarded-For``, over TLS: the client is whom nginx names, not what it says itself.
+
+    Both headers that the client makes up are replaced.
+    """
+    tmp_path.chmod(0o755)
+    written = f"proxy_set_header X-Forwarded-For ''; proxy_set_header Forwarded 'for={address};proto=https';"
+    with _documented("nginx", hookline, tmp_path, {"proxy_set_header X-Forwarded-For [^;]*;": written}) as front:
+        id = new_id()
+        event = json.dumps({"type": "track", "event": "Test", "userId": "u1", "messageId": id}).encode()
+        made_up = {"Forwarded": "for=203.0.113.66", "X-Forwarded-For": "203.0.113.66", "Origin": "https://example.com"}
+        assert _call(front.port, EVENTS, "POST", "/v1/track", event, {**basic(WRITE_KEY), **made_up})[0] == 200
+    assert receiver.wait_for(id)[0].json["context"]["ip"] == seen
+
+
+def _documented(name: str, hookline: Hookline, folder: Path, changed: Mapping[str, str] | None = None) -> Front:
+    """The front with the page's configuration, on ports and with certificates of this machine; patterns are changed."""
     language = {"caddy": "caddyfile"}.get(name, name)
     (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     front = FRONTS[name](folder, [hookline.collect_port])
@@ -70,6 +111,8 @@ def _documented(name: str, hookline: Hookline, folder: Path) -> Front:
     text = block.replace("127.0.0.1:8080", f"127.0.0.1:{hookline.collect_port}")
     text = text.replace("127.0.0.1:8081", f"127.0.0.1:{hookline.control_port}")
     text = re.sub(r"/etc/(?:ssl|haproxy)/\S*?(?=;|\s)", str(certificate), text)
+    for pattern, replacement in (changed or {}).items():
+        text = re.sub(pattern, lambda _, to=replacement: to, text)
     around = {
         "nginx": lambda: _in_nginx(front, text),
         "haproxy": lambda: text.replace("bind :443", f"bind 127.0.0.1:{front.port}"),
@@ -97,6 +140,7 @@ def _in_nginx(front: Front, text: str) -> str:
 
 def _in_apache(front: Front, text: str) -> str:
     modules = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in APACHE)
+    (threads,) = re.findall(r"^```apacheconf\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     return f"""
 {modules}
 ServerName localhost
@@ -106,6 +150,7 @@ Group www-data
 PidFile apache2.pid
 DefaultRuntimeDir {front.folder}
 ErrorLog /dev/stderr
+{threads}
 {text.replace("*:443", f"*:{front.port}")}
 """
 
@@ -122,7 +167,13 @@ def _is_there(front: Front) -> bool:
 def _call(
     port: int, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Call a name at the front, as if it were at its own port."""
+    """Call a name at the front, as if it were at its own port; status and body."""
+    return _exchange(port, name, method, path, body, headers)[:2]
+
+
+def _exchange(
+    port: int, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, bytes, Message]:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection = http.client.HTTPSConnection(name, port, timeout=30, context=context)
@@ -130,7 +181,7 @@ def _call(
     try:
         connection.request(method, path, body, {"Host": name, **(headers or {})})
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        return answer.status, answer.read(), answer.headers
     except http.client.HTTPException as error:
         raise ConnectionError(str(error)) from error
     finally:

@@ -2,16 +2,19 @@
 
 Beyond that they have what it takes with several upstreams: one that ends is asked no more, or the next one instead.
 
-``FRONTS[name](folder, upstream_ports)`` is a context manager; ``port`` is where it takes calls.
+``FRONTS[name](folder, upstream_ports)`` is a context manager; ``port`` is where it takes calls. ``handing_on`` passes
+connections on without looking into them.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
+import socket
 import subprocess
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from hookline.bench.service import free_port
@@ -214,3 +217,31 @@ FRONTS: dict[str, Callable[[Path, Sequence[int]], Front]] = {
     "apache": Apache,
     "caddy": Caddy,
 }
+
+
+@contextmanager
+def handing_on(folder: Path, port: int, how: str) -> Iterator[int]:
+    """HAProxy handing connections on to a port, saying whose they are (``send-proxy``, ``send-proxy-v2``).
+
+    Yields its own port; its checks say that they are its own.
+    """
+    own = free_port()
+    config = folder / "handing-on.cfg"
+    config.write_text(
+        "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
+        f"listen edge\n bind 127.0.0.1:{own}\n server edge 127.0.0.1:{port} {how} check inter 100ms\n"
+    )
+    process = subprocess.Popen(
+        ["haproxy", "-db", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    try:
+        wait_until(lambda: _listens(own), what="HAProxy")
+        yield own
+    finally:
+        process.terminate()
+        process.wait(WAIT_SECONDS)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hookline import proxy_protocol
-from hookline.bench.service import free_port
 from hookline.events.body import render_plain
 from hookline.settings import Collect, Networks, Settings
-from tests.service.waiting import wait_until
+from tests.service.fronts import handing_on
 from tests.unit.collect.wire import TRACK, Running, Wire, request
 
 ORIGIN = {"Origin": "https://shop.example"}
@@ -34,38 +31,10 @@ def seen(edge: Running) -> str:
     return str(json.loads(render_plain(edge.memory.records[-1]))["context"]["ip"])
 
 
-@contextmanager
-def haproxy(folder: Path, port: int, how: str) -> Iterator[int]:
-    """HAProxy handing connections on to a port; yield its own."""
-    own = free_port()
-    config = folder / "haproxy.cfg"
-    config.write_text(
-        "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
-        f"listen edge\n bind 127.0.0.1:{own}\n server edge 127.0.0.1:{port} {how} check inter 100ms\n"
-    )
-    process = subprocess.Popen(
-        ["haproxy", "-db", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    try:
-        wait_until(lambda: _listens(own), what="HAProxy")
-        yield own
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _listens(port: int) -> bool:
-    try:
-        Wire(("127.0.0.1", port)).socket.close()
-    except OSError:
-        return False
-    return True
-
-
 @pytest.mark.parametrize("how", ["send-proxy", "send-proxy-v2"])
 def test_haproxy_says_whose_connection_it_is(edge: Running, tmp_path: Path, how: str) -> None:
     """Both versions, a kept connection, and HAProxy's own health checks, which keep the edge in its rotation."""
-    with haproxy(tmp_path, edge.address[1], how) as port:
+    with handing_on(tmp_path, edge.address[1], how) as port:
         wire = Wire(("127.0.0.1", port), CLIENT)
         for _ in range(2):
             assert wire.send(request("/v1/track", TRACK, **ORIGIN)).answer().status == 200

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from hookline.collect.http import Connection
 from hookline.collect.limits import PIPELINED_MAX
 from hookline.journal.port import JournalFailed, JournalFull
-from tests.unit.collect.wire import KEY, SNAPSHOT, TRACK, Running, basic, request, sized
+from tests.unit.collect.wire import KEY, SNAPSHOT, TRACK, Running, Wire, basic, request, sized
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -158,6 +159,35 @@ def test_stop_lets_a_request_under_way_finish(start: Callable[..., Running]) -> 
     assert wire.send(data[-5:]).answer().headers["connection"] == "close"
     assert wire.closed()
     stopping.join()
+
+
+def test_what_arrives_while_others_are_closed_is_answered(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many kept connections that call as the first of them is closed, only that one gets no answer."""
+    edge = start()
+    kept = [edge.wire().send(GET) for _ in range(50)]
+    assert [wire.answer().status for wire in kept] == [200] * 50
+    drain, drained = Connection.drain, []
+
+    def call_then_drain(connection: Connection) -> None:
+        drained.append(connection)
+        if len(drained) == 1:
+            for wire in kept:
+                wire.send(GET)
+        drain(connection)
+
+    monkeypatch.setattr(Connection, "drain", call_then_drain)
+    edge.stop()
+    answers = [_answered(wire) for wire in kept]
+    assert (answers.count("close"), answers.count(None)) == (49, 1)
+
+
+def _answered(wire: Wire) -> str | None:
+    try:
+        return wire.answer().headers["connection"]
+    except (EOFError, ConnectionResetError):
+        return None
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,8 @@ class Clients:
         """Let every connection finish what it has been asked; abort those that take longer than ``seconds_max``."""
         self.draining = True
         for client in list(self._open):
+            # Closing resets what came and was not read: calls that arrive while others are closed are read before.
+            await asyncio.sleep(0)
             client.drain()
         if not await self.emptied(seconds_max):
             for client in list(self._open):

@@ -5,7 +5,7 @@ Control has overwritten their events in the journal before, so nothing that is r
 
 from __future__ import annotations
 
-from hookline.database.open import DatabaseNotMade
+from hookline.database.sqlite import DatabaseNotMade
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.profiles.courtesy import OrdinaryThread
 from hookline.profiles.erasing import Erasing

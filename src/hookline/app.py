@@ -108,8 +108,7 @@ def run_control(
     from hookline.control.opening import CannotStart
     from hookline.database import claim as database
     from hookline.database.commits import any_went_back
-    from hookline.database.open import DatabaseError
-    from hookline.database.sqlite import DatabaseAway, engine
+    from hookline.database.sqlite import DatabaseAway, DatabaseError, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalAway, JournalUnusable
 
@@ -187,8 +186,7 @@ def _run(
 
     from hookline.database import claim as database
     from hookline.database.commits import any_went_back
-    from hookline.database.open import DatabaseError, DatabaseUnusable
-    from hookline.database.sqlite import DatabaseAway, engine
+    from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseUnusable, engine
     from hookline.journal.opening import claim
     from hookline.journal.port import JournalError, JournalUnusable
 

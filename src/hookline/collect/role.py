@@ -13,11 +13,10 @@ from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.claim import LOCAL, wait_for_database
-from hookline.database.open import DatabaseNotMade, DatabaseUnreadable
 from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.read_only import Unread
-from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import DatabaseAway, DatabaseNotMade, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.opening import is_shared, open_appender

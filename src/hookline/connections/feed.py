@@ -1,8 +1,8 @@
 """The connections as the other roles follow them: loaded once, then only what changed.
 
-Reads the control database without SQLAlchemy and never writes it. Start-up order does not matter: as long as it is
-missing, too old or of a version whose tables are not known here, every question is answered by DatabaseUnreadable, for
-connections that cannot be read are not "no connections".
+Reads the control database and never writes it. Start-up order does not matter: as long as it is missing, too old or of
+a version whose tables are not known here, every question is answered by DatabaseUnreadable, for connections that cannot
+be read are not "no connections".
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 
 from hookline.connections.store import Store
-from hookline.database.open import DatabaseError, DatabaseTooNew, ensure
+from hookline.database.open import ensure
 from hookline.database.place import Schema, place_of
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseError, DatabaseTooNew, engine
 from hookline.people.previews.requests import PreviewRequests
 from hookline.settings import Settings
 from hookline.telemetry.log import logger

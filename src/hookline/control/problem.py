@@ -18,8 +18,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
 from hookline.control.call import current_call
-from hookline.database.open import DatabaseUnreadable
-from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.journal.port import JournalAway
 from hookline.telemetry.log import logger
 

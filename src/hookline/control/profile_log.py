@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.database.connection import Connection
-from hookline.database.open import HEADS, schema_number
+from hookline.database.migrate import HEADS, schema_number
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.journal.opening import open_reader

@@ -19,9 +19,8 @@ from hookline.control.machine import machine_of
 from hookline.control.role_metrics import RoleMetrics
 from hookline.control.series_watch import LOOK_SECONDS, SeriesWatch
 from hookline.control.whole import STANDING_BY, WholeMachine, asks_for_all
-from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseError, engine
 from hookline.insights.series_store import SeriesStore
 from hookline.listening import bound, handed_on
 from hookline.settings import Settings, parse_listen

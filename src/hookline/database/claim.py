@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from hookline.database import parts, sqlite
 from hookline.database.home import refuse_copy
-from hookline.database.open import DatabaseTooNew, DatabaseUnusable, ensure, refuse_newer
-from hookline.database.place import WRITTEN_BY, Place, Schema, Which, place_of
-from hookline.database.sqlite import DatabaseAway, OperationalError, engine
+from hookline.database.open import ensure, refuse_newer
+from hookline.database.place import NOTE_FILE, WRITTEN_BY, Place, Schema, Which, place_of
+from hookline.database.sqlite import DatabaseAway, DatabaseTooNew, DatabaseUnusable, OperationalError, engine
 from hookline.setting_text import without_secrets
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hookline.database.postgres.fence import Role
     from hookline.database.postgres.turn import Turn
 
-NOTE_FILE = "database"
-"""In the data folder: which PostgreSQL database it has; none when its databases are the folder's files."""
 LOCAL = "local"
 _LOOK_SECONDS = 0.25
 _STAND_BY_SECONDS = 1.0

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.database.open import DatabaseUnusable
+from hookline.database.sqlite import DatabaseUnusable
 from hookline.telemetry.log import logger
 
 NAME = "here"

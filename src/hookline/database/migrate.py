@@ -1,136 +1,134 @@
-"""``python -m hookline.database.migrate WHICH PATH``: bring one database file to the newest schema.
+"""The schema of a database: its number, and the steps that lead to the newest one.
 
-With ``--schema`` instead of a path it brings the schema of the PostgreSQL database that ``HOOKLINE_DATABASE_URL`` names
-to it. With ``--write-schema`` it writes the shipped ``schema_<which>.sql`` and ``.postgres.sql`` anew from the
-migrations. The only module that imports Alembic and SQLAlchemy; the roles start it as a process of its own.
+The steps are the numbered SQL files in ``migrations/<which>``, and nothing else says what the tables are: an older
+database takes those behind its number, a new one all of them. What the first ones come to may stand beside them as
+``base_<number>.sql``, where a new database begins: a table is made at once more quickly than it is altered. Steps are
+forward only, and none is changed any more once others have taken it. A ``step_<number>.py`` moves rows in SQLite files
+after the SQL of its number.
+
+The files are written for SQLite, and for PostgreSQL a few words are others (``_ON_POSTGRESQL``). A line that ends in
+``-- sqlite`` or ``-- postgresql`` is for that one alone. A statement ends with a semicolon at the end of a line.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
 import os
-import sys
-import tempfile
-from pathlib import Path
-from typing import Any, get_args
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Literal, get_args
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
+from hookline.database import sqlite
+from hookline.database.connect import is_file
+from hookline.database.connection import Connection
+from hookline.database.place import Which
+from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseTooNew, engine
 
-import hookline.database.postgres.types  # noqa: F401  (what columns are on PostgreSQL)
-from hookline.database.open import FILE_MODE, TRY_AGAIN, schema_path
-from hookline.database.place import Place, Schema, Which
-from hookline.database.sqlite import DatabaseAway, connect, engine
+_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
+_FILES: dict[Which, list[str]] = {which: sorted(os.listdir(f"{_FOLDER}/{which}")) for which in get_args(Which)}
+_STEPS: dict[Which, list[str]] = {
+    which: [name for name in names if name[0].isdigit() and name.endswith(".sql")] for which, names in _FILES.items()
+}
+HEADS: dict[Which, int] = {which: len(names) for which, names in _STEPS.items()}
+"""The newest schema of each database: the number of its last step."""
 
-MIGRATIONS = Path(__file__).with_name("migrations")
+# Texts are compared and ordered by their bytes, as SQLite does, whatever the language of a database on PostgreSQL is.
+_ON_POSTGRESQL = {
+    "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT": "BIGSERIAL NOT NULL PRIMARY KEY",
+    "TEXT": 'TEXT COLLATE "C"',
+    "BLOB": "BYTEA",
+    "WITHOUT ROWID": "",
+}
+_WORDS = re.compile(rf"\b({'|'.join(_ON_POSTGRESQL)})\b")
+_ELSEWHERE = {"sqlite": "-- postgresql", "postgresql": "-- sqlite"}
 
-_HEAD = "-- Written by `python -m hookline.database.migrate --write-schema`; change the migrations instead."
-
-
-def upgrade(place: Place, which: Which) -> None:
-    """Apply what is missing, in one transaction: after a failure everything is as it was."""
-    database = schema_engine(place) if isinstance(place, Schema) else file_engine(place)
-    try:
-        with database.begin() as connection:
-            command.upgrade(config(which, connection), "head")
-    finally:
-        database.dispose()
-
-
-def file_engine(path: Path) -> Engine:
-    """What makes connections to a file."""
-    database = create_engine("sqlite://", creator=lambda: connect(path), module=engine, poolclass=NullPool)
-    # The driver would begin a transaction only before INSERT and the like, leaving CREATE and ALTER outside of it.
-    event.listen(database, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    return database
-
-
-def schema_engine(schema: Schema) -> Engine:
-    """What makes connections to a schema of PostgreSQL."""
-    from hookline.database.postgres.address import conninfo
-    from hookline.database.postgres.patience import PatientConnection, open_session
-
-    def connect_to_schema() -> PatientConnection:
-        address = conninfo(schema.url, f"hookline {schema.which} migration")
-        session = open_session(address, {"search_path": schema.name})
-        session.autocommit = False
-        return session
-
-    return create_engine("postgresql+psycopg://", creator=connect_to_schema, poolclass=NullPool)
+# The name and the form of what is in it are those of all versions: an older one that meets a newer schema must see that
+# it is one, and stand by.
+_NUMBER = """
+CREATE TABLE IF NOT EXISTS alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+DELETE FROM alembic_version;
+INSERT INTO alembic_version (version_num) VALUES ('{which}_{number:04}');
+"""
+_IS_OURS = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+_IS_OUR_SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'alembic_version'"
 
 
-def config(which: Which, connection: Connection | None = None, written_to: io.StringIO | None = None) -> Config:
-    """Alembic's configuration for one database; ``env.py`` runs on ``connection``, or writes what PostgreSQL would be
-    told."""
-    made = Config(attributes={"which": which, "connection": connection, "written_to": written_to})
-    made.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    made.set_main_option("version_locations", str(MIGRATIONS / which).replace("%", "%%"))
-    made.set_main_option("path_separator", "newline")
-    return made
-
-
-def schema_of(which: Which) -> str:
-    """The SQL text that makes a new file equal to one that went through every migration."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "new.db"
-        path.touch(FILE_MODE)
-        upgrade(path, which)
-        connection = connect(path)
-        statements = connection.execute(
-            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
-        ).fetchall()
-        ((version,),) = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-        connection.close()
-    lines = [_HEAD, *(f"{statement.strip()};" for (statement,) in statements)]
-    lines.append(f"INSERT INTO alembic_version (version_num) VALUES ('{version}');")
-    return "\n".join(lines) + "\n"
-
-
-def postgres_schema_of(which: Which) -> str:
-    """The SQL text that makes the tables of a new schema: what the migrations tell PostgreSQL, one after another."""
-    written = io.StringIO()
-    command.upgrade(config(which, written_to=written), "head", sql=True)
-    statements = "\n".join(line.rstrip() for line in written.getvalue().splitlines() if line.strip())
-    return f"{_HEAD}\n{statements}\n"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; 0 done, 1 failed, TRY_AGAIN failed for what passes, with the reason as the last line of
-    standard error."""
-    parser = argparse.ArgumentParser(prog="python -m hookline.database.migrate", description=__doc__)
-    parser.add_argument("which", nargs="?", choices=get_args(Which))
-    parser.add_argument("path", nargs="?", type=Path)
-    parser.add_argument("--schema", action="store_true", help="the schema of the database of HOOKLINE_DATABASE_URL")
-    parser.add_argument("--write-schema", action="store_true", help="write schema_<which>.* from the migrations")
-    given = parser.parse_args(arguments)
-    if given.write_schema:
-        for which in get_args(Which):
-            schema_path(which).write_text(schema_of(which))
-            schema_path(which, ".postgres.sql").write_text(postgres_schema_of(which))
+def schema_number(connection: Connection, which: Which) -> int | None:
+    """Return the number of the last step taken; 0 before the first, None when it is not a ``which`` database."""
+    if connection.execute(_IS_OURS if is_file(connection) else _IS_OUR_SCHEMA).fetchone() is None:
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if row is None:
         return 0
-    if given.which is None or given.schema == (given.path is not None):
-        parser.error("give WHICH and either PATH or --schema, or --write-schema")
+    name, _, number = str(row[0]).partition("_")
+    return int(number) if name == which and number.isdigit() else None
+
+
+def is_current(connection: Connection, which: Which) -> bool:
+    """Return whether it is exactly the schema that this version knows: what a move asks before it copies."""
+    return schema_number(connection, which) == HEADS[which]
+
+
+def needs_migration(number: int | None, which: Which, name: str) -> bool:
+    """Return whether a database with the schema of this number is older than this version; raise for one that is not
+    ours, or newer."""
+    if number is None:
+        raise DatabaseError(f"{name} is not Hookline's {which} database; move it away or choose another data folder")
+    if number > HEADS[which]:
+        raise DatabaseTooNew(
+            f"{name} was written by a newer Hookline (schema {number}, this one knows {HEADS[which]}); "
+            "start that version again, or restore a backup made by this one"
+        )
+    return number < HEADS[which]
+
+
+def migrate_file(connection: sqlite.Connection, which: Which, number: int | None, last: int | None = None) -> None:
+    """Take the steps behind ``number``, None for a new file, in one transaction: whoever fails, and closes the
+    connection, leaves everything as it was. With ``last`` it stops at that one, as an older version left it."""
+    connection.execute("BEGIN IMMEDIATE")
+    for name in _way(which, number, last):
+        for statement in _text(which, name, "sqlite").split(";\n"):
+            connection.execute(statement)
+        if (move := f"step_{name[:4]}") + ".py" in _FILES[which]:
+            import_module(f"hookline.database.migrations.{which}.{move}").move(connection)
+    for statement in _NUMBER.format(which=which, number=last or HEADS[which]).split(";\n"):
+        connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def postgres_steps(which: Which, number: int | None, last: int | None = None) -> str:
+    """Return the statements of the steps behind ``number``, None for a schema in which nothing is."""
+    steps = [_text(which, name, "postgresql") for name in _way(which, number, last)]
+    return "".join([*steps, _NUMBER.format(which=which, number=last or HEADS[which])])
+
+
+def _way(which: Which, number: int | None, last: int | None) -> list[str]:
+    """Return the names of the files to take, in their order."""
+    base = [name for name in _FILES[which] if number is None and name.startswith("base_")]
+    begin = int(base[0][5:9]) if base else number or 0
+    return [*base, *_STEPS[which][begin:last]]
+
+
+@contextmanager
+def told_of(name: str) -> Iterator[None]:
+    """Say in an error that this database could not be brought to the newest schema, and whether it may be later."""
     try:
-        place = Schema(os.environ["HOOKLINE_DATABASE_URL"], given.which) if given.schema else given.path
-        upgrade(place, given.which)
-    except DBAPIError as error:
-        sys.stderr.write(f"{error.orig}\n")
-        return TRY_AGAIN if _passes(error.orig) else 1
-    return 0
+        yield
+    except DatabaseAway as away:
+        raise DatabaseAway(f"{name} could not be brought to the schema of this version yet: {away}") from away
+    except (engine.Error, ArithmeticError, ValueError) as error:  # also of a row that cannot be moved
+        reason = f"{name} could not be brought to the schema of this version and is unchanged: {error}"
+        raise DatabaseError(reason) from error
 
 
-def _passes(error: Any) -> bool:
-    """Return whether nothing has to be mended in the database itself: a lock, a full disk, a right, a server away."""
-    if hasattr(error, "sqlstate"):  # one of PostgreSQL's, whose library is there then
-        from hookline.database.postgres.errors import as_ours
-
-        return isinstance(as_ours(error), DatabaseAway)
-    return isinstance(error, DatabaseAway)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _text(which: Which, name: str, dialect: Literal["sqlite", "postgresql"]) -> str:
+    with open(f"{_FOLDER}/{which}/{name}", encoding="utf-8") as file:
+        text = file.read()
+    if " -- " in text:
+        lines = [line for line in text.splitlines() if not line.endswith(_ELSEWHERE[dialect])]
+        text = "\n".join(line.removesuffix(f" -- {dialect}") for line in lines) + "\n"
+    return text if dialect == "sqlite" else _WORDS.sub(lambda found: _ON_POSTGRESQL[found[0]], text)

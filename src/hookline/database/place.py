@@ -10,6 +10,8 @@ from hookline.settings import Settings
 
 Which = Literal["control", "deliver", "insights", "privacy", "profiles"]
 
+NOTE_FILE = "database"
+"""In the data folder: which PostgreSQL database it has; none when its databases are the folder's files."""
 
 WRITTEN_BY: dict[str, tuple[Which, ...]] = {
     "collect": (),

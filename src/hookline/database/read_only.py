@@ -16,9 +16,16 @@ import msgspec
 
 from hookline.database.connect import change_mark, connect, is_file
 from hookline.database.connection import Connection, Cursor
-from hookline.database.open import HEADS, DatabaseNotMade, DatabaseUnreadable, schema_number
+from hookline.database.migrate import HEADS, schema_number
 from hookline.database.place import Place, Which, which_of
-from hookline.database.sqlite import DatabaseAway, DatabaseForbidden, OperationalError, engine
+from hookline.database.sqlite import (
+    DatabaseAway,
+    DatabaseForbidden,
+    DatabaseNotMade,
+    DatabaseUnreadable,
+    OperationalError,
+    engine,
+)
 from hookline.telemetry.log import logger
 
 MAKING_SECONDS = 10.0

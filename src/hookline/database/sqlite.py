@@ -2,7 +2,7 @@
 
 Owns the engine (an up-to-date one from a wheel: before 3.51.3 two writers can corrupt a write-ahead log), the
 connection's settings, and what its errors mean: ``DatabaseAway`` and its kinds pass, and whoever meets one goes on with
-what it has and tries again; ``DatabaseBroken`` does not. Imports no SQLAlchemy, so that collect and deliver stay light.
+what it has and tries again; ``DatabaseBroken`` does not.
 """
 
 from __future__ import annotations
@@ -27,12 +27,17 @@ __all__ = [
     "Connection",
     "DatabaseAway",
     "DatabaseBroken",
+    "DatabaseError",
     "DatabaseFailing",
     "DatabaseForbidden",
     "DatabaseFull",
     "DatabaseLocked",
+    "DatabaseNotMade",
     "DatabaseReadOnly",
     "DatabaseSlow",
+    "DatabaseTooNew",
+    "DatabaseUnreadable",
+    "DatabaseUnusable",
     "IntegrityError",
     "OperationalError",
     "TurnLost",
@@ -124,6 +129,37 @@ class DatabaseBroken(engine.DatabaseError):
 class TurnLost(DatabaseAway):
     """Another process has this one's turn on PostgreSQL by now: nothing of the transaction was written, and nothing
     will be. This process is told to end."""
+
+
+class DatabaseError(Exception):
+    """A database file that cannot be used; the message says what to do."""
+
+    code = "database_unusable"
+
+
+class DatabaseUnusable(DatabaseError):
+    """The database that the settings name cannot be this data folder's; starting again does not help."""
+
+
+class DatabaseTooNew(DatabaseError):
+    """The database was written by a newer version of Hookline. A role that is to write to it stands by."""
+
+    code = "database_too_new"
+
+
+class DatabaseUnreadable(DatabaseAway):
+    """What is in a database cannot be told: it is not made yet, too old, or of a version whose tables this one does not
+    know. Never to be taken for empty; it ends by itself, when the role that writes it has made it, or this one is
+    upgraded. Unlike when it is away, somebody may be writing to it meanwhile."""
+
+    kind = "unreadable"
+    code = "database_unreadable"
+    meaning = "the database cannot be read"
+    next_step = "What another role keeps there is being made, or of another version: hookline doctor says which it is."
+
+
+class DatabaseNotMade(DatabaseUnreadable):
+    """The role that writes it has not made it yet, or not brought it to a schema that can be read."""
 
 
 _KINDS: dict[int, type[DatabaseAway]] = {

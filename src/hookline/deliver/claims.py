@@ -15,8 +15,8 @@ from typing import NamedTuple
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseError
 from hookline.deliver.fence import raise_epoch
 from hookline.deliver.retry_rows import bring_near
 from hookline.deliver.run_shelf import RunShelf

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
-from hookline.database.open import DatabaseUnreadable, ensure
+from hookline.database.open import ensure
 from hookline.database.place import Schema, place_of
 from hookline.database.read_only import Unread
-from hookline.database.sqlite import LOCKED_REST, DatabaseAway
+from hookline.database.sqlite import LOCKED_REST, DatabaseAway, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.client_certificate import ClientCertificate

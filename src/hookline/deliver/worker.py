@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseError
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.adoption import Adoption
 from hookline.deliver.agreement import Agreement

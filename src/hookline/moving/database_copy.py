@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import psycopg
 
-from hookline.database.open import is_current
+from hookline.database.migrate import is_current
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.errors import translating

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from hookline.database.sqlite import Connection, connect, engine
 
-ALEMBIC = "alembic_version"
-"""Which migrations were applied: a new schema says that itself."""
+NUMBER_TABLE = "alembic_version"
+"""Which steps were taken: a new schema says that itself."""
 ROWS_AT_ONCE = 1_000
 
 
@@ -41,7 +41,7 @@ def tables_of(connection: Connection) -> list[Table]:
     """All tables with rows of ours."""
     names = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> ? ORDER BY name",
-        (ALEMBIC,),
+        (NUMBER_TABLE,),
     ).fetchall()
     return [_table(connection, name) for (name,) in names]
 

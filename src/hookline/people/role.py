@@ -15,9 +15,9 @@ from typing import Any
 from hookline.connections.definitions.model import Definition
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
-from hookline.database.open import DatabaseNotMade
 from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
+from hookline.database.sqlite import DatabaseNotMade
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.steady_clock import steady_clock_of
 from hookline.journal.opening import open_reader

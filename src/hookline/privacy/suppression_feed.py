@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hookline.database.open import DatabaseUnreadable
 from hookline.database.place import Place
 from hookline.database.read_only import Followed
+from hookline.database.sqlite import DatabaseUnreadable
 from hookline.privacy import shared_key
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.privacy.suppressed import Suppressed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hookline.database.open import HEADS
+from hookline.database.migrate import HEADS
 from hookline.database.place import Which
 from tests.postgres import PostgresServer
 from tests.service.harness import Hookline

@@ -58,4 +58,4 @@ def test_starting_a_role_imports_nothing_heavy(module: str) -> None:
     assert done.stdout.strip() == ""
 
 
-HEAVY = {"cyclopts", "rich", "msgspec", "yaml", "litestar", "sqlalchemy", "asyncio", "http", "subprocess"}
+HEAVY = {"cyclopts", "rich", "msgspec", "yaml", "litestar", "asyncio", "http", "subprocess"}

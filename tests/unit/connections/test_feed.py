@@ -11,8 +11,9 @@ from hookline.connections.edits import Delete
 from hookline.connections.feed import Feed
 from hookline.connections.store import Store
 from hookline.database.connect import connect
-from hookline.database.open import HEADS, DatabaseNotMade, DatabaseUnreadable
+from hookline.database.migrate import HEADS
 from hookline.database.place import Place
+from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from tests.unit.conftest import PlaceOf
 from tests.unit.connections.examples import change, destination, source
 

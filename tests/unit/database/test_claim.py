@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.claim import NOTE_FILE, claim, wait_for_database, wait_for_version
-from hookline.database.open import HEADS, DatabaseUnusable, ensure
-from hookline.database.place import Schema
+from hookline.database.claim import claim, wait_for_database, wait_for_version
+from hookline.database.migrate import HEADS
+from hookline.database.open import ensure
+from hookline.database.place import NOTE_FILE, Schema
+from hookline.database.sqlite import DatabaseUnusable
 from hookline.settings import Database, Journal, Settings
 from tests.postgres import PostgresServer
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hookline.database.home import note_ends, read_ends, refuse_copy, settle
-from hookline.database.open import DatabaseUnusable
+from hookline.database.sqlite import DatabaseUnusable
 
 
 def test_a_copy_is_refused_while_the_lock_is_held(tmp_path: Path) -> None:

@@ -1,40 +1,47 @@
-"""Migrations: the shipped schema, the tables and the migrations say the same."""
+"""Migrations: every step of the way leads to the newest schema, and one text is both databases'."""
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
 
-from hookline.database import control_tables, deliver_tables, insights_tables, privacy_tables, profiles_tables
 from hookline.database.connect import connect
-from hookline.database.migrate import config, file_engine, main, postgres_schema_of, schema_engine, schema_of, upgrade
-from hookline.database.open import HEADS, ensure, is_current, schema_path
-from hookline.database.place import Place, Schema, Which
-from hookline.database.postgres.schema import URL_VARIABLE
+from hookline.database.migrate import HEADS, is_current, migrate_file, postgres_steps
+from hookline.database.open import ensure
+from hookline.database.place import Schema, Which
+from hookline.database.sqlite import DatabaseAway, DatabaseError
+from hookline.database.sqlite import connect as connect_file
 from tests.postgres import TEMPLATE, PostgresServer
-from tests.unit.conftest import PlaceOf
 
 WHICH = get_args(Which)
-METADATA = {
-    "control": control_tables.metadata,
-    "deliver": deliver_tables.metadata,
-    "insights": insights_tables.metadata,
-    "profiles": profiles_tables.metadata,
-    "privacy": privacy_tables.metadata,
-}
 
 
-def engine_of(place: Place) -> Engine:
-    """What makes SQLAlchemy's connections to a database."""
-    return schema_engine(place) if isinstance(place, Schema) else file_engine(place)
+def file_of(path: Path, which: Which, number: int) -> Path:
+    """Make a file as the version with this number left it."""
+    path.touch(0o600)
+    with closing(connect_file(path)) as connection:
+        migrate_file(connection, which, 0, number)
+    return path
+
+
+def schema_of(postgres: PostgresServer, url: str, which: Which, number: int) -> Schema:
+    """Make a schema as the version with this number left it."""
+    schema = Schema(url, which)
+    steps = postgres_steps(which, 0, number)
+    postgres.run(url, f"CREATE SCHEMA {schema.name}; SET search_path = {schema.name}; {steps}")
+    return schema
+
+
+def shape_of_file(path: Path) -> dict[str, Any]:
+    """The columns and indexes of a file, whatever the words were that made them."""
+    with closing(connect(path)) as opened:
+        names = [name for (name,) in opened.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        indexes = opened.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY 1").fetchall()
+        return {"": indexes, **{name: sorted(opened.execute(f"PRAGMA table_info({name})")) for name in sorted(names)}}
 
 
 def shape_of(schema: Schema) -> list[Any]:
@@ -49,26 +56,12 @@ def shape_of(schema: Schema) -> list[Any]:
 
 
 @pytest.mark.parametrize("which", WHICH)
-def test_the_shipped_schema_is_what_the_migrations_make(which: Which) -> None:
-    """A new database and a migrated one are the same, statement for statement."""
-    assert schema_path(which).read_text() == schema_of(which)
-    assert schema_path(which, ".postgres.sql").read_text() == postgres_schema_of(which)
-
-
-@pytest.mark.parametrize("which", WHICH)
-def test_the_tables_are_what_the_migrations_make(place_of: PlaceOf, which: Which) -> None:
-    """Nothing is in the table definitions that no migration makes, and the other way round."""
-    place = place_of(which)
-    ensure(place, which)
-    with engine_of(place).connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA[which]) == []
-
-
-@pytest.mark.parametrize("which", WHICH)
-def test_the_head_is_the_last_migration(which: Which) -> None:
-    """The number that start-up compares with is the number of the newest migration, and there is one line of them."""
-    assert ScriptDirectory.from_config(config(which)).get_heads() == [f"{which}_{HEADS[which]:04}"]
+def test_steps_are_numbered_without_a_gap(which: Which) -> None:
+    """The number that start-up compares with is that of the newest step, and each says what it is for."""
+    folder = Path(__file__).parents[3] / "src/hookline/database/migrations" / which
+    files = sorted(folder.glob("[0-9]*.sql"))
+    assert [file.name[:5] for file in files] == [f"{number:04}_" for number in range(1, HEADS[which] + 1)]
+    assert all(re.match(r"-- \S.*\.\n\n", file.read_text()) for file in files)
 
 
 @pytest.mark.parametrize("which", WHICH)
@@ -76,14 +69,9 @@ def test_every_step_of_the_way_leads_to_the_newest_schema(tmp_path: Path, which:
     """A file as any earlier version left it becomes what a new one is."""
     ensure(tmp_path / "new.db", which)
     for number in range(1, HEADS[which] + 1):
-        path = tmp_path / f"{number}.db"
-        path.touch(0o600)
-        with file_engine(path).begin() as connection:
-            command.upgrade(config(which, connection), f"{which}_{number:04}")
+        path = file_of(tmp_path / f"{number}.db", which, number)
         ensure(path, which)
-        with closing(connect(path)) as old, closing(connect(tmp_path / "new.db")) as new:
-            query = "SELECT name FROM sqlite_schema ORDER BY name"
-            assert old.execute(query).fetchall() == new.execute(query).fetchall()
+        assert shape_of_file(path) == shape_of_file(tmp_path / "new.db")
 
 
 @pytest.mark.parametrize("which", WHICH)
@@ -93,40 +81,46 @@ def test_every_step_of_the_way_leads_to_the_newest_schema_on_postgresql(postgres
         new = shape_of(Schema(url, which))
     for number in range(1, HEADS[which] + 1):
         with postgres.database() as url:
-            schema = Schema(url, which)
-            postgres.run(url, f"CREATE SCHEMA {schema.name}")
-            with schema_engine(schema).begin() as connection:
-                command.upgrade(config(which, connection), f"{which}_{number:04}")
-            upgrade(schema, which)
+            schema = schema_of(postgres, url, which, number)
+            ensure(schema, which)
             assert shape_of(schema) == new
+            with closing(connect(schema)) as opened:
+                assert is_current(opened, which)
 
 
-def test_migrating_a_schema_by_hand(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command finds the database by the environment, for arguments can be read by everybody."""
-    with postgres.database() as url:
-        postgres.run(url, "CREATE SCHEMA hookline_deliver")
-        monkeypatch.setenv(URL_VARIABLE, url)
-        assert main(["deliver", "--schema"]) == 0
-        assert main(["deliver", "--schema"]) == 0
-        ensure(Schema(url, "deliver"), "deliver")
+@pytest.mark.parametrize("which", WHICH)
+def test_both_databases_have_the_same_tables_and_columns(
+    tmp_path: Path, postgres: PostgresServer, which: Which
+) -> None:
+    """What is moved from files to PostgreSQL finds a column for everything."""
+    ensure(tmp_path / "new.db", which)
+    shape = shape_of_file(tmp_path / "new.db")
+    here = {(table, row[1]) for table, rows in shape.items() if table not in ("", "sqlite_sequence") for row in rows}
+    with postgres.database(TEMPLATE) as url:
+        there = {row[:2] for row in shape_of(Schema(url, which)) if len(row) > 1}
+    assert here == there
 
 
-def test_an_older_schema_is_migrated(postgres: PostgresServer) -> None:
-    """Starting a role brings a schema as the first version left it to the newest one."""
-    with postgres.database() as url:
-        schema = Schema(url, "control")
-        postgres.run(url, f"CREATE SCHEMA {schema.name}")
-        with schema_engine(schema).begin() as connection:
-            command.upgrade(config("control", connection), "control_0001")
-        ensure(schema, "control")
-        with closing(connect(schema)) as opened:
-            assert is_current(opened, "control")
-
-
-def test_migrating_by_hand(tmp_path: Path) -> None:
-    """The command brings a named file to the newest schema, and doing it twice changes nothing."""
-    path = tmp_path / "by % hand.db"
-    path.touch(0o600)
-    assert main(["deliver", str(path)]) == 0
-    assert main(["deliver", str(path)]) == 0
+def test_a_locked_file_is_migrated_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's lock passes: it is waited for, and nothing is half done."""
+    monkeypatch.setattr("hookline.database.sqlite.BUSY_TIMEOUT_SECONDS", 0.05)
+    path = file_of(tmp_path / "deliver.db", "deliver", 3)
+    with closing(connect_file(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseAway, match=r"yet: .*locked"):
+            ensure(path, "deliver")
+        other.execute("ROLLBACK")
     ensure(path, "deliver")
+    with closing(connect(path)) as opened:
+        assert is_current(opened, "deliver")
+
+
+def test_tables_in_the_way_are_said(tmp_path: Path) -> None:
+    """What waiting does not mend says which file it is, and that it is as it was."""
+    path = file_of(tmp_path / "deliver.db", "deliver", 7)
+    with closing(connect_file(path)) as connection:
+        connection.execute("CREATE TABLE workers (mine)")
+    before = shape_of_file(path)
+    with pytest.raises(DatabaseError, match=r"deliver\.db could not be brought.* is unchanged: table workers"):
+        ensure(path, "deliver")
+    assert shape_of_file(path) == before

@@ -8,8 +8,8 @@ import pytest
 
 from hookline.database import parts
 from hookline.database.file_damage import damage_of, explain, marked
-from hookline.database.open import DatabaseUnusable, ensure
-from hookline.database.sqlite import OperationalError, engine
+from hookline.database.open import ensure
+from hookline.database.sqlite import DatabaseUnusable, OperationalError, engine
 
 
 def test_a_database_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:

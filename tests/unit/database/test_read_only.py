@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseUnreadable, ensure
+from hookline.database.open import ensure
 from hookline.database.place import Place
 from hookline.database.read_only import Followed, ReadOnly
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseUnreadable, OperationalError
 from tests.unit.conftest import PlaceOf
 
 LETTERS = "SELECT count(*) FROM dead_letters"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.database.open import DatabaseNotMade
+from hookline.database.sqlite import DatabaseNotMade
 from tests.unit.deliver.rig import Rig, destination, source
 
 

@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseUnusable, ensure
+from hookline.database.open import ensure
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.installation import meet
 from hookline.database.postgres.requirements import SCHEMAS
-from hookline.database.sqlite import Connection
+from hookline.database.sqlite import Connection, DatabaseUnusable
 from hookline.database.sqlite import connect as connect_file
 from hookline.moving.database_copy import DatabaseCopy
 from hookline.moving.failure import MoveFailed

@@ -7,14 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from alembic import command
 
-from hookline.database.connect import connect
-from hookline.database.migrate import config, file_engine
-from hookline.people.store.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
-from hookline.people.store.people import People
-from hookline.people.store.store import ProfileStore
-from hookline.people.timeline import of_person
+from hookline.database.migrate import migrate_file
+from hookline.database.sqlite import connect as connect_file
+from hookline.profiles.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
+from hookline.profiles.ownership import of_person
+from hookline.profiles.people import People
+from hookline.profiles.store import ProfileStore
 from tests.unit.conftest import PlaceOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_erasing import erase
@@ -103,9 +102,8 @@ def test_those_of_older_files_are_found(tmp_path: Path) -> None:
     """What an older version kept under the whole id is found after the migration; short ids stay as they are."""
     path = tmp_path / "profiles.db"
     path.touch(0o600)
-    with file_engine(path).begin() as connection:
-        command.upgrade(config("profiles", connection), "profiles_0008")
-    with closing(connect(path)) as older:
+    with closing(connect_file(path)) as older:
+        migrate_file(older, "profiles", 0, 8)
         for number, id in enumerate([U, "short"], 1):
             older.execute("INSERT INTO persons (id, user_id, first_seen) VALUES (?, ?, 0)", (number, id))
             older.execute("INSERT INTO identities (kind, id, person) VALUES (0, ?, ?)", (id, number))

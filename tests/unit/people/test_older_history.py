@@ -6,16 +6,13 @@ from pathlib import Path
 from struct import Struct
 
 import pytest
-from alembic import command
-from sqlalchemy import create_engine
-from sqlalchemy.pool import NullPool
 
-from hookline.database.migrate import config
-from hookline.database.sqlite import connect, engine
-from hookline.people.definitions.feature import Entry, Feature
-from hookline.people.store import history
-from hookline.people.store.people import People
-from hookline.people.store.store import ProfileStore
+from hookline.database.migrate import migrate_file
+from hookline.database.sqlite import connect
+from hookline.profiles import chunks
+from hookline.profiles.feature import Entry, Feature
+from hookline.profiles.people import People
+from hookline.profiles.store import ProfileStore
 
 COUNTED = Feature("track", "Order", "", "")
 VALUED = Feature("track", "Order", "", "properties.total")
@@ -27,11 +24,8 @@ OLD_ENTRY = Struct("<qQq")
 def older(path: Path) -> None:
     """Make a file as version 7 left it: two chunks, and of each person two entries in each."""
     path.touch(0o600)
-    database = create_engine("sqlite://", creator=lambda: connect(path), module=engine, poolclass=NullPool)
-    with database.begin() as connection:
-        command.upgrade(config("profiles", connection), "profiles_0007")
-    database.dispose()
     file = connect(path)
+    migrate_file(file, "profiles", 0, 7)
     for id, feature in enumerate((COUNTED, VALUED), 1):
         query = "INSERT INTO features (id, type, name, condition, value) VALUES (?, ?, ?, ?, ?)"
         file.execute(query, (id, *feature))

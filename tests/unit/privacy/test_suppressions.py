@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.open import DatabaseNotMade, DatabaseUnreadable
 from hookline.database.place import Place
+from hookline.database.sqlite import DatabaseNotMade, DatabaseUnreadable
 from hookline.privacy import requests, shared_key
 from hookline.privacy.requests import Requests, TooManyRequests
 from hookline.privacy.store import PrivacyStore

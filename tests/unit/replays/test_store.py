@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hookline.connections.store import Store
-from hookline.database.open import DatabaseNotMade
 from hookline.database.place import Place
+from hookline.database.sqlite import DatabaseNotMade
 from hookline.replays import store as store_module
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.letters import LetterFilter

@@ -21,9 +21,9 @@ from hookline.control.admin_token import TOKEN_CHARACTERS_GOOD
 from hookline.control.conditions.client_certificates import AHEAD
 from hookline.control.conditions.finding import BREAKER_OPEN, NEXT_PROBE
 from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
-from hookline.database.open import DatabaseNotMade
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
+from hookline.database.sqlite import DatabaseNotMade
 from hookline.deliver.client_certificate import fault_and_details, fault_of
 from hookline.deliver.guard import Guard
 from hookline.events.timestamps import iso

@@ -10,11 +10,18 @@ from hookline.cli.checkup.data_folder import in_words
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.storage import DATABASES
-from hookline.database.claim import LOCAL, NOTE_FILE, check_usable, claim
-from hookline.database.open import DatabaseTooNew, DatabaseUnusable, refuse_newer
-from hookline.database.place import Schema, place_of
+from hookline.database.claim import LOCAL, check_usable, claim
+from hookline.database.open import refuse_newer
+from hookline.database.place import NOTE_FILE, Schema, place_of
 from hookline.database.size import bytes_taken
-from hookline.database.sqlite import DatabaseAway, DatabaseBroken, DatabaseForbidden, DatabaseReadOnly
+from hookline.database.sqlite import (
+    DatabaseAway,
+    DatabaseBroken,
+    DatabaseForbidden,
+    DatabaseReadOnly,
+    DatabaseTooNew,
+    DatabaseUnusable,
+)
 
 SHOWN_MAX = 5
 """Troubles of one database that are named; the others are counted."""

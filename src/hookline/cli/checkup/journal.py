@@ -11,8 +11,7 @@ from hookline.cli.checkup.here import Here
 from hookline.control.conditions.journal_damage import still_damaged
 from hookline.control.conditions.journal_lost import TOLD_MS, detail
 from hookline.database.home import read_home, refuse_copy
-from hookline.database.open import DatabaseUnusable
-from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import DatabaseAway, DatabaseUnusable
 from hookline.journal.damaged import described, noted_damage
 from hookline.journal.local.reader import LocalReader
 from hookline.journal.lost import read_lost

@@ -12,8 +12,7 @@ from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here, look
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
-from hookline.database.open import DatabaseUnreadable
-from hookline.database.sqlite import DatabaseAway
+from hookline.database.sqlite import DatabaseAway, DatabaseUnreadable
 from hookline.database.sqlite import engine as sqlite
 from hookline.journal.port import JournalError
 from hookline.setting_text import shown, written

@@ -16,8 +16,7 @@ from hookline.cli.failure import CommandFailed
 from hookline.cli.service import lock
 from hookline.cli.service.move_report import MoveReport
 from hookline.cli.target import Target
-from hookline.database.open import DatabaseError
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseError, engine
 from hookline.journal.port import JournalError
 from hookline.moving.failure import MoveFailed
 from hookline.moving.move import Move, check, is_moved, release, undo, warnings_of

@@ -18,9 +18,9 @@ import msgspec
 
 from hookline.cli.service import lock
 from hookline.cli.service.options import USAGE, Launch, parse
-from hookline.database.open import DatabaseTooNew, refuse_newer
+from hookline.database.open import refuse_newer
 from hookline.database.place import Which
-from hookline.database.sqlite import engine
+from hookline.database.sqlite import DatabaseTooNew, engine
 from hookline.listening import all_bound
 from hookline.setting_text import URL_KEYS, is_secret, without_secrets
 from hookline.settings import SECRET_KEYS, Settings, SettingsError, environment_name, parse_listen, value_of

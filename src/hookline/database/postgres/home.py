@@ -14,11 +14,11 @@ from typing import NamedTuple
 import psycopg
 
 from hookline.database.home import copied, read_home, settle
-from hookline.database.open import DatabaseUnusable
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.fence import LOCKS
 from hookline.database.postgres.schema import MAKING_SPACE
+from hookline.database.sqlite import DatabaseUnusable
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 

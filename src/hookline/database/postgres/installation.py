@@ -15,8 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from hookline.database.claim import NOTE_FILE
-from hookline.database.open import DatabaseUnusable
+from hookline.database.place import NOTE_FILE
 from hookline.database.postgres import fence
 from hookline.database.postgres.address import conninfo, without_password
 from hookline.database.postgres.commit_mark import COUNTS
@@ -24,7 +23,7 @@ from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
 from hookline.database.postgres.requirements import Session, check
 from hookline.database.postgres.schema import MAKING_SPACE, PARTS
-from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, engine
+from hookline.database.sqlite import BUSY_TIMEOUT_SECONDS, DatabaseAway, DatabaseForbidden, DatabaseUnusable, engine
 from hookline.settings import Settings
 
 LOCK = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import psycopg
@@ -10,20 +9,17 @@ import psycopg
 from hookline.database import parts
 from hookline.database.commits import Commits
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseUnusable, migrate, needs_migration, schema_number, schema_path
+from hookline.database.migrate import needs_migration, postgres_steps, schema_number, told_of
 from hookline.database.place import Schema
 from hookline.database.postgres import commit_mark
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.connection import LOCK_SPACE, lock_number
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.patience import open_session
+from hookline.database.sqlite import DatabaseUnusable
 
 MAKING_SPACE = LOCK_SPACE + 1
 """Of the locks by which roles that start together take turns."""
-URL_VARIABLE = "HOOKLINE_DATABASE_URL"
-"""Tells the migrating process where the database is: its arguments are for everybody to read, and it may hold a
-password."""
-
 PARTS = "CREATE TABLE IF NOT EXISTS hookline.parts (name TEXT PRIMARY KEY)"
 """Which schemas have been made. One session makes it, with the installation's other tables: two that do so at once
 fail, IF NOT EXISTS or not."""
@@ -47,9 +43,10 @@ def ensure(schema: Schema) -> None:
         if _is_empty(turn, schema):
             refuse_lost(turn, schema)
             create(turn, schema)
-        elif needs_migration(_number(schema), schema.which, str(schema)):
+        elif needs_migration(number := _number(schema), schema.which, str(schema)):
             _refuse_others_tables(turn, schema)
-            migrate(str(schema), [schema.which, "--schema"], {**os.environ, URL_VARIABLE: schema.url})
+            with told_of(str(schema)), translating():
+                _take_steps(turn, schema, number)
         note_part(turn, schema)
 
 
@@ -101,14 +98,19 @@ def begin_count(schema: Schema, commits: Commits) -> None:
 def create(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:
     """Make the newest tables of a schema in which nothing is, and it too where it is not there."""
     functions = Path(__file__).with_name("functions.sql").read_text()
-    tables = schema_path(schema.which, ".postgres.sql").read_text()
     with turn.transaction():
         if turn.execute("SELECT to_regnamespace(%s)", (schema.name,)).fetchone() == (None,):
             turn.execute(f"CREATE SCHEMA {schema.name}")
         turn.execute(f"SET LOCAL search_path = {schema.name}")
-        # Without values, so that the server takes all statements of a text at once.
         turn.execute(functions.encode())
-        turn.execute(tables.encode())
+        _take_steps(turn, schema, None)
+
+
+def _take_steps(turn: psycopg.Connection[tuple[object, ...]], schema: Schema, number: int | None) -> None:
+    with turn.transaction():
+        turn.execute(f"SET LOCAL search_path = {schema.name}")
+        # Without values, so that the server takes all statements of a text at once.
+        turn.execute(postgres_steps(schema.which, number).encode())
 
 
 def _refuse_others_tables(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> None:

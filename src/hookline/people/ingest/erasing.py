@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from hookline.database.open import DatabaseNotMade
+from hookline.database.sqlite import DatabaseNotMade
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.people.ingest.cpu_throttle import OrdinaryThread
 from hookline.people.ingest.ingest import Ingest

@@ -10,11 +10,10 @@ import pytest
 
 from hookline.database.claim import claim
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseUnusable
 from hookline.database.place import Schema
 from hookline.database.postgres.installation import describe
 from hookline.database.postgres.turn import Turn
-from hookline.database.sqlite import OperationalError
+from hookline.database.sqlite import DatabaseUnusable, OperationalError
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
 

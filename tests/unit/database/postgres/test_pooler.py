@@ -14,13 +14,14 @@ import pytest
 from hookline.bench.waiting import wait_until
 from hookline.database.claim import claim, wait_for_database
 from hookline.database.connect import connect
-from hookline.database.open import DatabaseUnusable, ensure, is_current
+from hookline.database.migrate import is_current
+from hookline.database.open import ensure
 from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema, Which
 from hookline.database.postgres import patience
 from hookline.database.postgres.installation import describe, meet
 from hookline.database.postgres.turn import Turn
-from hookline.database.sqlite import DatabaseAway, OperationalError
+from hookline.database.sqlite import DatabaseAway, DatabaseUnusable, OperationalError
 from hookline.settings import Database, Settings
 from tests.pgbouncer import PgBouncer
 from tests.postgres import TEMPLATE, PostgresServer

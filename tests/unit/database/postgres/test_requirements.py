@@ -14,12 +14,13 @@ import pytest
 from hookline.database.bulk import insert_many
 from hookline.database.claim import wait_for_database
 from hookline.database.connect import commit_mark, connect
-from hookline.database.open import DatabaseUnusable, ensure
+from hookline.database.open import ensure
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.connection import COPY_ROWS_MIN
 from hookline.database.postgres.installation import describe, meet
 from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.postgres.turn import Turn
+from hookline.database.sqlite import DatabaseUnusable
 from hookline.database.upsert import overwriting
 from hookline.settings import Database, Settings
 from tests.postgres import TEMPLATE, PostgresServer

@@ -10,10 +10,10 @@ import pytest
 
 from hookline.database.migrate import migrate_file
 from hookline.database.sqlite import connect as connect_file
-from hookline.profiles.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
-from hookline.profiles.ownership import of_person
-from hookline.profiles.people import People
-from hookline.profiles.store import ProfileStore
+from hookline.people.store.long_ids import KEY_CHARACTERS_MAX, is_long, key_of
+from hookline.people.store.people import People
+from hookline.people.store.store import ProfileStore
+from hookline.people.timeline import of_person
 from tests.unit.conftest import PlaceOf
 from tests.unit.people.memory_journal import record
 from tests.unit.people.test_erasing import erase

@@ -9,10 +9,10 @@ import pytest
 
 from hookline.database.migrate import migrate_file
 from hookline.database.sqlite import connect
-from hookline.profiles import chunks
-from hookline.profiles.feature import Entry, Feature
-from hookline.profiles.people import People
-from hookline.profiles.store import ProfileStore
+from hookline.people.definitions.feature import Entry, Feature
+from hookline.people.store import history
+from hookline.people.store.people import People
+from hookline.people.store.store import ProfileStore
 
 COUNTED = Feature("track", "Order", "", "")
 VALUED = Feature("track", "Order", "", "properties.total")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.deliver import answer_head, breaker, connection, dialer, egress, pool
+from hookline.deliver.lanes import breaker
+from hookline.deliver.send import answer_head, connection, dialer, pool
+from hookline.deliver.send import resolver as egress
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
 from tests.docs.pages import DOCS, rows

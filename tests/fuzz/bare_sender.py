@@ -9,16 +9,16 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.answer_head import HEAD_BYTES_MAX
-from hookline.deliver.burst import Burst
-from hookline.deliver.connection import ANSWER_KEPT_BYTES, Connection
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.plain_answers import PlainAnswers
-from hookline.deliver.pool import Pool
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.send.answers import PlainAnswers
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.connection import ANSWER_KEPT_BYTES, Connection
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import Pool
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target
+from hookline.deliver.send.resolver import Guard, Resolver
 
 ADDRESS = "192.0.2.1"
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

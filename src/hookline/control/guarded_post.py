@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.answer_head import HEAD_BYTES_MAX
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
+from hookline.deliver.send.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
 from hookline.outcomes.outcome import Outcome, of_status
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r\n]")

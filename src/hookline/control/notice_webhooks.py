@@ -132,8 +132,8 @@ class NoticeWebhooks:
     def _posts(self) -> Posts:
         if self._post is None:
             # Here: only who has URLs for notices pays for the sender's modules.
-            from hookline.deliver.egress import Guard, Resolver
-            from hookline.deliver.pool import tls_context
+            from hookline.deliver.send.pool import tls_context
+            from hookline.deliver.send.resolver import Guard, Resolver
 
             deliver = self._settings.deliver
             resolver = Resolver(Guard(deliver.allow_networks))

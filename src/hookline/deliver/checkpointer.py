@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import DAY_MS, Feeder
-from hookline.deliver.fence import Fenced
-from hookline.deliver.lane import Lane
+from hookline.deliver.cluster.fence import Fenced
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import DAY_MS, Feeder
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.replays import Replays
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.store.batch import Batch, BlockRow, CheckpointRow, LaneRow
+from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes import places
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.deliver.late_rows import LateRows
+    from hookline.deliver.cluster.late_rows import LateRows
 
 SYNC_SECONDS = 0.25
 """How far a power cut may set back retries, failures and places. What was delivered is also in the progress ring, which

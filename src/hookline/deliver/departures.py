@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Lane
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.request import Target
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.deliver.engine import Engine
+    from hookline.deliver.dispatcher import Engine
 
 LINGERING_MAX = 64
 """Requests per URL that may still run although another URL has taken the event; beyond, the URL is left out."""

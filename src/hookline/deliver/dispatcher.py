@@ -10,17 +10,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-from hookline.deliver.batch import Batch
 from hookline.deliver.clock import Clock
+from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.departures import Departures
 from hookline.deliver.event import Event
-from hookline.deliver.failures import Failures
-from hookline.deliver.fence import Fence
-from hookline.deliver.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane
 from hookline.deliver.results import Results
-from hookline.deliver.schedule import RetrySchedule
+from hookline.deliver.retry.failures import Failures
+from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.store.batch import Batch
 from hookline.deliver.tallies import Tallies
 from hookline.journal.record import Record
 from hookline.outcomes.progress import ProgressRing

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hookline.connections.model import Snapshot
-from hookline.deliver.breaker import OPEN_BEFORE
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Engine
 from hookline.deliver.event import Event
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import QUEUE_LOW, Intake, Lane
-from hookline.deliver.losses import note_missing
-from hookline.deliver.order_rows import load_order
-from hookline.deliver.registry import Registry
+from hookline.deliver.lanes.breaker import OPEN_BEFORE
+from hookline.deliver.lanes.lane import QUEUE_LOW, Intake, Lane
+from hookline.deliver.lanes.order_rows import load_order
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import note_missing
 from hookline.deliver.replays import Replays
-from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
+from hookline.deliver.store.writer import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes import places

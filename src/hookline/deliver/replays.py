@@ -12,13 +12,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.batch import Batch, RangeRow, ReplayRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Intake
-from hookline.deliver.registry import Registry
-from hookline.deliver.replay_lane import ReplayLane
-from hookline.deliver.store import DeliverStore, SavedLane
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Intake
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
+from hookline.deliver.store.writer import DeliverStore, SavedLane
 from hookline.outcomes.places import decode_intake
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.replays.feed import ReplayFeed

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.database.outages import OUTAGES
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
-from hookline.deliver.pool import Pools
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
+from hookline.deliver.send.pool import Pools
 from hookline.deliver.slot_reports import SlotReports
 from hookline.telemetry import metrics
 from hookline.telemetry.slots import write_slots

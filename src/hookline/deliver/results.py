@@ -11,19 +11,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hookline.deliver.counters import Times
-from hookline.deliver.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Lane
-from hookline.deliver.sink import Sink, Successes
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.port import Sink, Successes
+from hookline.deliver.send.request import Target
 from hookline.outcomes.outcome import PARTIAL
 from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.deliver.engine import Engine
+    from hookline.deliver.dispatcher import Engine
 
 SLOW_MS = 25
 """A receiver that answers within this is not helped by more requests at once."""

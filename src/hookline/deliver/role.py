@@ -20,26 +20,26 @@ from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.clock import Clock, SystemClock
+from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
-from hookline.deliver.egress import Resolver
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Engine
 from hookline.deliver.erasures import Erasures
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.fence import Fence
-from hookline.deliver.guard import Guard
-from hookline.deliver.losses import RETENTION_PASSED, Loss, record_loss
-from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import RETENTION_PASSED, Loss, record_loss
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
 from hookline.deliver.reports import Reports
-from hookline.deliver.retries import Retries
-from hookline.deliver.schedule import RetrySchedule
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.sink import Sink
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.scheduler import Retries
+from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.guard import Guard
+from hookline.deliver.send.pool import Pools, tls_context
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.resolver import Resolver
+from hookline.deliver.store.writer import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
@@ -51,8 +51,8 @@ from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
-    from hookline.deliver.late_rows import LateRows
-    from hookline.deliver.worker import Worker
+    from hookline.deliver.cluster.late_rows import LateRows
+    from hookline.deliver.cluster.worker import Worker
 
 BEAT_SECONDS = 0.05
 SAVE_SECONDS = 0.1
@@ -193,7 +193,7 @@ class DeliverRole:
             self.engine.dispatch(lane)
 
     def _late_rows(self) -> LateRows:
-        from hookline.deliver.late_rows import LateRows
+        from hookline.deliver.cluster.late_rows import LateRows
 
         return LateRows(self.engine)
 
@@ -201,13 +201,13 @@ class DeliverRole:
         parts = self.engine, self.feeder, self.retries, self.store, self.erasure_feed
         if self.worker is None or self._fence is None:
             return Erasures(*parts)
-        from hookline.deliver.shared_erasures import SharedErasures
+        from hookline.deliver.cluster.shared_erasures import SharedErasures
 
         return SharedErasures(*parts, self._fence, self.worker.shelf, self.settings.data_path)
 
     def _worker(self, fence: Fence) -> Worker:
-        from hookline.deliver.adoption import Adoption
-        from hookline.deliver.worker import Worker
+        from hookline.deliver.cluster.adoption import Adoption
+        from hookline.deliver.cluster.worker import Worker
 
         assert self.follower is not None, "only a journal on Kafka is shared"
         parts = self.engine, self.feeder, self.registry, self.replays

@@ -7,9 +7,9 @@ from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
 
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.tallies import Tally
 from hookline.telemetry.slots import (
     DESTINATIONS_MAX,

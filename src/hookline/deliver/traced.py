@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.sink import Sink, Successes
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.port import Sink, Successes
+from hookline.deliver.send.request import Target
 from hookline.telemetry.tracing import Span, TraceContext, Tracing, parse_traceparent
 
 HEADER = "traceparent"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.deliver import engine as engine_limits
-from hookline.deliver import lane as lane_limits
-from hookline.deliver.lane import Lane
+from hookline.deliver import dispatcher as engine_limits
+from hookline.deliver.lanes import lane as lane_limits
+from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.role import DeliverRole
 from hookline.outcomes import progress
 from hookline.simulation.plan import BURST_EVENTS_MAX

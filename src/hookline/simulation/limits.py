@@ -9,23 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from hookline.deliver import (
-    breaker,
-    catch_up,
-    checkpointer,
-    departures,
-    engine,
-    failures,
-    feeder,
-    lane,
-    order,
-    recovery,
-    replay_lane,
-    replays,
-    results,
-    retries,
-    schedule,
-)
+from hookline.deliver import checkpointer, departures, recovery, replays, results
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import breaker, lane, order, replay_lane
+from hookline.deliver.read import catch_up, feeder
+from hookline.deliver.retry import failures, schedule
+from hookline.deliver.retry import scheduler as retries
 from hookline.journal.local import next_segment, partition
 from hookline.journal.local import recovery as journal_recovery
 from hookline.outcomes import progress

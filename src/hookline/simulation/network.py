@@ -11,10 +11,10 @@ from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pool, Pools
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
 from hookline.simulation.loop import SimulatedLoop

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hookline.deliver import breaker as breaker_limits
-from hookline.deliver import engine as engine_limits
+from hookline.deliver import dispatcher as engine_limits
+from hookline.deliver.lanes import breaker as breaker_limits
 from hookline.settings import Deliver
 from hookline.simulation.clock import SimulatedClock
 from hookline.simulation.ledger import Ledger, Place

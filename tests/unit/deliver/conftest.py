@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.deliver import engine, feeder, recovery
+from hookline.deliver import dispatcher as engine
+from hookline.deliver import recovery
+from hookline.deliver.read import feeder
 from hookline.settings import Deliver
 from tests.unit.deliver.rig import Rig
 

@@ -20,15 +20,15 @@ from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
 from hookline.database.connect import connect
 from hookline.database.place import place_of
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Lane
-from hookline.deliver.pool import Pool, Pools
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.role import DeliverRole
-from hookline.deliver.schedule import RetrySchedule
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk

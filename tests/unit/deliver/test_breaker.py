@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import ALLOWANCE_MAX, FIRST_ALLOWANCE, FULL_ALLOWANCE, NARROW_ALLOWANCE, Breaker
+from hookline.deliver.lanes.breaker import ALLOWANCE_MAX, FIRST_ALLOWANCE, FULL_ALLOWANCE, NARROW_ALLOWANCE, Breaker
 
 
 def fail(breaker: Breaker, count: int, seconds: float, start: float = 100.0) -> list[bool]:

@@ -11,7 +11,10 @@ import random
 import pytest
 
 from hookline.connections.model import Offsets, Snapshot
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
+from hookline.deliver import checkpointer, replays, results
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import breaker
+from hookline.deliver.read import feeder
 from hookline.journal.port import partition_of
 from hookline.outcomes.fate import EventFate, Fates
 from hookline.outcomes.outcome import Outcome

@@ -13,9 +13,9 @@ import pytest
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.control.guarded_post import GuardedPost
-from hookline.deliver.dialer import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.send.dialer import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
+from hookline.deliver.send.pool import Pools, tls_context
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST, Results, take
 

@@ -8,7 +8,10 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from hookline.deliver import departures, engine, lane, retries
+from hookline.deliver import departures
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import lane
+from hookline.deliver.retry import scheduler as retries
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW
-from hookline.deliver.shared_reader import Follows
+from hookline.deliver.lanes.lane import QUEUE_HIGH, QUEUE_LOW
+from hookline.deliver.read.shared_reader import Follows
 from hookline.journal.port import Group
 from hookline.journal.record import Rejection
 from tests.unit.deliver.conftest import MakeRig

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import catch_up
+from hookline.deliver.read import catch_up
 from hookline.journal.record import Record
 from hookline.outcomes.delivery import TAKEN_OUT
 from tests.unit.deliver.rig import Rig, destination, source

@@ -10,7 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import breaker, checkpointer, engine, feeder, replays, results
+from hookline.deliver import checkpointer, replays, results
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import breaker
+from hookline.deliver.read import feeder
 from hookline.outcomes.fate import EventFate
 from hookline.route.filters import Filters
 from hookline.settings import Deliver, Seconds

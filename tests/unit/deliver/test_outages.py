@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX
+from hookline.deliver.dispatcher import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX
 from tests.unit.deliver.rig import Rig, destination, source
 
 HOUR_SECONDS = 3_600

@@ -9,15 +9,15 @@ from typing import cast
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.burst import Burst
-from hookline.deliver.connection import Connection
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.plain_answers import PlainAnswers, plain_success
-from hookline.deliver.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools, tls_context
-from hookline.deliver.sink import Sink, Successes
-from hookline.deliver.target import Target
+from hookline.deliver.send.answers import PlainAnswers, plain_success
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.connection import Connection
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools, tls_context
+from hookline.deliver.send.port import Sink, Successes
+from hookline.deliver.send.request import Target
+from hookline.deliver.send.resolver import Guard, Resolver
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import FULL_ALLOWANCE
+from hookline.deliver.lanes.breaker import FULL_ALLOWANCE
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 SECONDS_PER_ROUND_TRIP = 0.05

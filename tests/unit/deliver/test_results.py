@@ -6,7 +6,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions
 from hookline.deliver.results import SLOW_MS
-from hookline.deliver.sink import Successes
+from hookline.deliver.send.port import Successes
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.progress import MILLISECONDS_MAX, Entry, entries
 from tests.unit.deliver.rig import Request, Rig, destination, source

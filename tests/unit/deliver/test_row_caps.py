@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import DeliveryOptions
-from hookline.deliver import engine, lane, order
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import lane, order
 from tests.unit.deliver.rig import Rig, destination, source
 
 ROWS_MAX = 20

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.deliver.schedule import LATE_MS_MAX, RetrySchedule, retry_after_ms
+from hookline.deliver.retry.schedule import LATE_MS_MAX, RetrySchedule, retry_after_ms
 from hookline.settings import Deliver, Seconds
 
 NOW_MS = 1_795_158_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import Pause
-from hookline.deliver.breaker import NARROW_FAILURES
+from hookline.deliver.lanes.breaker import NARROW_FAILURES
 from tests.unit.deliver.rig import START_MS, Rig, destination, source
 
 HOUR = 3_600

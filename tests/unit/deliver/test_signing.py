@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, SecretSetting, StandardWebhooks
 from hookline.connections.rotation import rotate
-from hookline.deliver.target import SignedTarget, Target
+from hookline.deliver.send.request import SignedTarget, Target
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 OLD, NEW = "the-old-shared-secret", "the-new-shared-secret"

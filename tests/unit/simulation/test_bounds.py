@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookline.deliver import engine
-from hookline.deliver.lane import QUEUE_HIGH
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes.lane import QUEUE_HIGH
 from hookline.simulation.bounds import engine_exceeds, lanes_exceed
 from tests.unit.deliver.rig import Rig, destination, source
 

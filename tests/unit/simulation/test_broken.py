@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hookline.deliver.lane import Lane
-from hookline.deliver.rate import Rate
-from hookline.deliver.replay_lane import ReplayLane
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.replays import Replays
 from hookline.deliver.results import Results
 from hookline.route.filters import Filters

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
-from hookline.deliver import departures, engine, feeder, lane, results
+from hookline.deliver import departures, recovery, results
+from hookline.deliver import dispatcher as engine
+from hookline.deliver.lanes import breaker, lane, order
+from hookline.deliver.read import catch_up, feeder
+from hookline.deliver.retry import schedule
+from hookline.deliver.retry import scheduler as retries
 from hookline.outcomes import progress
 from hookline.simulation.limits import SMALL, small_limits
 
@@ -22,8 +27,6 @@ def test_limits_are_small_inside_and_themselves_again_outside() -> None:
 
 def test_every_limit_of_the_table_exists() -> None:
     """A constant that was renamed must not silently stay large."""
-    from hookline.deliver import breaker, catch_up, order, recovery, retries, schedule
-
     modules = (breaker, catch_up, departures, engine, feeder, lane, order, recovery, retries, schedule, progress)
     assert [name for name in SMALL if not any(hasattr(module, name) for module in modules)] == []
 

@@ -11,7 +11,7 @@ import msgspec
 from hookline.bench import machine
 from hookline.bench.isolation.case import FIVE_KINDS, ONE_OF_A_THOUSAND, Figures, Latency, measure
 from hookline.bench.page import Check, Page, Section, milliseconds
-from hookline.deliver.lane import RETRY_ROWS_MAX
+from hookline.deliver.lanes.lane import RETRY_ROWS_MAX
 
 SECONDS = 30.0
 RATE_PER_SECOND = 1_000.0

@@ -9,13 +9,13 @@ from hookline.connections.model import Destination
 from hookline.connections.old_secrets import with_placeholders
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.control.problem import Problem
-from hookline.deliver.client_certificate import ClientCertificate
-from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pools, tls_context
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target, targets_of
+from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import Pools, tls_context
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target, targets_of
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.journal.record import Record
 from hookline.route.filters import Filters
 from hookline.settings import Settings

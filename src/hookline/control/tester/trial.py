@@ -17,16 +17,16 @@ import msgspec
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.control.tester.request_writer import WrittenRequest
 from hookline.control.tester.shown_request import Header
-from hookline.deliver.answer_head import HEAD_BYTES_MAX, answer_head
-from hookline.deliver.burst import Burst
-from hookline.deliver.client_certificate import ClientCertificate
-from hookline.deliver.connection import BODY_BYTES_MAX, Connection
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pool, tls_context
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.answer_head import HEAD_BYTES_MAX, answer_head
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.connection import BODY_BYTES_MAX, Connection
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.pool import Pool, tls_context
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome, from_number
 from hookline.settings import Settings
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.batch import FilterRow, RangeRow
-from hookline.deliver.claims import Claim
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Intake, Lane
+from hookline.deliver.cluster.claims import Claim
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.lanes.registry import LANE_ENDED, Registry, fresh_intake
+from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.deliver.registry import LANE_ENDED, Registry, fresh_intake
-from hookline.deliver.replay_lane import ReplayLane
 from hookline.deliver.replays import Replays
-from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.outcomes import places
 
 

@@ -16,15 +16,15 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.fence import LEASE_SHARE, Fence, now_seconds
-from hookline.deliver.heartbeat import BEAT_SECONDS, Owned, Row
-from hookline.deliver.lane import Lane
-from hookline.deliver.replay_lane import ReplayLane
-from hookline.deliver.shared_breakers import SharedBreakers
-from hookline.deliver.shares import Demand, settle_part, settle_whole
-from hookline.deliver.worker_state import BREAKERS_MAX, Share, WorkerState, decode
+from hookline.deliver.cluster.fence import LEASE_SHARE, Fence, now_seconds
+from hookline.deliver.cluster.heartbeat import BEAT_SECONDS, Owned, Row
+from hookline.deliver.cluster.shared_breakers import SharedBreakers
+from hookline.deliver.cluster.shares import Demand, settle_part, settle_whole
+from hookline.deliver.cluster.worker_state import BREAKERS_MAX, Share, WorkerState, decode
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
 
 ResultT = TypeVar("ResultT")
 

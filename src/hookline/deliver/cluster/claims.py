@@ -17,11 +17,11 @@ from hookline.connections.model import Snapshot
 from hookline.database.connect import connect
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
-from hookline.deliver.fence import raise_epoch
-from hookline.deliver.retry_rows import bring_near
-from hookline.deliver.run_shelf import RunShelf
-from hookline.deliver.shared_ring import delivered, settled
-from hookline.deliver.store import RetryBacklog, SavedCheckpoint, SavedLane
+from hookline.deliver.cluster.fence import raise_epoch
+from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_ring import delivered, settled
+from hookline.deliver.store.retry_rows import bring_near
+from hookline.deliver.store.writer import RetryBacklog, SavedCheckpoint, SavedLane
 from hookline.index.duplicates import Duplicates
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.journal.opening import open_reader

@@ -17,7 +17,7 @@ from hookline.database.connection import Connection
 from hookline.database.place import Place
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
-from hookline.deliver.worker_state import WorkerState, encode
+from hookline.deliver.cluster.worker_state import WorkerState, encode
 
 BEAT_SECONDS = 2.0
 GONE_MS = 3_600_000

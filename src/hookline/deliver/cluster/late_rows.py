@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from hookline.deliver.batch import Batch, RetryRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.retry_rows import OVERDUE_MAX, Answers, Look, ProbeRows, RowsComing, values_of_place
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.store.batch import Batch, RetryRow
+from hookline.deliver.store.retry_rows import OVERDUE_MAX, Answers, Look, ProbeRows, RowsComing, values_of_place
 
 LOOKS_MAX = 1_024
 """Questions that one checkpoint answers; the others keep their turn."""

@@ -15,7 +15,7 @@ from hookline.database.connect import connect
 from hookline.database.place import Place
 from hookline.database.sqlite import engine as sqlite
 from hookline.database.upsert import replacing
-from hookline.deliver.fence import Fenced, check
+from hookline.deliver.cluster.fence import Fenced, check
 from hookline.index.run import SUFFIX
 from hookline.telemetry.log import logger
 

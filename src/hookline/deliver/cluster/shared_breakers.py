@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from hookline.deliver.breaker import NARROW_FAILURES, OPEN_BEFORE, Breaker
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
-from hookline.deliver.worker_state import BREAKERS_MAX, BreakerFound, WorkerState
+from hookline.deliver.cluster.worker_state import BREAKERS_MAX, BreakerFound, WorkerState
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.breaker import NARROW_FAILURES, OPEN_BEFORE, Breaker
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
 from hookline.telemetry.log import logger
 
 HEARD_SECONDS = 10.0

@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.batch import Batch, ErasureRow
-from hookline.deliver.engine import Engine
+from hookline.deliver.cluster.fence import Fence, Fenced
+from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.dispatcher import Engine
 from hookline.deliver.erasures import Erasures
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.fence import Fence, Fenced
-from hookline.deliver.retries import Retries
-from hookline.deliver.run_shelf import RunShelf
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.retry.scheduler import Retries
+from hookline.deliver.store.batch import Batch, ErasureRow
+from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.kafka.erased import ErasedLog
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.replays.places import Places

@@ -15,17 +15,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hookline.database.open import DatabaseError
 from hookline.database.place import place_of
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.adoption import Adoption
-from hookline.deliver.agreement import Agreement
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.claims import Claim, Claims
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.fence import Fence, now_seconds
-from hookline.deliver.heartbeat import Heartbeat
-from hookline.deliver.run_shelf import RunShelf
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.shared_ring import SharedRing
+from hookline.deliver.cluster.adoption import Adoption
+from hookline.deliver.cluster.agreement import Agreement
+from hookline.deliver.cluster.claims import Claim, Claims
+from hookline.deliver.cluster.fence import Fence, now_seconds
+from hookline.deliver.cluster.heartbeat import Heartbeat
+from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.kafka.follower import Follower
 from hookline.journal.opening import open_membership
 from hookline.journal.port import JournalError, Lookups

@@ -9,11 +9,11 @@ import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.target import Target
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.request import Target
 
 if TYPE_CHECKING:
-    from hookline.deliver.lane import Lane
+    from hookline.deliver.lanes.lane import Lane
 else:
     Lane = object
 

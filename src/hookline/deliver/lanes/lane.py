@@ -13,11 +13,11 @@ from collections import deque
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.breaker import ALLOWANCE_MAX, Breaker
 from hookline.deliver.event import Event
-from hookline.deliver.order import UserOrder
-from hookline.deliver.rate import Rate
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.breaker import ALLOWANCE_MAX, Breaker
+from hookline.deliver.lanes.order import UserOrder
+from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.send.request import Target
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import Places

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hookline.deliver.lane import Lane
-from hookline.deliver.order import NEVER_MS
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import Reader
 from hookline.outcomes.progress import PLACE_SHIFT
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Set
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
-from hookline.deliver.batch import FilterRow, RangeRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Intake, Lane
-from hookline.deliver.pool import Pools
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.target import Target, targets_of
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.shared_reader import SharedReader
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.request import Target, targets_of
+from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
 from hookline.route.filters import Filters
 from hookline.settings import Settings

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.lane import Intake, Lane
-from hookline.deliver.rate import Rate
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.send.request import Target
 from hookline.journal.record import Record
 from hookline.replays.model import IN_FLIGHT_MAX, Replay
 from hookline.replays.predicate import predicate_of

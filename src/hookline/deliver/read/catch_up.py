@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Engine
 from hookline.deliver.event import Event
-from hookline.deliver.lane import Intake, Lane
-from hookline.deliver.losses import RETENTION_PASSED, Loss, loss_by, record_loss
-from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.read.losses import RETENTION_PASSED, Loss, loss_by, record_loss
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import PLACE_SHIFT

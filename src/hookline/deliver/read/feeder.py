@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import repeat
 
-from hookline.deliver.catch_up import CatchUp
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Engine
 from hookline.deliver.event import Event
-from hookline.deliver.lane import QUEUE_HIGH, QUEUE_LOW, Lane
-from hookline.deliver.losses import Loss, loss_by, record_loss
-from hookline.deliver.shared_reader import SharedReader
+from hookline.deliver.lanes.lane import QUEUE_HIGH, QUEUE_LOW, Lane
+from hookline.deliver.read.catch_up import CatchUp
+from hookline.deliver.read.losses import Loss, loss_by, record_loss
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
 from hookline.journal.record import Record
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT

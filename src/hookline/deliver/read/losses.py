@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hookline.deliver.batch import RangeRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.lane import Lane
+from hookline.deliver.dispatcher import Engine
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.store.batch import RangeRow
 from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
 from hookline.outcomes.places import Ranges
 from hookline.telemetry.log import logger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from hookline.deliver.lane import Lane
+from hookline.deliver.lanes.lane import Lane
 from hookline.index.duplicates import Duplicates
 from hookline.journal.port import Group
 from hookline.telemetry.log import logger

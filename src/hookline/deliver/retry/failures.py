@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
-from hookline.deliver.breaker import OPEN_SECONDS, Breaker
-from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Lane
-from hookline.deliver.order import NEVER_MS
-from hookline.deliver.schedule import retry_after_ms
+from hookline.deliver.lanes.breaker import OPEN_SECONDS, Breaker
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.retry.schedule import retry_after_ms
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
 from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.deliver.engine import Engine
+    from hookline.deliver.dispatcher import Engine
 
 GONE = 410
 TOO_MUCH = frozenset((429, 502, 503, 504))

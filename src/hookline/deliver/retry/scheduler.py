@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.batch import RetryRow
-from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS, Breaker
-from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
-from hookline.deliver.engine import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
+from hookline.deliver.dispatcher import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
 from hookline.deliver.event import Event
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
-from hookline.deliver.losses import record_unreadable
-from hookline.deliver.order import NEVER_MS, UserOrder
-from hookline.deliver.order_rows import load_order
-from hookline.deliver.retry_rows import Rows, RowsComing
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.deliver.lanes.order_rows import load_order
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import record_unreadable
+from hookline.deliver.store.batch import RetryRow
+from hookline.deliver.store.retry_rows import Rows, RowsComing
+from hookline.deliver.store.writer import DeliverStore
 from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
 from hookline.outcomes.progress import PLACE_SHIFT
 from hookline.replays.places import Places

@@ -11,12 +11,12 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from hookline.deliver.answer_head import HEAD_BYTES_MAX
-from hookline.deliver.burst import Burst
-from hookline.deliver.sink import Sink, Successes
+from hookline.deliver.send.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.port import Sink, Successes
 
 if TYPE_CHECKING:
-    from hookline.deliver.connection import Connection
+    from hookline.deliver.send.connection import Connection
 
 
 class PlainAnswers:

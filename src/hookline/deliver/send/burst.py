@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hookline.deliver.target import Target
+    from hookline.deliver.send.request import Target
 
 
 class Burst:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from hookline.deliver.answer_head import (
+from hookline.deliver.send.answer_head import (
     END_OF_HEAD,
     END_OF_HEAD_BYTES_MAX,
     HEAD_BYTES_MAX,
@@ -28,14 +28,14 @@ from hookline.deliver.answer_head import (
     is_whole,
     own_head,
 )
-from hookline.deliver.burst import Burst
-from hookline.deliver.client_certificate import tls_reason
-from hookline.deliver.failure import Failure
-from hookline.deliver.guard import same_address
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.client_certificate import tls_reason
+from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.guard import same_address
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
 if TYPE_CHECKING:
-    from hookline.deliver.pool import Pool
+    from hookline.deliver.send.pool import Pool
 
 BODY_BYTES_MAX = 64 * 1024
 ANSWER_KEPT_BYTES = 2 * 1024

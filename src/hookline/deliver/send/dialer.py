@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from random import shuffle
 from time import monotonic
 
-from hookline.deliver.egress import Resolver
+from hookline.deliver.send.resolver import Resolver
 
 STAGGER_SECONDS = 0.25
 """From one address to the next as long as none has answered (RFC 8305 section 5): four dead ones cost a second."""

@@ -17,14 +17,14 @@ from random import random
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.burst import Burst
-from hookline.deliver.client_certificate import ClientCertificate, Pair, tls_reason
-from hookline.deliver.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
-from hookline.deliver.dialer import SHORT, Dialer
-from hookline.deliver.egress import BlockedAddress, NameNotResolved, Resolver
-from hookline.deliver.plain_answers import PlainAnswers, plain_success
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.answers import PlainAnswers, plain_success
+from hookline.deliver.send.burst import Burst
+from hookline.deliver.send.client_certificate import ClientCertificate, Pair, tls_reason
+from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
+from hookline.deliver.send.dialer import SHORT, Dialer
+from hookline.deliver.send.port import Sink
+from hookline.deliver.send.request import Target
+from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from hookline.deliver.failure import Failure
+from hookline.deliver.send.failure import Failure
 
 if TYPE_CHECKING:
-    from hookline.deliver.target import Target
+    from hookline.deliver.send.request import Target
 
 Successes = tuple[list[object], "Target", int, int]
 """Requests that were sent together and answered alike, with 2xx: tokens, target, status and milliseconds."""

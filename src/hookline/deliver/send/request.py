@@ -11,15 +11,15 @@ from hookline.connections.model import Destination
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.clock import Clock
 from hookline.deliver.event import Event
-from hookline.deliver.signing import Signing, signing_of
+from hookline.deliver.send.signing import Signing, signing_of
 from hookline.events.signature import Signer
 from hookline.outcomes.progress import URL_BITS
 from hookline.route.filters import Filters
 from hookline.secret_references import MASK, mask
 
 if TYPE_CHECKING:
-    from hookline.deliver.lane import Lane
-    from hookline.deliver.pool import Pool, Pools
+    from hookline.deliver.lanes.lane import Lane
+    from hookline.deliver.send.pool import Pool, Pools
 
 
 LENGTHS_KEPT = 4_096

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
-from hookline.deliver.guard import Guard, is_inside_name, same_address
+from hookline.deliver.send.guard import Guard, is_inside_name, same_address
 
 __all__ = ["BlockedAddress", "Guard", "NameNotResolved", "Resolver", "look_up", "same_address"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hookline.deliver.order import NEVER_MS
+from hookline.deliver.lanes.order import NEVER_MS
 from hookline.replays.letters import LetterAction
 from hookline.replays.places import Places
 
 if TYPE_CHECKING:
-    from hookline.deliver.retry_rows import Answers, Look
+    from hookline.deliver.store.retry_rows import Answers, Look
 
 
 class RetryRow(NamedTuple):

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from hookline.database.connection import Connection, Cursor
-from hookline.deliver.batch import RetryRow
-from hookline.deliver.delivery import ASKED_TO_WAIT
-from hookline.deliver.fence import Fence, listed
-from hookline.deliver.order import NEVER_MS
+from hookline.deliver.cluster.fence import Fence, listed
+from hookline.deliver.lanes.delivery import ASKED_TO_WAIT
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.store.batch import RetryRow
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
 OVERDUE_MAX = 256

@@ -19,11 +19,11 @@ from hookline.database.bulk import insert_many
 from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
 from hookline.database.place import Place
 from hookline.database.upsert import overwriting, replacing
-from hookline.deliver.batch import Batch, BlockRow, ErasureRow, Recall
-from hookline.deliver.delivery import ALL_URLS
-from hookline.deliver.fence import Fence, check, listed
-from hookline.deliver.order import NEVER_MS
-from hookline.deliver.retry_rows import RetryRows, answers, bring_near, counts
+from hookline.deliver.cluster.fence import Fence, check, listed
+from hookline.deliver.lanes.delivery import ALL_URLS
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Recall
+from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
 from hookline.replays.letters import LETTERS_MAX

@@ -22,7 +22,6 @@ BEGINNINGS = {
     ("collect/request_head.py", "_ABSOLUTE"),
     ("database/postgres/statements.py", "_WORD"),
     ("expressions/write.py", "_ODD_START"),
-    ("control/guarded_post.py", "_STATUS"),
     ("bench/crash/strace.py", "_CALL"),
 }
 """Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""

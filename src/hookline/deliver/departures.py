@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import Delivery
-from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.request import Target
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.port import Failure
 from hookline.outcomes.outcome import Outcome
 from hookline.telemetry.log import logger
 
@@ -48,11 +47,11 @@ class Departures:
             self._depart_to_several(leaving, targets)
             return
         try:
-            requests = targets[0].requests([delivery.event for delivery in leaving])
+            requests = targets[0].template.requests([delivery.event for delivery in leaving])
         except Exception:  # noqa: BLE001 - an event that cannot be rendered must not stop the others: which is it?
             self._depart_to_several(leaving, targets)
         else:
-            targets[0].pool.send(targets[0], zip(leaving, requests, strict=True))
+            targets[0].route.send(targets[0], zip(leaving, requests, strict=True))
 
     def depart_plainly(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
         """Begin first attempts of a plain lane: nothing but a failure needs to know more than event and target."""
@@ -60,11 +59,11 @@ class Departures:
         lane.in_flight.update(dict.fromkeys([event.place for event in events], now_ms))
         target = lane.targets[0]
         try:
-            requests = target.requests(events)
+            requests = target.template.requests(events)
         except Exception:  # noqa: BLE001 - as above
             self._depart_to_several([Delivery(lane, event, now_ms) for event in events], lane.targets)
         else:
-            target.pool.send(target, zip(events, requests, strict=True))
+            target.route.send(target, zip(events, requests, strict=True))
 
     def _count(self, lane: Lane, leaving: int) -> None:
         self._engine.flying += leaving
@@ -80,7 +79,7 @@ class Departures:
                 self._unsendable(delivery, error)
         for target, requests in zip(targets, by_target, strict=True):
             if requests:
-                target.pool.send(target, requests)
+                target.route.send(target, requests)
 
     def _ask_several(self, delivery: Delivery, targets: Sequence[Target], by_target: list[Requests]) -> None:
         chosen = delivery.choose(targets)
@@ -90,7 +89,7 @@ class Departures:
             chosen = [target for target in chosen if target.lingering < LINGERING_MAX] or chosen
         elif fan_out == "fallback":
             chosen = chosen[:1]
-        requests = [(target, target.request(delivery.event)) for target in chosen]
+        requests = [(target, target.template.request(delivery.event)) for target in chosen]
         delivery.targets = chosen
         delivery.outstanding = len(chosen)
         for target, request in requests:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 from hookline.deliver.counters import Times
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
-from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.port import Sink, Successes
-from hookline.deliver.send.request import Target
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.port import Failure, Sink, Successes
 from hookline.outcomes.outcome import PARTIAL
 from hookline.outcomes.progress import MILLISECONDS_MAX, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
@@ -55,7 +53,7 @@ class Results(Sink):
                 continue
             if CRASH_POINTS_ARMED:
                 crash_point("deliver.answered_before_mark")
-            events: list[Event] = tokens  # type: ignore[assignment]  # what departures gave
+            events: list[Event] = tokens
             kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
             if kept_ms > SLOW_MS or not lane.breaker.steady:
                 for _ in events:
@@ -132,7 +130,7 @@ class Results(Sink):
     def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
         now_ms = self._engine.clock.now_ms()
         self._engine.failures.count(delivery.lane, failure)
-        failure.hide(target.hidden)
+        failure.hide(target.template.hidden)
         failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
         if delivery.done:
             target.lingering -= 1
@@ -149,7 +147,7 @@ class Results(Sink):
             return False
         for target in delivery.not_failed():
             delivery.outstanding = 1
-            target.pool.send(target, [(delivery, target.request(delivery.event))])
+            target.route.send(target, [(delivery, target.template.request(delivery.event))])
             return True
         return False
 

@@ -35,9 +35,10 @@ from hookline.deliver.reports import Reports
 from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.retry.scheduler import Retries
 from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.connector import tls_context
 from hookline.deliver.send.guard import Guard
-from hookline.deliver.send.pool import Pools, tls_context
-from hookline.deliver.send.port import Sink
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.port import Sender, Sink
 from hookline.deliver.send.resolver import Resolver
 from hookline.deliver.store.writer import DeliverStore
 from hookline.index.duplicates import Duplicates
@@ -74,7 +75,7 @@ class DeliverRole:
         self,
         settings: Settings,
         clock: Clock | None = None,
-        network: Callable[[Sink, Settings], Pools] | None = None,
+        network: Callable[[Sink, Settings], Sender] | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         journal: Reader | None = None,
         lookups: Lookups | None = None,
@@ -96,13 +97,13 @@ class DeliverRole:
         self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
-        self.pools = (network or _network)(self._sink(), settings)
+        self.sender = (network or _network)(self._sink(), settings)
         self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
         self.lookups: Lookups = lookups or self._fetching or self.journal
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
-        self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
+        self.registry = Registry(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
         late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
         self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
@@ -119,7 +120,7 @@ class DeliverRole:
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
-        self.reports = Reports(self.engine, self.feeder, self.replays, self.pools, self.tracing, data / "run")
+        self.reports = Reports(self.engine, self.feeder, self.replays, self.sender, self.tracing, data / "run")
         self._unread = Unread("connections")
         self._then: Snapshot | None = None
         """The connections of the last checkpoint, until they are taken up."""
@@ -272,7 +273,7 @@ class DeliverRole:
         if self.worker is not None:
             self.worker.close()
         self.checkpointer.close()
-        self.pools.close()
+        self.sender.close()
         if self.tracing is not None:
             self.tracing.close()
         for shared in self.feeder.shared.values():
@@ -295,7 +296,7 @@ class DeliverRole:
         end = loop.time() + DRAIN_SECONDS
         while self.engine.flying and loop.time() < end:
             await asyncio.sleep(BEAT_SECONDS)
-            self.pools.sweep(self.settings.deliver.timeout)
+            self.sender.sweep(self.settings.deliver.timeout)
 
     # beats
 
@@ -327,7 +328,7 @@ class DeliverRole:
         """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
         if self.worker is not None:
             self.worker.check()
-        self.pools.sweep(self.settings.deliver.timeout)
+        self.sender.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()
         self.replays.tick(self.checkpointer.committing)
@@ -390,7 +391,7 @@ class DeliverRole:
                 record_loss(self.engine, lane, partition, first, Loss(start, "expired_by_retention", RETENTION_PASSED))
 
 
-def _network(sink: Sink, settings: Settings) -> Pools:
+def _network(sink: Sink, settings: Settings) -> Sender:
     resolver = Resolver(Guard(settings.deliver.allow_networks))
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Webhook
-from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.port import Failure
 from hookline.outcomes.outcome import Outcome
 from tests.unit.control.running import Running
 from tests.unit.deliver.rig import Rig, destination, source

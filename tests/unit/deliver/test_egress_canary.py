@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from random import Random
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.pool import Pools, tls_context
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pools
 from hookline.deliver.send.resolver import BlockedAddress, Guard, Lookup, NameNotResolved, Resolver
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.canary import ALLOWED, Canary

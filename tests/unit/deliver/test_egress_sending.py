@@ -10,10 +10,10 @@ from typing import cast
 
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.pool import Pools, tls_context
-from hookline.deliver.send.port import Sink
-from hookline.deliver.send.request import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome, from_number
 

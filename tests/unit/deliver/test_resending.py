@@ -18,10 +18,10 @@ import pytest
 import uvloop
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.pool import Pool, Pools, tls_context
-from hookline.deliver.send.port import Sink
-from hookline.deliver.send.request import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome
 from tests.service.deliver.certificates import Authority

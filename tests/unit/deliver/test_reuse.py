@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
+from hookline.deliver.lanes.lane import Target
 from hookline.deliver.send.connection import REST_SECONDS_MAX
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.pool import Pools, tls_context
-from hookline.deliver.send.port import Sink
-from hookline.deliver.send.request import Target
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.port import Failure, Sink
 from hookline.deliver.send.resolver import Guard, Resolver
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 

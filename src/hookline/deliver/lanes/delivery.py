@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.event import Event
-from hookline.deliver.send.failure import Failure
-from hookline.deliver.send.request import Target
-
-if TYPE_CHECKING:
-    from hookline.deliver.lanes.lane import Lane
-else:
-    Lane = object
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.port import Failure
 
 ALL_URLS = (1 << WEBHOOKS_MAX) - 1
 """The mask of every URL a destination can have."""

@@ -17,9 +17,10 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import ALLOWANCE_MAX, Breaker
 from hookline.deliver.lanes.order import UserOrder
 from hookline.deliver.lanes.rate import Rate
-from hookline.deliver.send.request import Target
+from hookline.deliver.send.port import Route
+from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.outcomes.progress import PLACE_SHIFT, URL_BITS
 from hookline.replays.places import Places
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
@@ -57,6 +58,24 @@ class Intake:
         self.source = source
         self.places = places
         self.frozen = False
+
+
+class Target:
+    """One receiver URL of a lane: how its requests are written, and the way they go."""
+
+    __slots__ = ("index", "lane", "lingering", "route", "tag", "template", "url")
+
+    lane: Lane
+    """Set by the lane that takes it."""
+
+    def __init__(self, template: Template, index: int, lane_number: int, route: Route) -> None:
+        self.template = template
+        self.url = template.url
+        self.index = index
+        self.tag = lane_number << URL_BITS | index
+        self.route = route
+        self.lingering = 0
+        """Requests still running although another URL has taken their event."""
 
 
 class Lane:

@@ -13,11 +13,11 @@ from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Engine
-from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.lanes.lane import Intake, Lane, Target
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
-from hookline.deliver.send.pool import Pools
-from hookline.deliver.send.request import Target, targets_of
+from hookline.deliver.send.port import Sender
+from hookline.deliver.send.request import templates_of
 from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
 from hookline.route.filters import Filters
@@ -31,11 +31,11 @@ class Registry:
     """Opens, changes and ends lanes."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, pools: Pools, settings: Settings, *, is_traced: bool = False
+        self, engine: Engine, feeder: Feeder, sender: Sender, settings: Settings, *, is_traced: bool = False
     ) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._pools = pools
+        self._sender = sender
         self._settings = settings
         self._is_traced = is_traced
         self._log = logger()
@@ -65,7 +65,7 @@ class Registry:
                     self.note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
             elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
                 self._change(lane, destination, start)
-        self._pools.keep_only({target.pool for lane in engine.lanes.values() for target in lane.targets})
+        self._sender.keep_only({target.route for lane in engine.lanes.values() for target in lane.targets})
         for partition, shared in self._feeder.shared.items():
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
         self._feeder.wake()
@@ -235,12 +235,17 @@ class Registry:
             clock, name = self._engine.clock, self._settings.service_name
             resolved = resolve_all(destination, self._settings, clock.steady_ms())
             secret = resolved.settings.shared_secret
-            targets = targets_of(resolved, start.number, secret, name, self._pools, clock, filters, replay)
+            templates = templates_of(resolved, secret, name, clock, filters, replay)
             if self._is_traced:
                 from hookline.deliver.traced import traced
 
-                targets = traced(targets, resolved)
-            return targets, filters
+                templates = traced(templates, resolved)
+            pair = resolved.settings.certificate_pair
+            targets = (
+                Target(template, index, start.number, self._sender.of(template.receiver, pair))
+                for index, template in enumerate(templates)
+            )
+            return tuple(targets), filters
         except (SecretMissing, ValueError) as error:
             self._log.error("destination_unusable", destination=destination.id, error=str(error))
             return (), None

@@ -13,7 +13,7 @@ from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, F
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.retry.schedule import retry_after_ms
-from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.port import Failure
 from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
 from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from hookline.deliver.send.port import Pair
 from hookline.secret_references import SecretMissing, resolve_in
 from hookline.telemetry.log import logger
 
@@ -28,9 +29,6 @@ PEM_BYTES_MAX = 64 * 1024
 LOOK_SECONDS = 1.0
 """From one look for a changed certificate to the next, at most one per new connection."""
 NAME_CHARACTERS_MAX = 200
-
-Pair = tuple[str, str]
-"""References to a certificate and to its key."""
 
 
 class ClientCertificateUnusable(ssl.SSLError):

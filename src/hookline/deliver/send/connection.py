@@ -14,30 +14,30 @@ import select
 import ssl
 import sys
 import termios
+from collections import deque
 from random import uniform
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import httptools
 
-from hookline.deliver.send.answer_head import (
+from hookline.deliver.send.answers import (
+    BODY_BYTES_MAX,
     END_OF_HEAD,
     END_OF_HEAD_BYTES_MAX,
     HEAD_BYTES_MAX,
     HEAD_KEPT_BYTES,
+    Burst,
+    PlainAnswers,
     is_whole,
     own_head,
 )
-from hookline.deliver.send.burst import Burst
 from hookline.deliver.send.client_certificate import tls_reason
-from hookline.deliver.send.failure import Failure
+from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.guard import same_address
+from hookline.deliver.send.port import Failure, Opaque, Sink
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 
-if TYPE_CHECKING:
-    from hookline.deliver.send.pool import Pool
-
-BODY_BYTES_MAX = 64 * 1024
 ANSWER_KEPT_BYTES = 2 * 1024
 INTERIM_ANSWERS_MAX = 10
 REST_SECONDS_MAX = 4.0
@@ -50,6 +50,29 @@ RESTED_SECONDS = 0.005
 Those that are used again at once, as nearly all are under load, are spared the look."""
 
 _RETRY_AFTER = re.compile(rb"\nretry-after:[ \t]*([^\r\n]{1,64})", re.IGNORECASE)
+
+
+class Home(Protocol):
+    """What a connection asks of the pool that it belongs to."""
+
+    sink: Sink
+    answers: PlainAnswers[Connection]
+    idle: deque[Connection]
+    age_seconds: float
+    plain_answer: bytes
+    plain_answer_status: int
+
+    def is_plain(self, data: bytes) -> bool:
+        """Return whether it is a whole, ordinary 2xx answer."""
+
+    def note_keep_alive(self, head: bytes) -> None:
+        """Note how long the receiver says that it keeps an idle connection."""
+
+    def send_afresh(self, token: Opaque, burst: Burst, request: bytes) -> object:
+        """Send on another connection a request that the receiver cannot have taken."""
+
+    def forget(self, connection: Connection) -> None:
+        """Let go of a connection that was closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -75,16 +98,19 @@ class Connection(asyncio.Protocol):
         "task",
         "token",
         "transport",
+        "watch",
     )
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Home, watch: Exchange | None = None) -> None:
         self.pool = pool
+        self.watch = watch
+        """Who sees all of the only exchange on it."""
         self._parser: httptools.HttpResponseParser | None = None
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
         self.burst: Burst | None = None
         """What the request left with; None while nothing is asked."""
-        self.token: object | None = None
+        self.token: Opaque | None = None
         """The request's; None once its result is told."""
         self.request = b""
         self.idle_since = 0.0
@@ -95,7 +121,7 @@ class Connection(asyncio.Protocol):
         self._head_done = False
         self._received = 0
 
-    def begin(self, token: object, burst: Burst, request: bytes) -> None:
+    def begin(self, token: Opaque, burst: Burst, request: bytes) -> None:
         """Take the first request; it is written when the connection is made."""
         self.token = token
         self.burst = burst
@@ -121,6 +147,9 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         else:
             self.old_at = monotonic() + self.pool.age_seconds * uniform(AGES_FROM, 1.0)
+            if self.watch is not None:
+                self.watch.asked()
+                self._begin_parsing(b"")  # no answer is so plain that its body is of no interest
             self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
@@ -133,7 +162,7 @@ class Connection(asyncio.Protocol):
         if self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
             answers = pool.answers
             if burst is not answers.burst:
-                answers.begin(burst, pool.plain_answer_status)
+                answers.begin(burst, pool.plain_answer_status, pool.idle)
             answers.tokens.append(self.token)
             answers.resting.append(self)
             self.burst = self.token = None
@@ -143,6 +172,8 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         """Read a piece of an answer that is not ordinary, or not whole."""
+        if self.watch is not None:
+            self.watch.received(data)
         parser = self._parser
         if parser is None:
             parser = self._begin_parsing(data)
@@ -189,6 +220,8 @@ class Connection(asyncio.Protocol):
         # The parser knows us as we know it: without this an endless head would stay until the next garbage collection.
         self._parser = None
         self._head = b""
+        if self.watch is not None:
+            self.watch.ended.set()
 
     def _ended_early(self, error: Exception | None) -> None:
         if self._head_done:
@@ -216,9 +249,13 @@ class Connection(asyncio.Protocol):
             self._interim += 1
         else:
             self._head_done = True
+        if self.watch is not None:
+            self.watch.head_ended()
 
     def on_body(self, body: bytes) -> None:
         """Keep the beginning of a failure's answer."""
+        if self.watch is not None:
+            self.watch.received_body(body)
         if not 200 <= self._status < 300 and len(self._answer) < ANSWER_KEPT_BYTES:
             self._answer += body[: ANSWER_KEPT_BYTES - len(self._answer)]
 
@@ -282,6 +319,8 @@ class Connection(asyncio.Protocol):
             self.task.cancel()
         if self.transport is not None:
             self.transport.abort()
+        if self.watch is not None:
+            self.watch.ended.set()
 
     def _keep(self, now: float) -> None:
         """Wait in the pool for the next request."""
@@ -296,6 +335,8 @@ class Connection(asyncio.Protocol):
         milliseconds = int((now - burst.began) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
+        if self.watch is not None:
+            reusable = False
         if reusable and now < self.old_at and self.transport is not None and not self.transport.is_closing():
             self.pool.note_keep_alive(self._head)
             self._parser = None
@@ -342,7 +383,7 @@ class Connection(asyncio.Protocol):
         result, failure = to_number(outcome, None), Failure(outcome, None, error)
         self.pool.sink.answered(token, burst.target, result, milliseconds, failure)
 
-    def _release(self) -> tuple[object, Burst, bytes]:
+    def _release(self) -> tuple[Opaque, Burst, bytes]:
         token, burst, request = self.token, self.burst, self.request
         assert token is not None
         assert burst is not None

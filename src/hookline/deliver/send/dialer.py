@@ -12,6 +12,7 @@ from itertools import chain, zip_longest
 from random import shuffle
 from time import monotonic
 
+from hookline.deliver.send.exchange import Exchange
 from hookline.deliver.send.resolver import Resolver
 
 STAGGER_SECONDS = 0.25
@@ -33,15 +34,25 @@ class Dialer:
         self._asked_last: dict[tuple[str, int], float] = {}
         """Until when, by address and port."""
 
-    async def dial(self, host: str, port: int) -> tuple[str, socket.socket]:
+    async def dial(self, host: str, port: int, watch: Exchange | None = None) -> tuple[str, socket.socket]:
         """Return one of the name's addresses and a socket that is connected to it; the caller bounds the time.
 
         Raise what the resolver raises, or the OSError of the address that was asked first.
         """
-        addresses = await self.resolver.resolve(host, port)
+        began = monotonic()
+        addresses: list[str] | None = None
+        try:
+            addresses = await self.resolver.resolve(host, port)
+        finally:
+            if watch is not None:
+                watch.resolved(began, addresses)
         if len(addresses) == 1:
-            return addresses[0], await _connected(addresses[0], port)
-        return await self._first_of(self.in_order(addresses, port), port)
+            dialled = addresses[0], await _connected(addresses[0], port)
+        else:
+            dialled = await self._first_of(self.in_order(addresses, port), port)
+        if watch is not None:
+            watch.connected(began, dialled[0])
+        return dialled
 
     def in_order(self, addresses: Sequence[str], port: int) -> list[str]:
         """Return the addresses as they are to be asked: healthy ones in turn, those that were dead at the end.

@@ -1,4 +1,4 @@
-"""Keep-alive connections per origin, and how a new one is made: resolve, check, connect to the checked address.
+"""Sends by HTTP/1.1: the sender behind the port, with keep-alive connections per origin and client certificate.
 
 Pools put no limit on requests; lanes do. So two destinations on one host cannot take each other's places.
 """
@@ -6,27 +6,22 @@ Pools put no limit on requests; lanes do. So two destinations on one host cannot
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import resource
-import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from random import random
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.send.answers import PlainAnswers, plain_success
-from hookline.deliver.send.burst import Burst
-from hookline.deliver.send.client_certificate import ClientCertificate, Pair, tls_reason
+from hookline.deliver.send.answers import Burst, PlainAnswers, plain_success
+from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
-from hookline.deliver.send.dialer import SHORT, Dialer
-from hookline.deliver.send.port import Sink
-from hookline.deliver.send.request import Target
-from hookline.deliver.send.resolver import BlockedAddress, NameNotResolved, Resolver
-from hookline.outcomes.outcome import Outcome
-from hookline.telemetry.log import logger
+from hookline.deliver.send.connector import Connector
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.exchange import Exchange
+from hookline.deliver.send.port import Opaque, Pair, Route, Sink
+from hookline.deliver.send.resolver import NameNotResolved, Resolver
 
 CONNECTION_AGE_SECONDS = 60.0
 """Older connections take no other request, so that a receiver that moves is followed however busy it is."""
@@ -39,11 +34,6 @@ PLAIN_ANSWER_BYTES_MAX = 4 * 1024
 """Longer answers are the parser's: what is remembered takes memory per origin."""
 REST_SHARE = 0.75
 """Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`)."""
-DESCRIPTORS_KEPT = 64
-"""Of those that the process may have: left for its own files, and for looking names up."""
-SHORT_SECONDS = 0.02
-"""From one look for a free descriptor to the next."""
-SHORT_LOG_SECONDS = 60.0
 
 _KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
 
@@ -55,23 +45,20 @@ class Pool:
         self,
         url: ReceiverUrl,
         sink: Sink,
-        dialer: Dialer,
-        tls: ssl.SSLContext,
-        active: set[Pool],
-        answers: PlainAnswers | None = None,
+        connector: Connector,
+        active: set[Pool] | None = None,
+        answers: PlainAnswers[Connection] | None = None,
         age_seconds: float = CONNECTION_AGE_SECONDS,
         certificate: ClientCertificate | None = None,
     ) -> None:
         self.sink = sink
         self.age_seconds = age_seconds
-        self.answers = answers or PlainAnswers(sink)
-        self._active = active
-        self._host = url.host
-        self._port = url.port
-        self._tls = tls if url.scheme == "https" else None
-        self.certificate = certificate if self._tls is not None else None
+        self.answers: PlainAnswers[Connection] = answers or PlainAnswers(sink)
+        self._active = set() if active is None else active
+        self._url = url
+        self._certificate = certificate
         """What new connections show of us where the receiver asks."""
-        self._dialer = dialer
+        self._connector = connector
         self.rest_seconds = REST_SECONDS_MAX
         """Connections that were idle for longer are not used again."""
         self._look_again_at = 0.0
@@ -82,7 +69,7 @@ class Pool:
         self.plain_answer = b""
         self.plain_answer_status = 0
 
-    def send(self, target: Target, requests: Iterable[tuple[object, bytes]]) -> None:
+    def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
         now = monotonic()
         self._close_stale(now)
@@ -101,13 +88,14 @@ class Pool:
             else:
                 self.send_afresh(token, burst, request)
 
-    def send_afresh(self, token: object, burst: Burst, request: bytes) -> None:
+    def send_afresh(self, token: Opaque, burst: Burst, request: bytes, watch: Exchange | None = None) -> Connection:
         """Send a request on a new connection; its time runs since its burst began."""
-        connection = Connection(self)
+        connection = Connection(self, watch)
         self._connections.add(connection)
         self._active.add(self)
         connection.begin(token, burst, request)
-        connection.task = asyncio.get_running_loop().create_task(self._connect(connection))
+        self._connector.begin(connection, self._url, self._certificate)
+        return connection
 
     def is_plain(self, data: bytes) -> bool:
         """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
@@ -147,11 +135,9 @@ class Pool:
     async def _look_again(self) -> None:
         """Leave addresses that the name has no longer."""
         try:
-            addresses = await self._dialer.resolver.resolve(self._host, self._port)
+            addresses = await self._connector.addresses(self._url)
         except NameNotResolved:
             return  # a name server that is away takes no receiver away that is there
-        except BlockedAddress:
-            addresses = []
         now = monotonic()
         for connection in self._connections:
             if connection.transport is not None and connection.checked_address not in addresses:
@@ -173,59 +159,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self._connections)
 
-    async def _connect(self, connection: Connection) -> None:
-        while not await self._has_connected(connection):
-            await self._wait_for_descriptors(connection)
-
-    async def _has_connected(self, connection: Connection) -> bool:
-        """Try once; False while this machine has too few descriptors, or too little memory, for another connection."""
-        if not _may_open():
-            return False
-        try:
-            connection.checked_address, plain = await self._dialer.dial(self._host, self._port)
-            await self._take_up(connection, plain)
-            connection.task = None
-        except BlockedAddress as error:
-            self._refused(connection, Outcome.BLOCKED_ADDRESS, str(error))
-        except NameNotResolved as error:
-            self._refused(connection, Outcome.NAME_NOT_RESOLVED, str(error))
-        except ssl.SSLError as error:
-            self._refused(connection, Outcome.TLS_REFUSED, tls_reason(error))
-        except OSError as error:
-            if error.errno in SHORT:
-                return False
-            self._refused(connection, Outcome.CONNECTION_FAILED, error.strerror or str(error) or "closed at once")
-        return True
-
-    async def _wait_for_descriptors(self, connection: Connection) -> None:
-        """Make room among connections that rest, and begin the exchange anew: its time has not begun."""
-        _tell_of_shortage()
-        for pool in self._active:
-            if pool.idle:
-                pool.idle.popleft().close()
-                break
-        await asyncio.sleep(SHORT_SECONDS)
-        if connection.burst is not None:
-            connection.burst = Burst(connection.burst.target, monotonic())
-
-    async def _take_up(self, connection: Connection, plain: socket.socket) -> None:
-        """Begin the exchange on a socket that is connected, with TLS where that is to be."""
-        host = self._host if self._tls is not None else None
-        loop = asyncio.get_running_loop()
-        tls = self._tls if self.certificate is None else self.certificate.context()
-        try:
-            await loop.create_connection(lambda: connection, sock=plain, ssl=tls, server_hostname=host)
-        except (OSError, asyncio.CancelledError):
-            self._dialer.was_dead(connection.checked_address, self._port)  # there are others, perhaps, that get further
-            raise
-
-    def _refused(self, connection: Connection, outcome: Outcome, error: str) -> None:
-        connection.task = None
-        if connection.token is not None:
-            connection.refuse(outcome, error)
-        else:
-            connection.close()
-
 
 class Pools:
     """All pools of a process, by origin and client certificate."""
@@ -239,9 +172,8 @@ class Pools:
         certificate_of: Callable[[Pair], ClientCertificate] | None = None,
     ) -> None:
         self._sink = sink
-        self._answers = PlainAnswers(sink)
-        self._dialer = Dialer(resolver)
-        self._tls = tls
+        self._answers: PlainAnswers[Connection] = PlainAnswers(sink)
+        self._connector = Connector(Dialer(resolver), tls, self._make_room)
         self._age_seconds = age_seconds
         self._certificate_of = certificate_of
         self._pools: dict[tuple[object, ...], Pool] = {}
@@ -254,7 +186,7 @@ class Pools:
         pool = self._pools.get(key)
         if pool is None:
             certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
-            parts = self._sink, self._dialer, self._tls, self._active, self._answers, self._age_seconds
+            parts = self._sink, self._connector, self._active, self._answers, self._age_seconds
             pool = Pool(url, *parts, certificate)
             self._pools[key] = pool
         return pool
@@ -264,7 +196,7 @@ class Pools:
         """How many there are."""
         return sum(len(pool) for pool in self._active)
 
-    def keep_only(self, used: set[Pool]) -> None:
+    def keep_only(self, used: Set[Route]) -> None:
         """Forget origins that no destination leads to any more, once their last answers are in."""
         self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
 
@@ -285,35 +217,33 @@ class Pools:
         for pool in self._pools.values():
             pool.close()
 
-
-def _may_open() -> bool:
-    """Whether another descriptor leaves enough to the others: the system gives the lowest number that is free."""
-    try:
-        number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    os.close(number)
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most == resource.RLIM_INFINITY or number < most - min(DESCRIPTORS_KEPT, most // 4)
+    def _make_room(self) -> None:
+        for pool in self._active:
+            if pool.idle:
+                pool.idle.popleft().close()
+                break
 
 
-_told_of_shortage = [-SHORT_LOG_SECONDS]
+class Exchanges:
+    """Sends requests one by one, each on a connection of its own, by the rules of all the others.
 
+    For the tester, which shows people what a receiver answered, and for what control sends of its own. Nothing is kept
+    alive, tried again or recorded. ``timeout_seconds`` is for all of an exchange, from the look-up on.
+    """
 
-def _tell_of_shortage() -> None:
-    now = monotonic()
-    if now - _told_of_shortage[0] >= SHORT_LOG_SECONDS:
-        _told_of_shortage[0] = now
-        next_step = "requests wait for those under way; raise the limit of open files of the service"
-        logger().warning(
-            "too_few_descriptors", allowed=resource.getrlimit(resource.RLIMIT_NOFILE)[0], next_step=next_step
-        )
+    def __init__(self, resolver: Resolver, tls: ssl.SSLContext, timeout_seconds: float) -> None:
+        self._connector = Connector(Dialer(resolver), tls)
+        self._timeout_seconds = timeout_seconds
 
-
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Verify certificates and host names always; ``ca_file`` adds authorities to those of the system."""
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
+    async def send(self, url: ReceiverUrl, request: bytes, certificate: ClientCertificate | None = None) -> Exchange:
+        """Send the request and return what came of it; never raises for what the network or the receiver does."""
+        exchange = Exchange()
+        pool = Pool(url, exchange, self._connector, certificate=certificate)
+        connection = pool.send_afresh(exchange, Burst(url, monotonic()), request, exchange)
+        try:
+            await asyncio.wait_for(exchange.ended.wait(), self._timeout_seconds)
+        except TimeoutError:
+            connection.expire()
+        finally:
+            pool.close()
+        return exchange

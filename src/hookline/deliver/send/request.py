@@ -1,26 +1,19 @@
-"""One receiver URL of a destination, with everything of its requests that does not change from event to event."""
+"""The bytes of requests to a destination's URLs: what does not change from event to event is made once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 from hookline.connections.catalog.kinds import request_headers
 from hookline.connections.model import Destination
-from hookline.connections.receiver_url import parse_receiver_url
+from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.deliver.clock import Clock
 from hookline.deliver.event import Event
 from hookline.deliver.send.signing import Signing, signing_of
 from hookline.events.signature import Signer
-from hookline.outcomes.progress import URL_BITS
 from hookline.route.filters import Filters
 from hookline.secret_references import MASK, mask
-
-if TYPE_CHECKING:
-    from hookline.deliver.lanes.lane import Lane
-    from hookline.deliver.send.pool import Pool, Pools
-
 
 LENGTHS_KEPT = 4_096
 """Bodies up to this length have the line with it at hand."""
@@ -45,30 +38,14 @@ _end_of_head = _EndOfHead()
 _join = b"".join
 
 
-class Target:
-    """Builds the request bytes for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
+class Template:
+    """Writes the requests for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
 
-    __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "index", "lane", "lingering", "pool", "tag", "url")
+    __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "receiver", "url")
 
-    lane: Lane
-    """Set by the lane that takes it."""
-
-    def __init__(
-        self,
-        url: str,
-        index: int,
-        tag: int,
-        pool: Pool,
-        prefix: bytes,
-        signer: Signer | None,
-        filters: Filters | None = None,
-    ) -> None:
+    def __init__(self, url: str, prefix: bytes, signer: Signer | None, filters: Filters | None = None) -> None:
         self.url = url
-        self.index = index
-        self.tag = tag
-        self.pool = pool
-        self.lingering = 0
-        """Requests still running although another URL has taken their event."""
+        self.receiver = parse_receiver_url(url)
         self._prefix = prefix
         self._signer = signer
         self._filters = filters if filters is not None and filters.edits else None
@@ -92,7 +69,7 @@ class Target:
         return text
 
     def request(self, event: Event) -> bytes:
-        """The whole request: head and body in one piece, so that it leaves in one write."""
+        """Return the whole request: head and body in one piece, so that it leaves in one write."""
         if self._signer is not None:
             return self.requests((event,))[0]
         message_id, body = event.plain()
@@ -115,26 +92,17 @@ class Target:
         return list(map(_join, parts))
 
 
-class SignedTarget(Target):
-    """A target that is signed in more than the SPEC's way; a class of its own, so that the others pay nothing."""
+class SignedTemplate(Template):
+    """Signs in more than the SPEC's way; a class of its own, so that the others pay nothing."""
 
     __slots__ = ("_signing",)
 
-    def __init__(
-        self,
-        url: str,
-        index: int,
-        tag: int,
-        pool: Pool,
-        prefix: bytes,
-        signing: Signing,
-        filters: Filters | None = None,
-    ) -> None:
-        super().__init__(url, index, tag, pool, prefix, None, filters)
+    def __init__(self, url: str, prefix: bytes, signing: Signing, filters: Filters | None = None) -> None:
+        super().__init__(url, prefix, None, filters)
         self._signing = signing
 
     def request(self, event: Event) -> bytes:
-        """The whole request, with the time and the signatures of this attempt."""
+        """Return the whole request, with the time and the signatures of this attempt."""
         canonical = self._signing.canonical
         message_id, body = event.canonical() if canonical else event.plain()
         if self._filters is not None:
@@ -143,41 +111,44 @@ class SignedTarget(Target):
         return b"%b%b\r\n%bContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, lines, len(body), body)
 
 
-def targets_of(
+def templates_of(
     destination: Destination,
-    lane_number: int,
     secret: str | None,
     service_name: str,
-    pools: Pools,
     clock: Clock,
     filters: Filters | None = None,
     replay: str | None = None,
-) -> tuple[Target, ...]:
-    """The targets of a destination, its secrets resolved. Without ``secret`` requests have no ``X-Signature``.
+) -> tuple[Template, ...]:
+    """Return what writes the requests for each URL of a destination, its secrets resolved.
 
-    ``replay`` is the id of the replay that they are for.
+    Without ``secret`` requests have no ``X-Signature``. ``replay`` is the id of the replay that they are for.
     """
     signer = Signer(secret) if secret else None
     signing = signing_of(destination, clock)
-    made: list[Target] = []
-    for index, webhook in enumerate(destination.settings.webhooks):
-        url = parse_receiver_url(webhook.url)
-        lines = [
-            f"POST {url.target} HTTP/1.1",
-            f"Host: {url.host_header}",
-            f"User-Agent: {service_name}/1.0",
-            "Content-Type: application/json",
-            *(f"{name}: {value}" for name, value in request_headers(destination.kind).items()),
-            *(f"{name}: {value}" for name, value in webhook.headers.items()),
-            *([f"X-Hookline-Replay: {replay}"] if replay else []),
-            "X-Message-Id: ",
+    made: list[Template] = []
+    for webhook in destination.settings.webhooks:
+        headers = [
+            ("User-Agent", f"{service_name}/1.0"),
+            ("Content-Type", "application/json"),
+            *request_headers(destination.kind).items(),
+            *webhook.headers.items(),
+            *([("X-Hookline-Replay", replay)] if replay else []),
         ]
-        prefix = "\r\n".join(lines).encode("latin-1")
-        tag = lane_number << URL_BITS | index
-        pool = pools.of(url, destination.settings.certificate_pair)
+        prefix = b"%b\r\nX-Message-Id: " % _head(parse_receiver_url(webhook.url), headers)
         if signing is None:
-            made.append(Target(webhook.url, index, tag, pool, prefix, signer, filters))
+            made.append(Template(webhook.url, prefix, signer, filters))
         else:
-            made.append(SignedTarget(webhook.url, index, tag, pool, prefix, signing, filters))
+            made.append(SignedTemplate(webhook.url, prefix, signing, filters))
         made[-1].hide(webhook.headers)
     return tuple(made)
+
+
+def request_of(url: ReceiverUrl, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return a request by itself, which leaves its connection to be closed."""
+    own = [("Connection", "close"), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    return b"%b\r\n\r\n%b" % (_head(url, [*own, *headers.items()]), body)
+
+
+def _head(url: ReceiverUrl, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"POST {url.target} HTTP/1.1", f"Host: {url.host_header}"]
+    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers)]).encode("latin-1")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fenced
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import DAY_MS, Feeder
 from hookline.deliver.read.shared_reader import SharedReader
@@ -40,7 +40,12 @@ class Checkpointer:
     """Gathers and commits checkpoints."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, replays: Replays, store: DeliverStore, late_rows: LateRows | None = None
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        replays: Replays,
+        store: DeliverStore,
+        late_rows: LateRows | None = None,
     ) -> None:
         self.version = 0
         """The connections version in force."""

@@ -7,7 +7,7 @@ sent. Every step may be done twice: a restart begins a round that was not answer
 
 from __future__ import annotations
 
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
@@ -24,7 +24,7 @@ class Erasures:
     """Follows control's erasures and answers each when nothing of it is left in deliver's files."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, retries: Retries, store: DeliverStore, feed: ErasureFeed
+        self, engine: Dispatcher, feeder: Feeder, retries: Retries, store: DeliverStore, feed: ErasureFeed
     ) -> None:
         self._engine = engine
         self._feeder = feeder

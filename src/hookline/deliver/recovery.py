@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hookline.connections.model import Snapshot
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import OPEN_BEFORE
 from hookline.deliver.lanes.lane import QUEUE_LOW, Intake, Lane
@@ -36,7 +36,13 @@ class Recovery:
     """Restores the lanes of the version that was in force at the last checkpoint."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, registry: Registry, replays: Replays, store: DeliverStore, journal: Reader
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        registry: Registry,
+        replays: Replays,
+        store: DeliverStore,
+        journal: Reader,
     ) -> None:
         self._engine = engine
         self._feeder = feeder

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Intake
 from hookline.deliver.lanes.registry import Registry
 from hookline.deliver.lanes.replay_lane import ReplayLane
@@ -38,7 +38,7 @@ class Replays:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         registry: Registry,
         store: DeliverStore,

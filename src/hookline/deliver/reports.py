@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.database.outages import OUTAGES
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
@@ -29,7 +29,7 @@ class Reports:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         replays: Replays,
         sender: Sender,

@@ -23,7 +23,7 @@ from hookline.deliver.checkpointer import Checkpointer
 from hookline.deliver.clock import Clock, SystemClock
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.lanes.registry import Registry
 from hookline.deliver.read.feeder import Feeder
@@ -94,7 +94,7 @@ class DeliverRole:
         call_soon = call_soon or asyncio.get_running_loop().call_soon
         ring = ProgressRing(data / "progress.ring")
         self._ring_keeper = RingKeeper(ring)
-        self.engine = Engine(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
+        self.engine = Dispatcher(clock, RetrySchedule(settings.deliver), ring, Counters(), call_soon)
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
         self.sender = (network or _network)(self._sink(), settings)
@@ -234,10 +234,10 @@ class DeliverRole:
 
     def _sink(self) -> Sink:
         if self.tracing is None:
-            return self.engine.results
+            return self.engine
         from hookline.deliver.traced import TracedSink
 
-        return TracedSink(self.engine.results, self.tracing)
+        return TracedSink(self.engine, self.tracing)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""

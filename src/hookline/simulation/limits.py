@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from hookline.deliver import checkpointer, departures, recovery, replays, results
+from hookline.deliver import checkpointer, recovery, replays
 from hookline.deliver import dispatcher as engine
 from hookline.deliver.lanes import breaker, lane, order, replay_lane
 from hookline.deliver.read import catch_up, feeder
@@ -47,7 +47,6 @@ _DELIVER = (
     breaker,
     catch_up,
     checkpointer,
-    departures,
     engine,
     failures,
     feeder,
@@ -59,7 +58,7 @@ _DELIVER = (
     progress,
 )
 _REPLAYS = (replays, replay_lane)
-_WITH_CRASH_POINTS = (catch_up, checkpointer, results, feeder, replays, partition, next_segment, journal_recovery)
+_WITH_CRASH_POINTS = (catch_up, checkpointer, engine, feeder, replays, partition, next_segment, journal_recovery)
 
 
 @contextmanager

@@ -309,10 +309,10 @@ class Rig:
                 failure = Failure(of_status(how), how, text, retry_after)
         engine = self.role.engine
         if failure is None:
-            engine.results.succeeded([([request.token], request.target, result, milliseconds)])
-            engine.results.go_on()
+            engine.succeeded([([request.token], request.target, result, milliseconds)])
+            engine.go_on()
         else:
-            engine.results.answered(request.token, request.target, result, milliseconds, failure)
+            engine.answered(request.token, request.target, result, milliseconds, failure)
         if engine.turn in self._turns:
             self._turns.remove(engine.turn)
             engine.turn()

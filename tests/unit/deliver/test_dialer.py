@@ -156,7 +156,7 @@ def test_when_all_refuse_the_attempt_says_so(addresses: list[str]) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 2_400 + b"\r\n", Outcome.SUCCESS),
         (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 4_000 + b"\r\n", Outcome.BAD_RESPONSE),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, Outcome.BAD_RESPONSE),
-        (b"\n\n", Outcome.BAD_RESPONSE),
+        (b"\n\n", Outcome.CONNECTION_FAILED),
         (b"HTTP/1.1 200 OK\n", Outcome.CONNECTION_FAILED),
     ],
 )

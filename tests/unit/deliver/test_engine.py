@@ -8,7 +8,6 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from hookline.deliver import departures
 from hookline.deliver import dispatcher as engine
 from hookline.deliver.lanes import lane
 from hookline.deliver.retry import scheduler as retries
@@ -112,7 +111,7 @@ def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
 
 def test_a_url_with_many_lingering_requests_is_left_out(five: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """What still runs although another URL took the event is bounded per URL: one slow URL blocks nothing."""
-    monkeypatch.setattr(departures, "LINGERING_MAX", 3)
+    monkeypatch.setattr(engine, "LINGERING_MAX", 3)
     for n in range(12):
         if n:
             five.append(f"more{n}")

@@ -21,12 +21,13 @@ from hookline.deliver.store.batch import (
     CheckpointRow,
     DeadLetterRow,
     LaneRow,
+    Look,
     RangeRow,
     Recall,
     ReplayRow,
     RetryRow,
 )
-from hookline.deliver.store.retry_rows import Look, values_of_place
+from hookline.deliver.store.retry_rows import values_of_place
 from hookline.deliver.store.writer import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.letters import LetterAction, LetterFilter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.cluster.claims import Claim
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Intake, Lane
 from hookline.deliver.lanes.registry import LANE_ENDED, Registry, fresh_intake
 from hookline.deliver.lanes.replay_lane import ReplayLane
@@ -25,7 +25,7 @@ class Adoption:
     """Takes partitions up; all on the event loop, in one go each."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, registry: Registry, replays: Replays, recovery: Recovery
+        self, engine: Dispatcher, feeder: Feeder, registry: Registry, replays: Replays, recovery: Recovery
     ) -> None:
         self._engine = engine
         self._feeder = feeder

@@ -21,7 +21,7 @@ from hookline.deliver.cluster.heartbeat import BEAT_SECONDS, Owned, Row
 from hookline.deliver.cluster.shared_breakers import SharedBreakers
 from hookline.deliver.cluster.shares import Demand, settle_part, settle_whole
 from hookline.deliver.cluster.worker_state import BREAKERS_MAX, Share, WorkerState, decode
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
@@ -59,7 +59,7 @@ class Agreement:
     def __init__(
         self,
         worker: str,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         fence: Fence,
         session_seconds: float,

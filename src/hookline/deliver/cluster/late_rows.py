@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from hookline.deliver.dispatcher import Engine
-from hookline.deliver.store.batch import Batch, RetryRow
-from hookline.deliver.store.retry_rows import OVERDUE_MAX, Answers, Look, ProbeRows, RowsComing, values_of_place
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.store.batch import Answers, Batch, Look, RetryRow
+from hookline.deliver.store.retry_rows import OVERDUE_MAX, ProbeRows, RowsComing, values_of_place
 
 LOOKS_MAX = 1_024
 """Questions that one checkpoint answers; the others keep their turn."""
@@ -22,7 +22,7 @@ AHEAD = 2
 class LateRows:
     """Satisfies ``Rows``; used on the event loop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Dispatcher) -> None:
         self._engine = engine
         self._wanted: dict[Look, tuple[int, ...]] = {}
         """What was asked and not read yet, in the order of asking."""

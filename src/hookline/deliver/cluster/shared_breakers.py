@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from hookline.deliver.cluster.worker_state import BREAKERS_MAX, BreakerFound, WorkerState
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.breaker import NARROW_FAILURES, OPEN_BEFORE, Breaker
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
@@ -24,7 +24,7 @@ HEARD_SECONDS = 10.0
 class SharedBreakers:
     """Says what this process found, and follows what others did."""
 
-    def __init__(self, worker: str, engine: Engine, feeder: Feeder) -> None:
+    def __init__(self, worker: str, engine: Dispatcher, feeder: Feeder) -> None:
         self._worker = worker
         self._engine = engine
         self._feeder = feeder
@@ -128,7 +128,7 @@ class SharedBreakers:
         self._log.info("destination_recovered", destination=lane.destination.id, found_by="another process")
         self._engine.on_recovered(lane)
         if not lane.ready:
-            self._engine.go_on(lane)
+            self._engine.go_on_with(lane)
 
     def _join(self, lane: Lane, outage: int, told: list[BreakerFound]) -> None:
         """Somebody found the receiver down."""

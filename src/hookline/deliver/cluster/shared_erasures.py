@@ -10,7 +10,7 @@ from pathlib import Path
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fence, Fenced
 from hookline.deliver.cluster.run_shelf import RunShelf
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.retry.scheduler import Retries
@@ -26,7 +26,7 @@ class SharedErasures(Erasures):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         retries: Retries,
         store: DeliverStore,

@@ -23,7 +23,7 @@ from hookline.deliver.cluster.fence import Fence, now_seconds
 from hookline.deliver.cluster.heartbeat import Heartbeat
 from hookline.deliver.cluster.run_shelf import RunShelf
 from hookline.deliver.cluster.shared_ring import SharedRing
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.kafka.follower import Follower
@@ -53,7 +53,7 @@ class Worker:
         self,
         settings: Settings,
         fence: Fence,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         checkpointer: Checkpointer,
         adoption: Adoption,

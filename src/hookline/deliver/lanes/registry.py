@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Intake, Lane, Target
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
@@ -31,7 +31,7 @@ class Registry:
     """Opens, changes and ends lanes."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, sender: Sender, settings: Settings, *, is_traced: bool = False
+        self, engine: Dispatcher, feeder: Feeder, sender: Sender, settings: Settings, *, is_traced: bool = False
     ) -> None:
         self._engine = engine
         self._feeder = feeder

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.lane import Intake, Lane
 from hookline.deliver.read.losses import RETENTION_PASSED, Loss, loss_by, record_loss
@@ -27,7 +27,7 @@ CURSORS_MAX = 8
 class CatchUp:
     """Reads for detached lanes, never past the shared reader of a partition."""
 
-    def __init__(self, engine: Engine, journal: Lookups, shared: Mapping[int, SharedReader]) -> None:
+    def __init__(self, engine: Dispatcher, journal: Lookups, shared: Mapping[int, SharedReader]) -> None:
         self._engine = engine
         self._journal = journal
         self._shared = shared

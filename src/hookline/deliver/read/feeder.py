@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import repeat
 
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.lane import QUEUE_HIGH, QUEUE_LOW, Lane
 from hookline.deliver.read.catch_up import CatchUp
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 class Feeder:
     """Runs the readers in turns of one group each."""
 
-    def __init__(self, engine: Engine, journal: Lookups, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, engine: Dispatcher, journal: Lookups, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.engine = engine
         self.shared: dict[int, SharedReader] = {}
         self._journal = journal

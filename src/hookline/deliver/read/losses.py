@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hookline.deliver.dispatcher import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.store.batch import RangeRow
 from hookline.journal.port import JournalCorrupt, Lookups, OffsetExpired
@@ -31,13 +31,13 @@ def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
     return Loss(error.next_offset, "discarded", str(error))
 
 
-def record_unreadable(engine: Engine, lane: Lane, journal: Lookups, partition: int, offset: int) -> None:
+def record_unreadable(engine: Dispatcher, lane: Lane, journal: Lookups, partition: int, offset: int) -> None:
     """Say so of one event that a lane had taken and whose record is not to be had, unless retention took it."""
     if offset >= journal.start(partition):
         record_loss(engine, lane, partition, offset, Loss(offset + 1, "discarded", UNREADABLE))
 
 
-def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Loss) -> None:
+def record_loss(engine: Dispatcher, lane: Lane, partition: int, first: int, loss: Loss) -> None:
     """Say so on the record of a lane that stood at the offset ``first``."""
     until, fate, reason = loss
     destination = lane.destination.id
@@ -46,7 +46,7 @@ def record_loss(engine: Engine, lane: Lane, partition: int, first: int, loss: Lo
     engine.batch.ranges.append(row)
 
 
-def note_missing(engine: Engine, lane: Lane, partition: int, missing: Ranges) -> None:
+def note_missing(engine: Dispatcher, lane: Lane, partition: int, missing: Ranges) -> None:
     """Put on a lane's record what it was to send and the journal has no more, for that lost its end once; it is told
     as a whole where that is found (``journal_behind``)."""
     now_ms, destination = engine.clock.now_ms(), lane.destination.id

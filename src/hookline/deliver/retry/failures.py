@@ -1,54 +1,53 @@
-"""What a failure means: try again later, give up, or open the lane's breaker (SPEC 7; DESIGN 4)."""
+"""Carries out what failures mean: rows for the next checkpoint, and what the lane's breaker is told.
+
+``policy.py`` says what a failure means for its event (SPEC 7; DESIGN 4).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hookline.connections.model import WEBHOOKS_MAX
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import OPEN_SECONDS, Breaker
-from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery, FailedTry
+from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import NEVER_MS
-from hookline.deliver.retry.schedule import retry_after_ms
+from hookline.deliver.retry.policy import DeadLetter, Hold, Retry, are_gone, decide, is_too_much, wait_asked_for
 from hookline.deliver.send.port import Failure
 from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
-from hookline.outcomes.outcome import FINAL, Outcome, refuses_event
+from hookline.deliver.work import Work
+from hookline.outcomes.outcome import Outcome, refuses_event
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.predicate import event_name
 from hookline.telemetry.log import logger
 
-if TYPE_CHECKING:
-    from hookline.deliver.dispatcher import Engine
-
-GONE = 410
-TOO_MUCH = frozenset((429, 502, 503, 504))
-"""Statuses of a receiver that cannot keep up: fewer requests at once may help."""
 TIMEOUT_LOG_SECONDS = 1.0
 """Timeouts are logged at most once per destination in this time (DESIGN 6.2)."""
 
 
 class Failures:
-    """Decides what follows when every URL has refused; the rows go into the engine's batch."""
+    """Takes deliveries that not enough URLs have accepted; the rows go into the batch."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, work: Work, next_of_user: Callable[[Lane, int], None]) -> None:
+        """``next_of_user`` is called with an event that no longer holds up its user's others."""
+        self._work = work
+        self._next_of_user = next_of_user
         self._timed_out: set[Lane] = set()
         self._log = logger()
 
     def count(self, lane: Lane, failure: Failure) -> None:
         """Count one failed request."""
-        self._engine.counters.failures[failure.outcome] += 1
-        self._engine.tallies.of(lane.number).failures += 1
+        self._work.counters.failures[failure.outcome] += 1
+        self._work.tallies.of(lane.number).failures += 1
         if failure.outcome is Outcome.TIMED_OUT:
             lane.timeouts += 1
             self._timed_out.add(lane)
 
     def log_timeouts(self) -> None:
         """Log what timed out since the last time."""
-        now = self._engine.clock.monotonic() if self._timed_out else 0.0
+        now = self._work.clock.monotonic() if self._timed_out else 0.0
         due = [lane for lane in self._timed_out if now - lane.timeouts_logged_seconds >= TIMEOUT_LOG_SECONDS]
         for lane in due:
             self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.timeouts)
@@ -56,38 +55,25 @@ class Failures:
             lane.timeouts = 0
             self._timed_out.discard(lane)
 
-    def decide(self, delivery: Delivery, failures: list[FailedTry], now_ms: int) -> None:
-        """Not enough URLs have accepted: try again later, or give up (SPEC 7; DESIGN 4)."""
+    def decide(self, delivery: Delivery, failures: Sequence[FailedTry], now_ms: int) -> None:
+        """Not enough URLs have accepted: try again later, or give up."""
         lane = delivery.lane
         if delivery.attempt == 1:
-            self._engine.tallies.of(lane.number).first_failed += 1
-        # None are left to ask, unless the lane was paused or the role stopped before the next one was.
-        left = delivery.not_failed() if lane.options.fan_out == "fallback" else []
-        gone = not delivery.accepted and _are_gone(delivery, failures)
-        urls = ALL_URLS if gone else _mask([failed for failed in failures if failed.failure.outcome not in FINAL])
-        urls |= sum(1 << target.index for target in left)
-        due_ms = None
-        wait_ms = _wait_asked_for(failures, now_ms)
-        if (
-            wait_ms is not None and lane.order is not None
-        ):  # its user's others would wait for the window's hours as well
-            wait_ms = min(wait_ms, int(self._engine.schedule.max_ms))
-        steady_ms = self._engine.clock.steady_ms()
-        if urls:
-            due_ms = self._engine.schedule.next_due(steady_ms, delivery.first_at_ms, delivery.attempt, wait_ms)
+            self._work.tallies.of(lane.number).first_failed += 1
+        gone = not delivery.accepted and are_gone(delivery, failures)
+        wait_ms = wait_asked_for(failures, now_ms)
+        steady_ms = self._work.clock.steady_ms()
+        decision = decide(delivery, failures, gone, wait_ms, self._work.schedule, steady_ms)
+        due_ms = None if isinstance(decision, DeadLetter) else decision.due_ms
         self._record_attempts(delivery, failures, None if due_ms is None else due_ms - steady_ms + now_ms)
         last = failures[-1].failure if failures else None
-        if lane.closed:
-            return
-        if due_ms is None:
-            self.bury(delivery, "expired" if urls else "failed", last, now_ms)
-        else:
-            if lane.to_all and not gone:
-                refused = _mask(failures) & ~urls
-                urls |= refused << WEBHOOKS_MAX | delivery.urls & ~ALL_URLS
-            if wait_ms and due_ms <= steady_ms + wait_ms:
-                urls |= ASKED_TO_WAIT
-            self._retry_later(delivery, urls, due_ms)
+        match decision:
+            case Hold():
+                return
+            case DeadLetter(fate):
+                self.bury(delivery, fate, last, now_ms)
+            case Retry(due_ms, urls):
+                self._retry_later(delivery, urls, due_ms)
         if last is not None and not delivery.accepted:
             self._count_against(lane, failures, last, gone, now_ms)
         if wait_ms is not None and lane.breaker.allowance == 0:
@@ -95,25 +81,25 @@ class Failures:
 
     def _ask_later(self, lane: Lane, wait_ms: int) -> None:
         """The receiver's wish holds for the next probe too, but it was about one event: not for the window's hours."""
-        wait_seconds = min(wait_ms, self._engine.schedule.max_ms) / 1000
+        wait_seconds = min(wait_ms, self._work.schedule.max_ms) / 1000
         if lane.breaker.state == "suspect" and wait_seconds >= OPEN_SECONDS:
             # Nobody would find out sooner whether it is an outage, and what stands for so long is said to stand.
             lane.breaker.open(lane.breaker.reason)
             self._open(lane, lane.run_started)
-        lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
+        lane.probe_at_seconds = max(lane.probe_at_seconds, self._work.clock.monotonic() + wait_seconds)
 
-    def _count_against(self, lane: Lane, failures: list[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
+    def _count_against(self, lane: Lane, failures: Sequence[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """Tell the breaker of it. Where any URL refused the event for itself, a receiver is there and well."""
         refusal = next((failed.failure for failed in failures if refuses_event(failed.failure.status)), None)
         if refusal is not None:
             self._count_refusal(lane, refusal, now_ms)
             return
         if lane.breaker.failures == 0:
-            lane.run_started = now_ms, self._engine.clock.steady_ms()
+            lane.run_started = now_ms, self._work.clock.steady_ms()
         reason = _reason(last)
-        now = self._engine.clock.monotonic()
+        now = self._work.clock.monotonic()
         slowest = max(failures, key=lambda failed: failed.milliseconds)
-        too_much = any(_is_too_much(failed.failure) for failed in failures)
+        too_much = any(is_too_much(failed.failure) for failed in failures)
         opened = lane.breaker.failed(now, reason, too_much=too_much, began_seconds=now - slowest.milliseconds / 1000)
         if gone and lane.breaker.state != "open":
             lane.breaker.open(reason)
@@ -123,12 +109,12 @@ class Failures:
         elif lane.breaker.state == "open":
             self._recall(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
-            self._engine.probing.add(lane)
+            self._work.probing.add(lane)
 
     def _count_refusal(self, lane: Lane, refusal: Failure, now_ms: int) -> None:
         if lane.breaker.refusals == 0:
-            lane.refusals_started = now_ms, self._engine.clock.steady_ms()
-        if lane.breaker.refused(self._engine.clock.monotonic(), _reason(refusal)):
+            lane.refusals_started = now_ms, self._work.clock.steady_ms()
+        if lane.breaker.refused(self._work.clock.monotonic(), _reason(refusal)):
             self._open(lane, lane.refusals_started)
         elif lane.breaker.refuses:
             self._recall(lane, now_ms)
@@ -137,11 +123,11 @@ class Failures:
             lane.probes = max(0, lane.probes - 1)
             lane.probe_at_seconds = 0.0
 
-    def _record_attempts(self, delivery: Delivery, failures: list[FailedTry], next_at_ms: int | None) -> None:
+    def _record_attempts(self, delivery: Delivery, failures: Sequence[FailedTry], next_at_ms: int | None) -> None:
         lane, place = delivery.lane, delivery.event.place
         for failed in failures:
             failure = failed.failure
-            self._engine.batch.attempts.append(
+            self._work.batch.attempts.append(
                 AttemptRow(
                     place >> PLACE_SHIFT,
                     place & OFFSET_MASK,
@@ -164,28 +150,28 @@ class Failures:
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
         if not delivery.from_row:
             lane.retry_count += 1
-            self._engine.retrying.add(lane)
-        if self._engine.keep_record is not None:
-            self._engine.keep_record(partition, offset, delivery.event.record)
+            self._work.retrying.add(lane)
+        if self._work.keep_record is not None:
+            self._work.keep_record(partition, offset, delivery.event.record)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
         if delivery.attempt >= lane.options.set_aside_after:
-            self._engine.next_of_user(lane, place)
-        self._engine.counters.retries_scheduled += 1
-        self._engine.tallies.of(lane.number).retries += 1
-        self._engine.batch.retry(
+            self._next_of_user(lane, place)
+        self._work.counters.retries_scheduled += 1
+        self._work.tallies.of(lane.number).retries += 1
+        self._work.batch.retry(
             RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
         )
 
     def retry_never_tried(self, lane: Lane, place: int) -> None:
         """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
-        now_ms = self._engine.clock.steady_ms()
+        now_ms = self._work.clock.steady_ms()
         lane.retry_count += 1
-        self._engine.retrying.add(lane)
+        self._work.retrying.add(lane)
         lane.loose.discard(place)
         lane.settling.add(place)
         lane.next_retry_ms = min(lane.next_retry_ms or now_ms, now_ms)
-        self._engine.batch.retry(
+        self._work.batch.retry(
             RetryRow(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
         )
 
@@ -200,13 +186,13 @@ class Failures:
 
     def wait_for_turn(self, lane: Lane, place: int) -> None:
         """An event waits for its user's turn as a row: never tried, and not due before it is called."""
-        now_ms = self._engine.clock.steady_ms()
+        now_ms = self._work.clock.steady_ms()
         lane.retry_count += 1
-        self._engine.retrying.add(lane)
+        self._work.retrying.add(lane)
         lane.loose.discard(place)
         lane.settling.add(place)
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
-        self._engine.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
+        self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
     def bury(self, delivery: Delivery, fate: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
@@ -214,10 +200,10 @@ class Failures:
         record, place = event.record, event.place
         if delivery.from_row:
             self.settle_row(delivery)
-        self._engine.next_of_user(lane, place)
-        self._engine.counters.dead_lettered += 1
-        self._engine.tallies.of(lane.number).given_up += 1
-        self._engine.batch.dead_letters.append(
+        self._next_of_user(lane, place)
+        self._work.counters.dead_lettered += 1
+        self._work.tallies.of(lane.number).given_up += 1
+        self._work.batch.dead_letters.append(
             DeadLetterRow(
                 lane.number,
                 lane.destination.id,
@@ -240,30 +226,30 @@ class Failures:
     def open_too(self, lane: Lane, reason: str) -> None:
         """Open a lane's breaker because another process found its receiver down."""
         if lane.breaker.failures == 0:
-            lane.run_started = self._engine.clock.now_ms(), self._engine.clock.steady_ms()
+            lane.run_started = self._work.clock.now_ms(), self._work.clock.steady_ms()
         lane.breaker.open(reason)
         self._open(lane, lane.run_started)
 
     def _open(self, lane: Lane, started: tuple[int, int]) -> None:
-        self._engine.counters.breaker_opened += 1
-        self._engine.probing.add(lane)
+        self._work.counters.breaker_opened += 1
+        self._work.probing.add(lane)
         lane.probes = 1
-        wait_seconds = Breaker.probe_wait_seconds(0, self._engine.schedule.max_ms / 1000)
-        lane.probe_at_seconds = self._engine.clock.monotonic() + wait_seconds
+        wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
+        lane.probe_at_seconds = self._work.clock.monotonic() + wait_seconds
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = started
-        lasted_ms = self._engine.clock.steady_ms() - started_steady_ms
-        self._recall(lane, min(started_ms, self._engine.clock.now_ms() - lasted_ms))  # whichever way the clock was set
+        lasted_ms = self._work.clock.steady_ms() - started_steady_ms
+        self._recall(lane, min(started_ms, self._work.clock.now_ms() - lasted_ms))  # whichever way the clock was set
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
             reason=lane.breaker.reason,
             failures=lane.breaker.refusals if lane.breaker.refuses else lane.breaker.failures,
         )
-        self._engine.on_open(lane)
+        self._work.on_open(lane)
 
     def _recall(self, lane: Lane, since_ms: int) -> None:
-        batch = self._engine.batch
+        batch = self._work.batch
         batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
         lane.coming_back = True
         if lane.to_all:
@@ -274,30 +260,8 @@ class Failures:
         lane, place = delivery.lane, delivery.event.place
         lane.retry_count -= 1
         lane.settling.add(place)
-        self._engine.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
-
-
-def _are_gone(delivery: Delivery, failures: list[FailedTry]) -> bool:
-    """Whether every URL of the destination has answered 410, and not only those that this attempt was left with."""
-    everyone = all(delivery.has_failed(target) for target in delivery.lane.targets)
-    return everyone and bool(failures) and all(failed.failure.status == GONE for failed in failures)
+        self._work.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
 
 
 def _reason(failure: Failure) -> str:
     return f"{failure.outcome} {failure.status}" if failure.status else str(failure.outcome)
-
-
-def _is_too_much(failure: Failure) -> bool:
-    return failure.outcome is Outcome.TIMED_OUT or failure.status in TOO_MUCH
-
-
-def _wait_asked_for(failures: list[FailedTry], now_ms: int) -> int | None:
-    asked = [retry_after_ms(f.failure.retry_after, now_ms) for f in failures if f.failure.retry_after is not None]
-    return max((ms for ms in asked if ms is not None), default=None)
-
-
-def _mask(failures: list[FailedTry]) -> int:
-    mask = 0
-    for failed in failures:
-        mask |= 1 << failed.target.index
-    return mask

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.dispatcher import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Engine
+from hookline.deliver.dispatcher import IN_FLIGHT_MAX, SICK_IN_FLIGHT_MAX, Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
@@ -40,7 +40,7 @@ class Retries:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         store: DeliverStore,
         rows: Rows,

@@ -273,13 +273,13 @@ class Connection(asyncio.Protocol):
 
     # results
 
-    def expire(self) -> None:
+    def expire(self, error: str = "no answer within the time limit") -> None:
         """The time for the exchange is over: report what is known and close."""
         if self.token is not None:
             if self._head_done:
                 self._report()
             else:
-                self._fail(Outcome.TIMED_OUT, "no answer within the time limit")
+                self._fail(Outcome.TIMED_OUT, error)
         self.close()
 
     def refuse(self, outcome: Outcome, error: str) -> None:

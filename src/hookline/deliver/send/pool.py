@@ -243,7 +243,7 @@ class Exchanges:
         try:
             await asyncio.wait_for(exchange.ended.wait(), self._timeout_seconds)
         except TimeoutError:
-            connection.expire()
+            connection.expire(f"no answer within {self._timeout_seconds:g} s")
         finally:
             pool.close()
         return exchange

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
 
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.replays.letters import LetterAction
 from hookline.replays.places import Places
-
-if TYPE_CHECKING:
-    from hookline.deliver.store.retry_rows import Answers, Look
 
 
 class RetryRow(NamedTuple):
@@ -24,6 +21,23 @@ class RetryRow(NamedTuple):
     due_ms: int
     urls: int
     """Bit i set: URL i is to be tried again; above them what ``Delivery.urls`` has, and ``ASKED_TO_WAIT``."""
+
+
+Kind = Literal["first_due", "oldest", "overdue", "probe", "row"]
+
+
+class Look(NamedTuple):
+    """A question about a lane's retry rows; ``place`` where it is about the row of one event."""
+
+    kind: Kind
+    lane: int
+    place: int = -1
+
+
+Looks = Mapping[Look, tuple[int, ...]]
+"""Questions with their values: those of the condition, and how many rows are wanted at most."""
+
+Answers = Mapping[Look, list[RetryRow]]
 
 
 class AttemptRow(NamedTuple):

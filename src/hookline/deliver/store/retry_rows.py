@@ -6,36 +6,20 @@ elsewhere it asks ``LateRows``, and the checkpoint's thread has ``answers`` to a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, Protocol
 
 from hookline.database.connection import Connection, Cursor
 from hookline.deliver.cluster.fence import Fence, listed
 from hookline.deliver.lanes.delivery import ASKED_TO_WAIT
 from hookline.deliver.lanes.order import NEVER_MS
-from hookline.deliver.store.batch import RetryRow
+from hookline.deliver.store.batch import Answers, Kind, Look, Looks, RetryRow
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 
 OVERDUE_MAX = 256
 """Rows whose window has ended that are looked at in one go."""
 LOOKS_PER_STATEMENT = 32
 """Questions of one kind that are asked together."""
-
-Kind = Literal["first_due", "oldest", "overdue", "probe", "row"]
-
-
-class Look(NamedTuple):
-    """A question about a lane's retry rows; ``place`` where it is about the row of one event."""
-
-    kind: Kind
-    lane: int
-    place: int = -1
-
-
-Looks = Mapping[Look, tuple[int, ...]]
-"""Questions with their values: those of the condition, and how many rows are wanted at most."""
-
-Answers = Mapping[Look, list[RetryRow]]
 
 
 class ProbeRows(NamedTuple):

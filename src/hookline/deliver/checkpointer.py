@@ -229,10 +229,10 @@ class Checkpointer:
                 if undone:
                     open_places[lane.number] = undone
                 if partition in lane.rows:
-                    lane.rows.discard(partition)
+                    lane.note_row(partition, False)
                     batch.lanes_gone.add((lane.number, partition))
             else:
-                lane.rows.add(partition)
+                lane.note_row(partition, True)
                 batch.lanes[lane.number, partition] = _lane_row(lane, partition, undone)
         blob = places.encode(places.SavedPlaces(open_places))
         batch.checkpoints.append(CheckpointRow(partition, shared.next_offset, self.version, blob))
@@ -274,30 +274,30 @@ class Checkpointer:
             key = (number, partition, offset)
             lane = engine.lanes.get(number)
             if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
-                lane.settling.discard(partition << PLACE_SHIFT | offset)
+                lane.row_saved(partition << PLACE_SHIFT | offset)
         for row in batch.retries.values():
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
-                lane.next_retry_ms = min(lane.next_retry_ms or row.due_ms, row.due_ms)
+                lane.row_due(row.due_ms)
         for due_ms, number in batch.unordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
-                lane.next_retry_ms = min(lane.next_retry_ms, due_ms)
+                lane.look_at_rows(min(lane.next_retry_ms, due_ms))
         for action in batch.actions:
             lane = engine.lanes.get(action.tried_lane) if action.tried_lane is not None else None
             if lane is not None:
-                lane.next_retry_ms = 0
+                lane.look_at_rows(0)
                 lane.try_now()  # with an open breaker it is a wish for a probe
         to_come = {recall.lane for recall in engine.batch.recalls}
         for number, count in batch.recalled.items():
             lane = engine.lanes.get(number)
             if lane is not None:
-                lane.coming_back = number in to_come
+                lane.recall(number in to_come)
             if lane is not None and count:
                 engine.tallies.of(number).given_up -= count
-                lane.retry_count += count
-                lane.rows_changed = True
-                lane.next_retry_ms = engine.clock.steady_ms()
+                lane.count_rows(lane.retry_count + count)
+                lane.reorder_rows()
+                lane.look_at_rows(engine.clock.steady_ms())
                 engine.retrying.add(lane)
         self._recount(batch)
         engine.wake_starved()
@@ -311,7 +311,7 @@ class Checkpointer:
         for lane in [each for each in engine.recount if each.number in batch.counted]:
             strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
             if not strange and lane.number not in changing and not lane.coming_back:
-                lane.retry_count = batch.counted[lane.number]
+                lane.count_rows(batch.counted[lane.number])
                 engine.recount.discard(lane)
 
 

@@ -17,7 +17,7 @@ from hookline.deliver.clock import Clock
 from hookline.deliver.counters import Counters, Times
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
-from hookline.deliver.lanes.lane import QUEUE_LOW, RETRY_ROWS_MAX, Lane, Target
+from hookline.deliver.lanes.lane import RETRY_ROWS_MAX, Lane, Target
 from hookline.deliver.retry.failures import Failures
 from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.send.port import Failure, Sink, Successes
@@ -85,15 +85,12 @@ class Dispatcher(Work, Sink):
         count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
         if count > 0:
             now_ms = self._steady_ms()
-            take = queue.popleft
             is_plain = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
                 burst = min(count, BURST_MAX)
-                events = [take() for _ in range(burst)] if lane.order is None else self._whose_turn(lane, burst)
+                events = lane.take(burst) if lane.order is None else self._whose_turn(lane, burst)
                 count -= burst
-                if lane.loose:
-                    lane.loose.difference_update([event.place for event in events])
                 if is_plain:
                     self._depart_plainly(lane, events, now_ms)
                 else:
@@ -101,10 +98,8 @@ class Dispatcher(Work, Sink):
         if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
             self._starve(lane)
         if lane.catch_up_rate is not None and not queue and not lane.detached:
-            lane.catch_up_rate = None
-            lane.pace()
-        if lane.full and lane.size < QUEUE_LOW:
-            lane.full = False
+            lane.caught_up()
+        if lane.full and not lane.measure():
             self.on_room(lane)
 
     def fed(self, lane: Lane, full: set[Lane] | None = None) -> None:
@@ -112,8 +107,7 @@ class Dispatcher(Work, Sink):
         if not lane.queue:
             return
         self.open_lanes.add(lane)
-        lane.full = lane.size >= QUEUE_LOW
-        if lane.full and full is not None:
+        if lane.measure() and full is not None:
             full.add(lane)
         self.dispatch(lane)
 
@@ -122,7 +116,7 @@ class Dispatcher(Work, Sink):
         order, queue = lane.order, lane.queue
         found: list[Event] = []
         while order is not None and queue and len(found) < count:
-            event = queue.popleft()
+            event = lane.take_first()
             if order.admit(event):
                 found.append(event)
             elif order.spill(event.place):
@@ -133,8 +127,7 @@ class Dispatcher(Work, Sink):
         """An event no longer holds up its user's others (``delivery.order``)."""
         following = lane.order.finished(place) if lane.order is not None else None
         if following is not None and not lane.closed:
-            lane.loose.add(following.place)
-            lane.queue.appendleft(following)
+            lane.put_first(following)
             if not lane.ready:
                 self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
@@ -172,7 +165,7 @@ class Dispatcher(Work, Sink):
 
     def release(self, delivery: Delivery) -> None:
         """Give back the place in flight of a delivery that has ended."""
-        del delivery.lane.in_flight[delivery.event.place]
+        delivery.lane.release(delivery.event.place)
         self.flying -= 1
         if delivery.sick:
             self.sick -= 1
@@ -190,8 +183,7 @@ class Dispatcher(Work, Sink):
             self.sick += len(leaving)
             for delivery in leaving:
                 delivery.sick = True
-        for delivery in leaving:
-            lane.in_flight[delivery.event.place] = 0 if delivery.from_row else delivery.first_at_ms
+        lane.sent({each.event.place: 0 if each.from_row else each.first_at_ms for each in leaving})
         targets = lane.targets
         if len(targets) != 1:
             self._depart_to_several(leaving, targets)
@@ -206,7 +198,7 @@ class Dispatcher(Work, Sink):
     def _depart_plainly(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
         """Begin first attempts of a plain lane: nothing but a failure needs to know more than event and target."""
         self._count_leaving(lane, len(events))
-        lane.in_flight.update(dict.fromkeys([event.place for event in events], now_ms))
+        lane.sent(dict.fromkeys([event.place for event in events], now_ms))
         target = lane.targets[0]
         try:
             requests = target.template.requests(events)
@@ -276,8 +268,7 @@ class Dispatcher(Work, Sink):
                 for _ in events:
                     self._note_success(lane, kept_ms)
             places = [event.place for event in events]
-            for place in places:
-                del lane.in_flight[place]
+            lane.delivered(places, now_ms)
             packed.append(pack_entries(places, now_ms - kept_ms, target.tag, status, kept_ms))
             counters.durations.add(kept_ms, len(events))
             _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
@@ -288,7 +279,6 @@ class Dispatcher(Work, Sink):
         counters.delivered += count
         super().succeeded(others)
         for lane in lanes:
-            lane.succeeded_ms = now_ms
             if lane.queue and not lane.ready:
                 self.go_on_with(lane)
         self.feed_starved(count)
@@ -309,7 +299,7 @@ class Dispatcher(Work, Sink):
             return
         now_ms = self.clock.now_ms()
         lane, place = delivery.lane, delivery.event.place
-        lane.succeeded_ms = now_ms
+        lane.seen_well(now_ms)
         if CRASH_POINTS_ARMED:
             crash_point("deliver.answered_before_mark")
         if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
@@ -393,12 +383,12 @@ class Dispatcher(Work, Sink):
         self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
 
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
-        lane.gone = False
+        lane.answers_again()
         was_probing = lane in self.probing
         was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
         if was_probing:
             self.probing.discard(lane)
-            lane.probes = 0
+            lane.end_probing()
             if was_open:
                 self._log.info("destination_recovered", destination=lane.destination.id)
             self.on_recovered(lane)

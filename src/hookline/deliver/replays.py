@@ -13,7 +13,7 @@ from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.lane import Intake
+from hookline.deliver.lanes.intake import Intake
 from hookline.deliver.lanes.registry import Registry
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
@@ -248,7 +248,8 @@ class Replays:
         lane = ReplayLane(replay, destination, start, targets, live)
         engine.on_lane(lane)
         for partition in self._feeder.shared:
-            lane.intakes[partition] = intake = self.intake(replay, partition, at.get(partition))
+            intake = self.intake(replay, partition, at.get(partition))
+            lane.enter(intake)
             self._registry.skip_delivered(lane, partition, replay.starts.get(partition, 0), intake.end or 0)
         self.lanes[lane.number] = engine.lanes[lane.number] = lane
         engine.open_lanes.add(lane)
@@ -312,8 +313,7 @@ class Replays:
 
     def _close(self, lane: ReplayLane) -> None:
         engine = self._engine
-        lane.closed = True
-        lane.queue.clear()
+        lane.close()
         engine.lanes.pop(lane.number)
         for lanes in (engine.probing, engine.open_lanes, engine.retrying):
             lanes.discard(lane)

@@ -10,7 +10,8 @@ from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.cluster.claims import Claim
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.registry import LANE_ENDED, Registry, fresh_intake
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
@@ -47,9 +48,9 @@ class Adoption:
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
                 at = None if row is None else row.next_offset
-                lane.intakes[claim.partition] = self._replays.intake(lane.replay, claim.partition, at)
+                lane.enter(self._replays.intake(lane.replay, claim.partition, at))
             else:
-                lane.intakes[claim.partition] = self._intake(lane, claim, shared, lane.number in then)
+                lane.enter(self._intake(lane, claim, shared, lane.number in then))
             self._restore(lane, claim)
             if not lane.is_replay:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
@@ -79,7 +80,7 @@ class Adoption:
         else:
             intake = fresh_intake(lane.start, shared)
         if lane.start.until is not None:
-            intake.end = lane.start.until.get(claim.partition, 0)
+            intake.end_at(lane.start.until.get(claim.partition, 0))
         return intake
 
     def _restore(self, lane: Lane, claim: Claim) -> None:
@@ -98,7 +99,7 @@ class Adoption:
         if destination.delivery.order != lane.destination.delivery.order:
             now_ms = self._engine.clock.steady_ms()
             self._engine.batch.unorder(lane.number, now_ms)
-            lane.next_retry_ms = now_ms
+            lane.look_at_rows(now_ms)
         if destination.filters != lane.destination.filters:
             intake = lane.intakes[partition]
             place = self._feeder.shared[partition].next_offset if intake.attached else intake.next_offset
@@ -109,7 +110,7 @@ class Adoption:
         if not intake.attached:
             return
         if lane.halted or lane.drains or not lane.targets:
-            intake.attached, intake.next_offset = False, shared.next_offset
+            intake.detach(shared.next_offset)
             shared.full.discard(lane)
         else:
             shared.attach(lane)
@@ -117,9 +118,9 @@ class Adoption:
     def _add_backlog(self, lane: Lane, claim: Claim) -> None:
         backlog = claim.backlogs.get(lane.number)
         if backlog is not None:
-            lane.retry_count += backlog.rows
-            lane.next_retry_ms = min(lane.next_retry_ms or backlog.due_ms, backlog.due_ms)
-            lane.rows_changed = True
+            lane.count_rows(lane.retry_count + backlog.rows)
+            lane.row_due(backlog.due_ms)
+            lane.reorder_rows()
             self._engine.retrying.add(lane)
 
     def _end(self, claim: Claim, destination: Destination, start: LaneStart) -> None:

@@ -85,7 +85,7 @@ class SharedBreakers:
     def _begin(self, lane: Lane, outage: int, since_ms: int, tried: int) -> None:
         self._mine[lane.number] = outage, False, since_ms
         self._probes[lane.number] = 0
-        lane.tried = tried
+        lane.count_tries(tried)
 
     def _told(self, lane: Lane) -> BreakerFound:
         outage, is_over, since_ms = self._mine[lane.number]
@@ -121,9 +121,7 @@ class SharedBreakers:
         self._mine[lane.number] = outage, True, since_ms
         if is_over or lane.breaker.state != "open":
             return
-        lane.breaker.half_open()
-        lane.gone = False
-        lane.probes = 0
+        lane.half_open()
         self._engine.probing.discard(lane)
         self._log.info("destination_recovered", destination=lane.destination.id, found_by="another process")
         self._engine.on_recovered(lane)
@@ -146,7 +144,7 @@ class SharedBreakers:
 
     def _take_turns(self, lane: Lane, others: Mapping[str, BreakerFound]) -> None:
         outage, is_over, _ = self._mine.get(lane.number, (0, True, 0))
-        lane.others_probe_until_seconds = 0.0
+        lane.leave_probing(0.0)
         if is_over:
             return
         same = {worker: found for worker, found in others.items() if found.outage == outage and found.state == "open"}
@@ -157,11 +155,12 @@ class SharedBreakers:
         turns = [(found.probes, worker) for worker, found in same.items() if found.can_probe]
         if turns and not (self._can_probe(lane) and (lane.tried, self._worker) < min(turns)):
             # Only for as long as they are heard of: while the database is away each finds out by itself.
-            lane.others_probe_until_seconds = self._engine.clock.monotonic() + HEARD_SECONDS
+            lane.leave_probing(self._engine.clock.monotonic() + HEARD_SECONDS)
 
     def _wait_after(self, lane: Lane, probes: int) -> None:
         """Others have probed: the next one is due when it would be after one's own."""
         longest_seconds = self._engine.schedule.max_ms / 1000
         wait_seconds = Breaker.probe_wait_seconds(probes, longest_seconds)
-        lane.probes = max(lane.probes, probes + 1)  # as after one's own: the first wait was before any probe
-        lane.probe_at_seconds = max(lane.probe_at_seconds, self._engine.clock.monotonic() + wait_seconds)
+        lane.probe_no_sooner(self._engine.clock.monotonic() + wait_seconds)
+        # As after one's own: the first wait was before any probe.
+        lane.probe_next(lane.probe_at_seconds, max(lane.probes, probes + 1))

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable, Mapping
 
 from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.event import Event
-from hookline.deliver.lanes.breaker import ALLOWANCE_MAX, Breaker
+from hookline.deliver.lanes.breaker import ALLOWANCE_MAX
+from hookline.deliver.lanes.health import Health
+from hookline.deliver.lanes.intake import Intake
 from hookline.deliver.lanes.order import UserOrder
 from hookline.deliver.lanes.rate import Rate
 from hookline.deliver.send.port import Route
 from hookline.deliver.send.request import Template
 from hookline.journal.record import Record
-from hookline.outcomes.progress import PLACE_SHIFT, URL_BITS
-from hookline.replays.places import Places
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.route.filters import Filters
 from hookline.route.selection import refusal
 
@@ -31,33 +33,6 @@ QUEUE_HIGH = 2_048
 """At this a lane that holds others up is detached. A group may be added above QUEUE_LOW, so a lane holds at most
 this plus one group of the journal."""
 RETRY_ROWS_MAX = 100_000
-
-
-class Intake:
-    """Where a lane stands in one partition: with the shared reader, or at a place of its own.
-
-    ``end`` and ``source`` are set for a side intake: the part of the stream that a source connected a moment ago had
-    before the shared reader knew of it. A replay's intake has an end, and ``places`` when it is of single events.
-    """
-
-    __slots__ = ("attached", "end", "frozen", "next_offset", "partition", "places", "source")
-
-    def __init__(
-        self,
-        partition: int,
-        next_offset: int,
-        attached: bool,
-        end: int | None = None,
-        source: str | None = None,
-        places: Places | None = None,
-    ) -> None:
-        self.partition = partition
-        self.next_offset = next_offset
-        self.attached = attached
-        self.end = end
-        self.source = source
-        self.places = places
-        self.frozen = False
 
 
 class Target:
@@ -78,11 +53,10 @@ class Target:
         """Requests still running although another URL has taken their event."""
 
 
-class Lane:
+class Lane(Health):
     """The stream of one destination."""
 
     __slots__ = (
-        "breaker",
         "cap",
         "catch_up_rate",
         "closed",
@@ -92,7 +66,6 @@ class Lane:
         "filtered",
         "filters",
         "full",
-        "gone",
         "granted",
         "in_flight",
         "intakes",
@@ -100,44 +73,34 @@ class Lane:
         "loose",
         "name",
         "next_retry_ms",
-        "nothing_to_try",
         "number",
         "options",
         "order",
-        "others_probe_until_seconds",
         "part",
         "paused",
-        "probe_at_seconds",
-        "probes",
         "queue",
         "rate",
         "ready",
-        "refusals_started",
         "replays",
         "reserved",
         "retry_count",
         "rows",
         "rows_changed",
-        "run_started",
         "settling",
         "sides",
         "skip",
         "start",
         "starts",
         "starved",
-        "succeeded_ms",
         "targets",
-        "timeouts",
-        "timeouts_logged_seconds",
         "to_all",
-        "tried",
     )
 
     def __init__(
         self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
     ) -> None:
         self.number = start.number
-        self.breaker = Breaker(destination.delivery.max_concurrency)
+        super().__init__(destination.delivery.max_concurrency)
         self.rate: Rate | None = None
         self.granted: int | None = None
         """How many of the requests that the destination wants at once are for this process; None is all."""
@@ -151,8 +114,6 @@ class Lane:
         """Set where one user's events go one after the other."""
         self.rows_changed = False
         """Whether retry rows came that the order does not know of."""
-        self.gone = False
-        """Whether every URL has answered 410: control will pause it."""
         self.queue: deque[Event] = deque()
         self.in_flight: dict[int, int] = {}
         """Places of the events being sent, and when the first attempt began, in ms; 0 for one that has a retry row."""
@@ -177,20 +138,6 @@ class Lane:
         self.closed = False
         self.coming_back = False
         """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
-        self.nothing_to_try = False
-        """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
-        self.probes = 0
-        self.probe_at_seconds = 0.0
-        self.run_started = self.refusals_started = 0, 0
-        """When the runs of failures and of refusals began: by the wall clock, and by the service's own."""
-        self.others_probe_until_seconds = 0.0
-        """Until when another process is expected to find out whether the receiver is back."""
-        self.tried = 0
-        """Probes of this process since the breaker opened, where there are others."""
-        self.succeeded_ms = 0
-        """When the receiver was last seen to be well, by the wall clock."""
-        self.timeouts = 0
-        self.timeouts_logged_seconds = 0.0
         self.filtered = 0
         """Events that were not taken because of a filter."""
         self.configure(destination, start, targets, filters)
@@ -248,11 +195,6 @@ class Lane:
             return ALLOWANCE_MAX
         return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
 
-    def try_now(self) -> None:
-        """Let the next probe leave at once, and begin anew with the waits between them: somebody wants to know."""
-        self.probe_at_seconds = 0.0
-        self.probes = 0
-
     def pace(self) -> None:
         """Take the rate that holds now: the user's, and while catching up after a pause the one chosen for that."""
         rates = [rate for rate in (self.options.max_rate, self.catch_up_rate) if rate is not None]
@@ -260,6 +202,179 @@ class Lane:
             self.rate = None
         elif self.rate is None or self.rate.per_second != min(rates):
             self.rate = Rate(min(rates), self.rate_part)
+
+    # the cursor
+
+    def enter(self, intake: Intake) -> None:
+        """Stand in a partition."""
+        self.intakes[intake.partition] = intake
+
+    def read_beside(self, side: Intake) -> None:
+        """Read a stretch of the stream beside the main intake."""
+        self.sides.append(side)
+
+    def end_side(self, side: Intake) -> None:
+        """Be done with a stretch."""
+        self.sides.remove(side)
+
+    def freeze(self, partition: int) -> None:
+        """Take nothing more of a partition."""
+        for each in (self.intakes[partition], *self.sides):
+            if each.partition == partition:
+                each.frozen = True
+
+    def note_row(self, partition: int, has_row: bool) -> None:
+        """Note whether the lane has a row of its own in a partition."""
+        if has_row:
+            self.rows.add(partition)
+        else:
+            self.rows.discard(partition)
+
+    # the backlog: what is queued and what is in flight
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Queue events in the order of the main intake, none of which is to be skipped."""
+        self.queue.extend(events)
+
+    def put(self, event: Event, *, loose: bool = False) -> None:
+        """Queue an event, unless it was done before a crash; ``loose`` when it is out of the main intake's order."""
+        if self.skip and event.place in self.skip:
+            self.skip.discard(event.place)
+            return
+        if loose:
+            self.loose.add(event.place)
+        self.queue.append(event)
+
+    def put_first(self, event: Event) -> None:
+        """Queue an event whose turn it is."""
+        self.loose.add(event.place)
+        self.queue.appendleft(event)
+
+    def skip_done(self, places: Iterable[int]) -> None:
+        """Take events no more that were done before."""
+        self.skip.update(places)
+
+    def was_done(self, place: int) -> bool:
+        """Return whether an event was done before; it is asked once."""
+        if place not in self.skip:
+            return False
+        self.skip.discard(place)
+        return True
+
+    def take(self, count: int) -> list[Event]:
+        """Take so many queued events."""
+        popleft = self.queue.popleft
+        events = [popleft() for _ in range(count)]
+        if self.loose:
+            self.loose.difference_update([event.place for event in events])
+        return events
+
+    def take_first(self) -> Event:
+        """Take the first queued event."""
+        event = self.queue.popleft()
+        self.loose.discard(event.place)
+        return event
+
+    def sent(self, first_at_ms: Mapping[int, int]) -> None:
+        """Note that events leave, by place; the first attempts of those that have no retry row began then, else 0."""
+        self.in_flight.update(first_at_ms)
+
+    def delivered(self, places: Iterable[int], now_ms: int) -> None:
+        """Note that receivers have accepted a run of events."""
+        in_flight = self.in_flight
+        for place in places:
+            del in_flight[place]
+        self.seen_well(now_ms)
+
+    def release(self, place: int) -> None:
+        """Note the end of an attempt."""
+        del self.in_flight[place]
+
+    def give_back(self, only: int | None = None) -> tuple[list[Event], list[Event]]:
+        """Let go of what is queued, or ``only`` that of a partition: it is in the journal.
+
+        The main intakes stand before the first of it. Return what these will not come to again: loose events, and
+        those that waited for their user's turn, for others behind them have been delivered.
+        """
+        kept: list[Event] = []
+        loose: list[Event] = []
+        for event in self.queue:
+            partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
+            if only is not None and partition != only:
+                kept.append(event)
+            elif event.place in self.loose:
+                loose.append(event)
+            else:
+                intake = self.intakes[partition]
+                intake.next_offset = min(intake.next_offset, offset)
+        self.queue.clear()
+        self.queue.extend(kept)
+        return loose, self.order.let_go(only) if self.order is not None else []
+
+    def measure(self) -> bool:
+        """Return whether so much is queued that readers may wait."""
+        self.full = self.size >= QUEUE_LOW
+        return self.full
+
+    def close(self) -> None:
+        """End: nothing of it is sent any more."""
+        self.closed = True
+        self.queue.clear()
+
+    # retry rows
+
+    def keep_row(self, place: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
+        """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
+        if is_new:
+            self.retry_count += 1
+        self.loose.discard(place)
+        self.settling.add(place)
+        if due_ms is not None:
+            self.row_due(due_ms)
+
+    def close_row(self, place: int) -> None:
+        """Need a retry row no more."""
+        self.retry_count -= 1
+        self.settling.add(place)
+
+    def row_saved(self, place: int) -> None:
+        """Note that the database shows a row as it is."""
+        self.settling.discard(place)
+
+    def row_due(self, due_ms: int) -> None:
+        """Look at the rows at this time at the latest."""
+        self.next_retry_ms = min(self.next_retry_ms or due_ms, due_ms)
+
+    def look_at_rows(self, at_ms: int) -> None:
+        """Look at the rows at this time, and not before."""
+        self.next_retry_ms = at_ms
+
+    def count_rows(self, rows: int) -> None:
+        """Take the number of rows from who has counted them."""
+        self.retry_count = rows
+
+    def reorder_rows(self) -> None:
+        """Have the order learn of rows that it does not know of."""
+        self.rows_changed = True
+
+    def rows_ordered(self) -> None:
+        """Note that the order knows of all rows."""
+        self.rows_changed = False
+
+    def recall(self, is_coming: bool) -> None:
+        """Note whether dead letters come back with a checkpoint that is not saved yet."""
+        self.coming_back = is_coming
+
+    def reserve(self, places: int) -> None:
+        """Leave so many places of the user's limit to rows that are due."""
+        self.reserved = places
+
+    def caught_up(self) -> None:
+        """Keep no longer to the rate that was chosen for the time after a pause."""
+        self.catch_up_rate = None
+        self.pace()
+
+    # what it takes
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
         """Whether the record is part of this stream and no filter stops it."""

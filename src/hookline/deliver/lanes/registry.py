@@ -13,7 +13,8 @@ from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.lane import Intake, Lane, Target
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.send.port import Sender
@@ -80,7 +81,7 @@ class Registry:
             fresh = fresh_intake(start, shared)
             # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
             self.skip_delivered(lane, partition, min(fresh.next_offset, shared.next_offset), shared.end)
-            lane.intakes[partition] = known.get(partition, fresh)
+            lane.enter(known.get(partition, fresh))
         self._engine.lanes[lane.number] = lane
         self._join(lane)
         self._engine.open_lanes.add(lane)
@@ -100,7 +101,7 @@ class Registry:
         if lane.start.until is not None:
             self._draining.add(lane)
             for partition, intake in lane.intakes.items():
-                intake.end = lane.start.until.get(partition, 0)  # one that was added later has nothing for it
+                intake.end_at(lane.start.until.get(partition, 0))  # one that was added later has nothing for it
         for partition, shared in self._feeder.shared.items():
             if lane.intakes[partition].attached:
                 shared.attach(lane)
@@ -135,7 +136,7 @@ class Registry:
             self.add_sides(lane, partition, start, lane.starts.keys())
             if intake.attached:
                 shared.leave(lane)
-                intake.attached = True
+                intake.attach()
         if lane.options.order != destination.delivery.order:
             self.change_order(lane)
         was_unusable = not lane.targets
@@ -158,7 +159,7 @@ class Registry:
         for source in start.sources.keys() - before:
             first = start.sources[source].get(partition, 0)
             if first < place:
-                lane.sides.append(Intake(partition, first, attached=False, end=place, source=source))
+                lane.read_beside(Intake(partition, first, attached=False, end=place, source=source))
                 self.skip_delivered(lane, partition, first, place)
 
     def change_order(self, lane: Lane) -> None:
@@ -166,16 +167,16 @@ class Registry:
         self._feeder.detach(lane)
         now_ms = self._engine.clock.steady_ms()
         self._engine.batch.unorder(lane.number, now_ms)
-        lane.next_retry_ms = now_ms
-        lane.rows_changed = True
+        lane.look_at_rows(now_ms)
+        lane.reorder_rows()
 
     def resume(self, lane: Lane, pause: Pause) -> None:
         """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
         now_ms = self._engine.clock.steady_ms()
         since_ms = pause.since if pause.steady_since is None else pause.steady_since
         self._engine.batch.shift(lane.number, max(0, now_ms - since_ms))
-        lane.next_retry_ms = now_ms
-        lane.gone = False
+        lane.look_at_rows(now_ms)
+        lane.answers_again()
         if lane.breaker.allowance == 0:
             lane.breaker.half_open()
         self._engine.probing.discard(lane)
@@ -185,7 +186,7 @@ class Registry:
         """Do not send again what an earlier process delivered in ``[first, end)``."""
         for place, entry in self.delivered.get(lane.number, {}).items():
             if place >> PLACE_SHIFT == partition and first <= place & OFFSET_MASK < end:
-                lane.skip.add(place)
+                lane.skip_done((place,))
                 self._engine.ring.add(*ENTRY.unpack(entry))
 
     def _end(self, lane: Lane) -> None:
@@ -217,9 +218,8 @@ class Registry:
                         LANE_ENDED,
                     )
                 )
-        lane.closed = True
+        lane.close()
         self._feeder.filtering = None
-        lane.queue.clear()
         engine.lanes.pop(lane.number)
         engine.probing.discard(lane)
         engine.open_lanes.discard(lane)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.lanes.lane import Intake, Lane, Target
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.rate import Rate
 from hookline.journal.record import Record
 from hookline.replays.model import IN_FLIGHT_MAX, Replay

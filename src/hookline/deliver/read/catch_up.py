@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
-from hookline.deliver.lanes.lane import Intake, Lane
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.losses import RETENTION_PASSED, Loss, loss_by, record_loss
 from hookline.deliver.read.shared_reader import SharedReader
 from hookline.journal.port import Group, JournalAway, JournalCorrupt, JournalFetching, Lookups, OffsetExpired
@@ -65,7 +66,7 @@ class CatchUp:
                 repeated = self._repeated(group, intake.partition)
                 for index, record in enumerate(group.records):
                     offset = group.first_offset + index
-                    intake.next_offset = offset + 1
+                    intake.advance(offset + 1)
                     self._engine.open_lanes.add(lane)
                     if (
                         not _is_deliverable(record)
@@ -74,8 +75,7 @@ class CatchUp:
                     ):
                         continue
                     place = intake.partition << PLACE_SHIFT | offset
-                    if place in lane.skip:
-                        lane.skip.discard(place)
+                    if lane.was_done(place):
                         continue
                     return Event(place, record)
                 self._after_catch_up(lane, intake)
@@ -152,7 +152,7 @@ class CatchUp:
         when it is attached again. On Kafka a group is what has arrived together, so the two readers' differ."""
         shared = self._shared[intake.partition]
         if intake.places is not None:
-            intake.next_offset = intake.places.following(intake.next_offset)
+            intake.advance(intake.places.following(intake.next_offset))
         offset = intake.next_offset
         if offset >= shared.next_offset or (intake.end is not None and offset >= intake.end):
             return None
@@ -178,19 +178,13 @@ class CatchUp:
         return group
 
     def _catch_up(self, lane: Lane, intake: Intake, group: Group, repeated: set[int]) -> None:
-        base = intake.partition << PLACE_SHIFT
+        base, is_loose = intake.partition << PLACE_SHIFT, intake.source is not None
         for index, record in enumerate(group.records):
             offset = group.first_offset + index
             if not _is_deliverable(record) or offset in repeated or not self._wants(lane, intake, record, offset):
                 continue
-            place = base | offset
-            if place in lane.skip:
-                lane.skip.discard(place)
-                continue
-            if intake.source is not None:
-                lane.loose.add(place)
-            lane.queue.append(Event(place, record))
-        intake.next_offset = group.next_offset
+            lane.put(Event(base | offset, record), loose=is_loose)
+        intake.advance(group.next_offset)
         self._engine.fed(lane)
         self._engine.open_lanes.add(lane)
         crash_point("deliver.catching_up")
@@ -200,7 +194,7 @@ class CatchUp:
         shared = self._shared[intake.partition]
         if intake.source is not None:
             if intake.end is not None and intake.next_offset >= intake.end and intake in lane.sides:
-                lane.sides.remove(intake)
+                lane.end_side(intake)
                 self._engine.open_lanes.add(lane)
         elif (
             not (intake.attached or lane.is_replay or lane.drains)
@@ -230,7 +224,7 @@ class CatchUp:
         """Go on behind what can no longer be read, on the lane's record."""
         lane = next(lane for lane in self._engine.lanes.values() if intake in lane.detached)
         record_loss(self._engine, lane, intake.partition, intake.next_offset, loss)
-        intake.next_offset = loss.until
+        intake.advance(loss.until)
 
 
 def _is_deliverable(record: Record) -> bool:

@@ -12,7 +12,7 @@ from itertools import repeat
 
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
-from hookline.deliver.lanes.lane import QUEUE_HIGH, QUEUE_LOW, Lane
+from hookline.deliver.lanes.lane import QUEUE_HIGH, Lane
 from hookline.deliver.read.catch_up import CatchUp
 from hookline.deliver.read.losses import Loss, loss_by, record_loss
 from hookline.deliver.read.shared_reader import SharedReader
@@ -73,8 +73,7 @@ class Feeder:
             if intake.attached and (queued or lane.order is not None):
                 self._leave(shared, lane)
             self._give_back(lane, partition)
-            for each in (intake, *(side for side in lane.sides if side.partition == partition)):
-                each.frozen = True
+            lane.freeze(partition)
             self._after_loss(lane)
 
     def leave(self, partition: int) -> None:
@@ -87,8 +86,7 @@ class Feeder:
 
     def _after_loss(self, lane: Lane) -> None:
         """Fewer events are queued than were: whoever waited for room has it."""
-        lane.full = lane.size >= QUEUE_LOW
-        if not lane.full:
+        if not lane.measure():
             self.room(lane)
 
     # one turn
@@ -163,10 +161,7 @@ class Feeder:
             everyone = record.selection is None and not filtering
             for lane, start in lanes.items():
                 if offset >= start and (everyone or lane.takes(record, shared.partition, offset)):
-                    if lane.skip and event.place in lane.skip:
-                        lane.skip.discard(event.place)
-                    else:
-                        lane.queue.append(event)
+                    lane.put(event)
         usage[0] += len(group.records) - run
         self._taken(shared, group, touched)
 
@@ -195,7 +190,7 @@ class Feeder:
             place = shared.partition << PLACE_SHIFT | first
             events = list(map(Event, range(place, place + len(records)), records, repeat(len(lanes) > 1)))
             for lane in lanes:
-                lane.queue.extend(events)
+                lane.feed(events)
         self._taken(shared, group, lanes)
         return True
 
@@ -210,10 +205,7 @@ class Feeder:
             lane = shared.by_destination.get(destination)
             if lane is None or not lane.takes(event.record, shared.partition, event.place & OFFSET_MASK):
                 continue
-            if event.place in lane.skip:
-                lane.skip.discard(event.place)
-                continue
-            lane.queue.append(event)
+            lane.put(event)
             touched.add(lane)
 
     def _usage_of(self, record: Record, partition: int) -> tuple[list[int], list[Lane] | None]:
@@ -241,24 +233,12 @@ class Feeder:
     def _give_back(self, lane: Lane, only: int | None = None) -> None:
         """Queued events, or ``only`` those of a partition, are in the journal: remember where the first of them stands
         and let go of them."""
-        kept: list[Event] = []
-        for event in lane.queue:
-            partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
-            if only is not None and partition != only:
-                kept.append(event)
-                continue
-            intake = lane.intakes[partition]
-            if event.place in lane.loose:
-                self.engine.failures.give_back_untried(lane, event)
-            else:
-                intake.next_offset = min(intake.next_offset, offset)
-        if lane.order is not None:
-            # Others behind them have been delivered, so the lane cannot go back to where they stand.
-            for event in lane.order.let_go(only):
-                self.engine.failures.wait_for_turn(lane, event.place)
-        lane.queue.clear()
-        lane.queue.extend(kept)
-        lane.full = lane.size >= QUEUE_LOW
+        loose, held = lane.give_back(only)
+        for event in loose:
+            self.engine.failures.give_back_untried(lane, event)
+        for event in held:
+            self.engine.failures.wait_for_turn(lane, event.place)
+        lane.measure()
         self.engine.open_lanes.add(lane)
 
     def _pass_over(self, shared: SharedReader, loss: Loss) -> None:

@@ -42,7 +42,7 @@ class Failures:
         self._work.counters.failures[failure.outcome] += 1
         self._work.tallies.of(lane.number).failures += 1
         if failure.outcome is Outcome.TIMED_OUT:
-            lane.timeouts += 1
+            lane.timed_out()
             self._timed_out.add(lane)
 
     def log_timeouts(self) -> None:
@@ -50,9 +50,7 @@ class Failures:
         now = self._work.clock.monotonic() if self._timed_out else 0.0
         due = [lane for lane in self._timed_out if now - lane.timeouts_logged_seconds >= TIMEOUT_LOG_SECONDS]
         for lane in due:
-            self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.timeouts)
-            lane.timeouts_logged_seconds = now
-            lane.timeouts = 0
+            self._log.warning("delivery_timeout", destination=lane.destination.id, count=lane.log_timeouts(now))
             self._timed_out.discard(lane)
 
     def decide(self, delivery: Delivery, failures: Sequence[FailedTry], now_ms: int) -> None:
@@ -86,7 +84,7 @@ class Failures:
             # Nobody would find out sooner whether it is an outage, and what stands for so long is said to stand.
             lane.breaker.open(lane.breaker.reason)
             self._open(lane, lane.run_started)
-        lane.probe_at_seconds = max(lane.probe_at_seconds, self._work.clock.monotonic() + wait_seconds)
+        lane.probe_no_sooner(self._work.clock.monotonic() + wait_seconds)
 
     def _count_against(self, lane: Lane, failures: Sequence[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
         """Tell the breaker of it. Where any URL refused the event for itself, a receiver is there and well."""
@@ -94,17 +92,11 @@ class Failures:
         if refusal is not None:
             self._count_refusal(lane, refusal, now_ms)
             return
-        if lane.breaker.failures == 0:
-            lane.run_started = now_ms, self._work.clock.steady_ms()
-        reason = _reason(last)
         now = self._work.clock.monotonic()
         slowest = max(failures, key=lambda failed: failed.milliseconds)
         too_much = any(is_too_much(failed.failure) for failed in failures)
-        opened = lane.breaker.failed(now, reason, too_much=too_much, began_seconds=now - slowest.milliseconds / 1000)
-        if gone and lane.breaker.state != "open":
-            lane.breaker.open(reason)
-            lane.gone = opened = True
-        if opened:
+        at, began = (now_ms, self._work.clock.steady_ms()), now - slowest.milliseconds / 1000
+        if lane.failed(at, now, _reason(last), too_much=too_much, began_seconds=began, gone=gone):
             self._open(lane, lane.run_started)
         elif lane.breaker.state == "open":
             self._recall(lane, now_ms)  # a probe burns nothing either
@@ -112,16 +104,14 @@ class Failures:
             self._work.probing.add(lane)
 
     def _count_refusal(self, lane: Lane, refusal: Failure, now_ms: int) -> None:
-        if lane.breaker.refusals == 0:
-            lane.refusals_started = now_ms, self._work.clock.steady_ms()
-        if lane.breaker.refused(self._work.clock.monotonic(), _reason(refusal)):
+        at = now_ms, self._work.clock.steady_ms()
+        if lane.refused(at, self._work.clock.monotonic(), _reason(refusal)):
             self._open(lane, lane.refusals_started)
         elif lane.breaker.refuses:
             self._recall(lane, now_ms)
         elif lane.breaker.allowance == 0:
             # It answers again, and what it thinks of others only they can tell: the next one is tried at once.
-            lane.probes = max(0, lane.probes - 1)
-            lane.probe_at_seconds = 0.0
+            lane.probe_at_once()
 
     def _record_attempts(self, delivery: Delivery, failures: Sequence[FailedTry], next_at_ms: int | None) -> None:
         lane, place = delivery.lane, delivery.event.place
@@ -148,13 +138,10 @@ class Failures:
     def _retry_later(self, delivery: Delivery, urls: int, due_ms: int) -> None:
         lane, place = delivery.lane, delivery.event.place
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
-        if not delivery.from_row:
-            lane.retry_count += 1
-            self._work.retrying.add(lane)
+        lane.keep_row(place, due_ms, is_new=not delivery.from_row)
+        self._work.retrying.add(lane)
         if self._work.keep_record is not None:
             self._work.keep_record(partition, offset, delivery.event.record)
-        lane.settling.add(place)
-        lane.next_retry_ms = min(lane.next_retry_ms or due_ms, due_ms)
         if delivery.attempt >= lane.options.set_aside_after:
             self._next_of_user(lane, place)
         self._work.counters.retries_scheduled += 1
@@ -166,11 +153,8 @@ class Failures:
     def retry_never_tried(self, lane: Lane, place: int) -> None:
         """Set an event aside that was queued out of order: a retry row with no attempt, due at once."""
         now_ms = self._work.clock.steady_ms()
-        lane.retry_count += 1
+        lane.keep_row(place, now_ms)
         self._work.retrying.add(lane)
-        lane.loose.discard(place)
-        lane.settling.add(place)
-        lane.next_retry_ms = min(lane.next_retry_ms or now_ms, now_ms)
         self._work.batch.retry(
             RetryRow(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK, 0, now_ms, now_ms, ALL_URLS)
         )
@@ -187,10 +171,8 @@ class Failures:
     def wait_for_turn(self, lane: Lane, place: int) -> None:
         """An event waits for its user's turn as a row: never tried, and not due before it is called."""
         now_ms = self._work.clock.steady_ms()
-        lane.retry_count += 1
+        lane.keep_row(place)
         self._work.retrying.add(lane)
-        lane.loose.discard(place)
-        lane.settling.add(place)
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
         self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
@@ -225,17 +207,14 @@ class Failures:
 
     def open_too(self, lane: Lane, reason: str) -> None:
         """Open a lane's breaker because another process found its receiver down."""
-        if lane.breaker.failures == 0:
-            lane.run_started = self._work.clock.now_ms(), self._work.clock.steady_ms()
-        lane.breaker.open(reason)
+        lane.hold((self._work.clock.now_ms(), self._work.clock.steady_ms()), reason)
         self._open(lane, lane.run_started)
 
     def _open(self, lane: Lane, started: tuple[int, int]) -> None:
         self._work.counters.breaker_opened += 1
         self._work.probing.add(lane)
-        lane.probes = 1
         wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
-        lane.probe_at_seconds = self._work.clock.monotonic() + wait_seconds
+        lane.probe_next(self._work.clock.monotonic() + wait_seconds, 1)
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = started
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms
@@ -251,15 +230,14 @@ class Failures:
     def _recall(self, lane: Lane, since_ms: int) -> None:
         batch = self._work.batch
         batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
-        lane.coming_back = True
+        lane.recall(True)
         if lane.to_all:
             batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
 
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""
         lane, place = delivery.lane, delivery.event.place
-        lane.retry_count -= 1
-        lane.settling.add(place)
+        lane.close_row(place)
         self._work.batch.settle(lane.number, place >> PLACE_SHIFT, place & OFFSET_MASK)
 
 

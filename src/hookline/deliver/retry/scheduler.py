@@ -69,15 +69,16 @@ class Retries:
                 except (JournalFetching, RowsComing):
                     continue  # with a later turn
                 except (JournalAway, DatabaseAway):
-                    lane.next_retry_ms = now_ms + RECHECK_MS
+                    lane.look_at_rows(now_ms + RECHECK_MS)
         for lane in list(self._engine.probing):
             probes, probe_at = lane.probes, lane.probe_at_seconds
             try:
                 is_asking = bool(lane.in_flight)
                 self._probe(lane, now_ms)
-                lane.tried += bool(lane.in_flight) and not is_asking
+                if lane.in_flight and not is_asking:
+                    lane.count_tries(lane.tried + 1)
             except (JournalFetching, RowsComing):  # nothing was tried: with a later turn
-                lane.probes, lane.probe_at_seconds = probes, probe_at
+                lane.probe_next(probe_at, probes)
             except (JournalAway, DatabaseAway):
                 continue
 
@@ -103,7 +104,7 @@ class Retries:
         """Start the rows whose user's turn it is (``delivery.order``)."""
         if lane.rows_changed:
             load_order(lane, self._store, self._rows_journal)
-            lane.rows_changed = False
+            lane.rows_ordered()
         called, order.called = order.called, []
         coming = 0
         for index, place in enumerate(called):
@@ -125,7 +126,7 @@ class Retries:
     def _start_due(self, lane: Lane, now_ms: int) -> None:
         room = min(self._room(lane), ROWS_PER_TURN_MAX)
         if lane.cap is not None:  # nothing may go beyond the user's limit: the stream leaves some of it
-            lane.reserved = 0 if room > 0 else max(1, lane.cap // BEYOND_SHARE)
+            lane.reserve(0 if room > 0 else max(1, lane.cap // BEYOND_SHARE))
         if room <= 0:
             return
         unsettled = len(lane.settling) + len(lane.in_flight)
@@ -149,7 +150,7 @@ class Retries:
             except JournalFetching:  # the others are asked for too, so that they come together
                 is_fetching = True
         if not is_fetching:
-            lane.next_retry_ms = next_retry_ms
+            lane.look_at_rows(next_retry_ms)
 
     def _room(self, lane: Lane) -> int:
         """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
@@ -191,8 +192,7 @@ class Retries:
         return True
 
     def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
-        lane.retry_count -= 1
-        lane.settling.add(place)
+        lane.close_row(place)
         self._engine.batch.settle(lane.number, row.partition, row.offset)
         self._engine.next_of_user(lane, place)
 
@@ -211,12 +211,11 @@ class Retries:
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.sick >= SICK_IN_FLIGHT_MAX or engine.is_shut:
             return
+        wait_seconds = SUSPECT_SPACING_SECONDS
         if is_open:
-            lane.probe_at_seconds = now + Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
-        else:
-            lane.probe_at_seconds = now + SUSPECT_SPACING_SECONDS
-        lane.probes += 1
-        lane.nothing_to_try = False
+            wait_seconds = Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
+        lane.probe_next(now + wait_seconds, lane.probes + 1)
+        lane.probe_found(True)
         if not is_open and self._probe_with_queue(lane, now_ms):
             return
         # Where only refusals came, events that nobody asked about have every second turn: their kind may be accepted.
@@ -225,7 +224,7 @@ class Retries:
             return
         if self._probe_with_row(lane, now_ms, is_open):
             return
-        lane.nothing_to_try = is_fresh_first or not self._probe_with_fresh(lane, now_ms)
+        lane.probe_found(not is_fresh_first and self._probe_with_fresh(lane, now_ms))
 
     def _probe_with_fresh(self, lane: Lane, now_ms: int) -> bool:
         """Try an event that was not tried before; return False when there is none."""
@@ -237,8 +236,7 @@ class Retries:
                 self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
             return True
         if self._feeder.catch_up.is_behind(lane):
-            lane.probes -= 1  # nothing was tried: go on looking at the next beat
-            lane.probe_at_seconds = 0.0
+            lane.probe_at_once()  # nothing was tried: go on looking at the next beat
             return True
         return False
 
@@ -246,8 +244,7 @@ class Retries:
         # Down to an event whose turn it is: reading on while others are queued would give some of them back twice.
         started = False
         while lane.queue and not started:
-            event = lane.queue.popleft()
-            lane.loose.discard(event.place)
+            event = lane.take_first()
             if self._is_its_turn(lane, event):
                 self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
                 started = True

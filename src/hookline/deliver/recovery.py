@@ -13,11 +13,11 @@ from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import OPEN_BEFORE
 from hookline.deliver.lanes.intake import Intake
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.lanes.order_rows import load_order
 from hookline.deliver.lanes.registry import Registry
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import note_missing
 from hookline.deliver.replays import Replays
+from hookline.deliver.retry.scheduler import load_order
 from hookline.deliver.store.writer import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
 from hookline.journal.record import Record

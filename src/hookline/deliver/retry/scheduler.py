@@ -15,7 +15,6 @@ from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
 from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import NEVER_MS, UserOrder
-from hookline.deliver.lanes.order_rows import load_order
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import record_unreadable
 from hookline.deliver.store.batch import RetryRow
@@ -277,3 +276,25 @@ class Retries:
         for row in overdue:
             if row.attempt and self._engine.schedule.expired(now_ms, row.first_at_ms):
                 self._start(lane, row, now_ms)
+
+
+def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
+    """Note every row that holds up its user, and call the turn of those that wait to be called and are first."""
+    order = lane.order
+    if order is None:
+        return
+    waiting: list[int] = []
+    for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.settling)):
+        place = row.partition << PLACE_SHIFT | row.offset
+        # What the next checkpoint changes is known already, or done.
+        if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+            continue
+        record = journal.get(row.partition, row.offset)
+        if record is not None and not record.erased:
+            order.note(place, record.user_key)
+        if row.due_ms >= NEVER_MS:
+            waiting.append(place)
+    # Those called whose row is not saved yet were passed over above: they stay called.
+    order.called[:] = [place for place in order.called if place in lane.settling]
+    for place in waiting:
+        order.call(place)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.deliver import dispatcher as engine
-from hookline.deliver import recovery
+from hookline.deliver.lanes import lane
 from hookline.deliver.read import feeder
 from hookline.settings import Deliver
 from tests.unit.deliver.rig import Rig
@@ -43,7 +42,6 @@ def rig(make_rig: MakeRig) -> Rig:
 def small_queues(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Queues that are full after a few events; returns (low, high)."""
     low, high = 4, 8
-    for module in (engine, recovery):
-        monkeypatch.setattr(module, "QUEUE_LOW", low)
+    monkeypatch.setattr(lane, "QUEUE_LOW", low)
     monkeypatch.setattr(feeder, "QUEUE_HIGH", high)
     return low, high

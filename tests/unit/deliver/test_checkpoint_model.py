@@ -11,7 +11,7 @@ import random
 import pytest
 
 from hookline.connections.model import Offsets, Snapshot
-from hookline.deliver import checkpointer, replays, results
+from hookline.deliver import checkpointer, replays
 from hookline.deliver import dispatcher as engine
 from hookline.deliver.lanes import breaker
 from hookline.deliver.read import feeder
@@ -331,7 +331,7 @@ def run(rig: Rig, seed: int, monkeypatch: pytest.MonkeyPatch, *, late: bool = Fa
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = World(rig, rng)
-    for module in (checkpointer, results, feeder, replays):
+    for module in (checkpointer, engine, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES))
     if late:

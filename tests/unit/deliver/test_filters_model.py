@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.deliver import checkpointer, replays, results
+from hookline.deliver import checkpointer, replays
 from hookline.deliver import dispatcher as engine
 from hookline.deliver.lanes import breaker
 from hookline.deliver.read import feeder
@@ -86,7 +86,7 @@ def test_every_event_is_sent_or_filtered_and_why_knows(
     monkeypatch.setattr(breaker, "OPEN_SECONDS", 1.0)
     monkeypatch.setattr(engine, "IN_FLIGHT_MAX", 16)
     world = FilteredWorld(make_rig(1 + seed % 2, deliver=Deliver(retry_max=Seconds(20.0))), random.Random(seed))
-    for module in (checkpointer, results, feeder, replays):
+    for module in (checkpointer, engine, feeder, replays):
         monkeypatch.setattr(module, "crash_point", world.crash_point)
     world.change(*(source(id) for id in SOURCES), destination("one", sources=SOURCES, filters=CHOICES[1]))
     world.rig.start()

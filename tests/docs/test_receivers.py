@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.deliver import answer_head, breaker, connection, dialer, pool
+from hookline.deliver.lanes import breaker
+from hookline.deliver.send import answers, connection, dialer, pool
 from hookline.limits import LIMITS
 from hookline.outcomes.outcome import FINAL, Outcome, of_status
 from hookline.settings import Deliver
@@ -28,8 +29,8 @@ DELIVER = Deliver()
             "Asked again while it is open",
             f"after {breaker.PROBE_FIRST_SECONDS:g} s, doubling up to {breaker.PROBE_SECONDS_MAX:g} s",
         ),
-        ("Your answer's head", f"{answer_head.HEAD_BYTES_MAX // 1024} KB"),
-        ("Your answer's body", f"{connection.BODY_BYTES_MAX // 1024} KB"),
+        ("Your answer's head", f"{answers.HEAD_BYTES_MAX // 1024} KB"),
+        ("Your answer's body", f"{answers.BODY_BYTES_MAX // 1024} KB"),
         ("Interim answers (1xx)", f"{connection.INTERIM_ANSWERS_MAX}"),
         ("A name's look-up", f"{LIMITS.lookup_seconds_max:g} s"),
         ("An idle connection", f"{connection.REST_SECONDS_MAX:g} s"),

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from time import monotonic
 from typing import NamedTuple, cast
 
-from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.answer_head import HEAD_BYTES_MAX
-from hookline.deliver.burst import Burst
-from hookline.deliver.connection import ANSWER_KEPT_BYTES, Connection
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.plain_answers import PlainAnswers
-from hookline.deliver.pool import Pool
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.answers import HEAD_BYTES_MAX, PlainAnswers
+from hookline.deliver.send.connection import ANSWER_KEPT_BYTES, Connection
+from hookline.deliver.send.connector import Connector
+from hookline.deliver.send.pool import Pool
+from hookline.deliver.send.port import Failure, Sink
 
 ADDRESS = "192.0.2.1"
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+REQUEST = b"POST / HTTP/1.1\r\n\r\n"
 NO_TARGET = cast(Target, object())
 """The pool only hands it back."""
 
@@ -57,19 +52,25 @@ class Socket(asyncio.Transport):
         return self.closed
 
 
-class Answers(PlainAnswers):
-    """Plain answers that the test fetches."""
+class ByHand:
+    """Connects nothing, and notes for which connections that was asked."""
 
-    def tell_soon(self) -> None:
-        """There is no turn to wait for the end of."""
+    def __init__(self) -> None:
+        self.asked: list[Connection] = []
+
+    def begin(self, connection: Connection, url: ReceiverUrl, certificate: object) -> None:
+        """Note a connection."""
+        self.asked.append(connection)
 
 
-class BareSender(Pool, Sink):
+class BareSender(Sink):
     """A pool of one connection, and the sink of its results by token."""
 
     def __init__(self) -> None:
-        resolver = Resolver(Guard(()), lambda host, port: [])
-        super().__init__(parse_receiver_url("http://h/"), self, Dialer(resolver), NO_TLS, set(), Answers(self))
+        self._connector = ByHand()
+        self._answers = PlainAnswers[Connection](self, lambda tell: None)  # the test fetches them
+        connector = cast(Connector, self._connector)
+        self._pool = Pool(parse_receiver_url("http://h/"), self, connector, answers=self._answers)
         self.results: list[tuple[object, Result]] = []
 
     def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
@@ -79,28 +80,26 @@ class BareSender(Pool, Sink):
             told = (failure.outcome.value, failure.status, failure.error, failure.retry_after)
         self.results.append((token, Result(result, told)))
 
-    def send_afresh(self, token: object, burst: Burst, request: bytes) -> None:
-        """Note that the request is to be sent again on another connection."""
-        self.results.append((token, Result(-1)))
-
     def exchange(self, answers: list[list[bytes]], ending: str) -> list[Result]:
         """One request per answer (a list of pieces), as long as the connection is kept; what each came to."""
         self.results.clear()
-        connection, transport, asked = Connection(self), Socket(), 0
+        self._connector.asked.clear()
+        pool, transport, asked = self._pool, Socket(), 0
+        pool.send(NO_TARGET, [(0, REQUEST)])
+        (connection,) = self._connector.asked
         connection.checked_address = ADDRESS
-        connection.begin(0, Burst(NO_TARGET, 1.0), b"POST / HTTP/1.1\r\n\r\n")
         connection.connection_made(transport)
         for pieces in answers:
             if asked:
-                if not self.idle:
+                if not pool.idle:
                     break
                 connection.idle_since = monotonic()
-                self.send(NO_TARGET, [(asked, b"POST / HTTP/1.1\r\n\r\n")])
+                pool.send(NO_TARGET, [(asked, REQUEST)])
             asked += 1
             for piece in pieces:
                 if not transport.closed:
                     connection.data_received(piece)
-                    self.answers.tell()
+                    self._answers.tell()
                     assert len(getattr(connection, "_head", b"")) <= HEAD_BYTES_MAX + max(map(len, pieces))
                     assert len(getattr(connection, "_answer", b"")) <= ANSWER_KEPT_BYTES
         if not transport.closed:
@@ -109,7 +108,10 @@ class BareSender(Pool, Sink):
             connection.connection_lost(ConnectionResetError() if ending == "reset" else None)
         else:
             connection.connection_lost(None)
-        assert len(self) == 0
-        assert not self.idle
+        for again in self._connector.asked[1:]:
+            self.results.append((again.token, Result(-1)))
+            again.close()
+        assert len(pool) == 0
+        assert not pool.idle
         assert [token for token, _ in self.results] == list(range(max(1, asked))), "not one result per request"
         return [result for _, result in self.results]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from hookline.deliver.connection import ANSWER_KEPT_BYTES
-from hookline.deliver.schedule import retry_after_ms
+from hookline.deliver.retry.schedule import retry_after_ms
+from hookline.deliver.send.connection import ANSWER_KEPT_BYTES
 from hookline.outcomes.outcome import Outcome, from_number
 from tests.fuzz.bare_sender import BareSender, Result
 from tests.fuzz.cases import Cases

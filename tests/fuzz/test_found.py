@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.answer_head import HEAD_BYTES_MAX
+from hookline.deliver.send.answers import HEAD_BYTES_MAX
 from hookline.outcomes.outcome import Outcome, to_number
 from tests.fuzz.bare_edge import BareEdge
 from tests.fuzz.bare_sender import BareSender, Result

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from hookline.database.open import ensure, open_deliver
 from hookline.database.place import place_of
-from hookline.deliver.claims import Claims
-from hookline.deliver.run_shelf import RunShelf
+from hookline.deliver.cluster.claims import Claims
+from hookline.deliver.cluster.run_shelf import RunShelf
 from hookline.journal.conformance import a_record, records_of
 from hookline.journal.damaged import noted_damage
 from hookline.journal.kafka.address import KafkaAddress

@@ -19,10 +19,9 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "src", ROOT / "clients/python/src")
 FUNCTIONS = ("compile", "fullmatch", "match", "search", "sub", "split", "findall", "finditer")
 BEGINNINGS = {
-    ("collect/request_head.py", "_ABSOLUTE"),
+    ("collect/http/request.py", "_ABSOLUTE"),
     ("database/postgres/statements.py", "_WORD"),
     ("expressions/write.py", "_ODD_START"),
-    ("control/guarded_post.py", "_STATUS"),
 }
 """Patterns used with ``match``: each asks how a text begins, and accepts nothing by that."""
 

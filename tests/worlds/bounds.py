@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.deliver.lane import Lane
+from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.role import DeliverRole
 from tests.worlds.plan import BURST_EVENTS_MAX
 

@@ -17,9 +17,9 @@ from hookline.connections.edits import Edit
 from hookline.connections.model import Offsets
 from hookline.connections.store import Store
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.batch import Batch
+from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.role import DeliverRole
-from hookline.deliver.schedule import RetrySchedule
+from hookline.deliver.store.batch import Batch
 from hookline.journal.local.end_file import NAME as END_NAME
 from hookline.journal.local.end_file import EndFile
 from hookline.journal.local.next_segment import NextSegment

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hookline.deliver.rate import BURST_MIN, BURST_SECONDS
+from hookline.deliver.lanes.rate import BURST_MIN, BURST_SECONDS
 from hookline.simulation.scheduler import SimulatedClock
 from tests.worlds.ledger import Ledger, Place
 

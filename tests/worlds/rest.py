@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.lane import Lane
+from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.role import DeliverRole
 from tests.worlds.machine import Machine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.deliver.lane import Lane
+from hookline.deliver.lanes.lane import Lane
 from hookline.journal.local.reader import LocalReader
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Journal, Settings

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hookline.deliver.lane import Lane
-from hookline.deliver.rate import Rate
-from hookline.deliver.replay_lane import ReplayLane
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.replays import Replays
-from hookline.deliver.results import Results
 from hookline.route.filters import Filters
 from tests.worlds import run as module
 from tests.worlds.plan import plain_plan_of, plan_of
@@ -24,7 +24,7 @@ available = Rate.available
     [
         (40008, Lane, "passes", lambda lane, record: True, "to which it does not belong"),
         (40000, Filters, "body", lambda filters, record, rendered, canonical: rendered, "filters leave it"),
-        (40052, Results, "_was_the_last", lambda *_: True, "have it"),
+        (40052, Dispatcher, "_was_the_last", lambda *_: True, "have it"),
         (40013, Rate, "available", lambda rate, now: 3 * available(rate, now) + 3, "attempts per second"),
         (40007, Lane, "is_drained", property(lambda lane: lane.drains), "neither delivered nor given up"),
         (40010, Replays, "tick", lambda *_: None, "not at rest"),

@@ -10,8 +10,7 @@ import pytest
 
 from hookline.connections.model import DeliveryOptions, Filter, Offsets, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.lane import Lane
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Lane, Target
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver
 from hookline.simulation.network import Request

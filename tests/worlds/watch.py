@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hookline.connections.model import WEBHOOKS_MAX
-from hookline.deliver.breaker import PROBE_FIRST_SECONDS
-from hookline.deliver.lane import Lane
-from hookline.deliver.schedule import retry_after_ms
+from hookline.deliver.lanes.breaker import PROBE_FIRST_SECONDS
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.retry.schedule import retry_after_ms
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import FINAL, Outcome, of_status, refuses_event
 from hookline.settings import Deliver

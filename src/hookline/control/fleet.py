@@ -16,7 +16,7 @@ from hookline.control.role_metrics import RoleMetrics
 from hookline.database.connection import Connection
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
-from hookline.deliver.worker_state import WorkerState, decode
+from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
 from hookline.journal.opening import hurry, is_shared, open_reader
 from hookline.journal.port import JournalAway, Reader

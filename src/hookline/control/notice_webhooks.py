@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
 from hookline.connections.secrets import SecretMissing, check_secret, resolve
-from hookline.control.guarded_post import Answered, GuardedPost
 from hookline.control.notice_log import Notice, NoticeLog, Unsent
 from hookline.control.own_metrics import OwnMetrics
 from hookline.database.sqlite import engine as sqlite
@@ -24,6 +23,9 @@ from hookline.events.signature import Signer
 from hookline.outcomes.outcome import FINAL, Outcome
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
+
+if TYPE_CHECKING:
+    from hookline.deliver.send.pool import Exchanges
 
 RETRY_SECONDS = (5.0, 30.0, 120.0, 600.0)
 """Pauses between the tries; after the last one a URL is given up."""
@@ -39,11 +41,12 @@ class InvalidNoticeWebhooks(ValueError):
     code = "invalid_notice_webhooks"
 
 
-class Posts(Protocol):
-    """How a request is sent."""
+class Answered(NamedTuple):
+    """What a request came to."""
 
-    async def send(self, url: ReceiverUrl, headers: dict[str, str], body: bytes) -> Answered:
-        """Send the body and return what came of it."""
+    outcome: Outcome
+    status: int | None = None
+    error: str | None = None
 
 
 class NoticeWebhooks:
@@ -54,7 +57,6 @@ class NoticeWebhooks:
         settings: Settings,
         log: NoticeLog,
         own_metrics: OwnMetrics,
-        post: Posts | None = None,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -62,7 +64,7 @@ class NoticeWebhooks:
         self._settings = settings
         self._log = log
         self._own_metrics = own_metrics
-        self._post = post
+        self._sender: Exchanges | None = None
         self._retry_seconds = retry_seconds
         self._clock = clock
         self._wake = asyncio.Event()
@@ -111,7 +113,7 @@ class NoticeWebhooks:
     async def _send_to(self, url: str, notice: Notice) -> Answered:
         try:
             body = body_of(notice)
-            answer = await self._posts().send(self._urls[url], self._headers(notice, body), body)
+            answer = await self._send_one(self._urls[url], self._headers(notice, body), body)
         except (SecretMissing, OSError) as error:  # the secret's file, or deliver.ca_file, is not there
             answer = Answered(Outcome.CONNECTION_FAILED, error=f"nothing was sent: {error}")
         self._own_metrics.notice_webhooks[answer.outcome] += 1
@@ -129,16 +131,20 @@ class NoticeWebhooks:
             headers["X-Signature"] = Signer(secret).hex(body).decode()
         return headers
 
-    def _posts(self) -> Posts:
-        if self._post is None:
-            # Here: only who has URLs for notices pays for the sender's modules.
-            from hookline.deliver.egress import Guard, Resolver
-            from hookline.deliver.pool import tls_context
+    async def _send_one(self, url: ReceiverUrl, headers: dict[str, str], body: bytes) -> Answered:
+        # Here: only who has URLs for notices pays for the sender's modules.
+        from hookline.deliver.send.connector import tls_context
+        from hookline.deliver.send.guard import Guard
+        from hookline.deliver.send.pool import Exchanges
+        from hookline.deliver.send.request import request_of
+        from hookline.deliver.send.resolver import Resolver
 
+        if self._sender is None:
             deliver = self._settings.deliver
             resolver = Resolver(Guard(deliver.allow_networks))
-            self._post = GuardedPost(resolver, tls_context(deliver.ca_file), deliver.timeout)
-        return self._post
+            self._sender = Exchanges(resolver, tls_context(deliver.ca_file), deliver.timeout)
+        exchange = await self._sender.send(url, request_of(url, headers, body))
+        return Answered(exchange.outcome, exchange.status, exchange.error)
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -31,7 +31,7 @@ from hookline.control.merge_patch import merged
 from hookline.control.parameters import Id
 from hookline.control.problem import FieldError, Problem, invalid_body, not_found, pointer_of
 from hookline.control.services import FromServices, Services
-from hookline.deliver.client_certificate import fault_and_details
+from hookline.deliver.send.client_certificate import fault_and_details
 from hookline.events.timestamps import iso
 
 AnyStored = Stored[Any] | None

@@ -65,7 +65,7 @@ from hookline.control.usage_log import UsageLog
 from hookline.control.whole import WholeMachine
 from hookline.database.place import place_of
 from hookline.database.shared import Shared
-from hookline.deliver.client_certificate import fault_of
+from hookline.deliver.send.client_certificate import fault_of
 from hookline.insights.schema_log import SchemaLog
 from hookline.insights.schema_store import SchemaStore
 from hookline.insights.series_log import SeriesLog

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 from hookline.database.sqlite import DatabaseAway
 from hookline.database.sqlite import engine as sqlite
-from hookline.deliver.batch import Batch, BlockRow, CheckpointRow, LaneRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import DAY_MS, Feeder
-from hookline.deliver.fence import Fenced
-from hookline.deliver.lane import Lane
+from hookline.deliver.cluster.fence import Fenced
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import DAY_MS, Feeder
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.replays import Replays
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.store.batch import Batch, BlockRow, CheckpointRow, LaneRow
+from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes import places
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 if TYPE_CHECKING:
-    from hookline.deliver.late_rows import LateRows
+    from hookline.deliver.cluster.late_rows import LateRows
 
 SYNC_SECONDS = 0.25
 """How far a power cut may set back retries, failures and places. What was delivered is also in the progress ring, which
@@ -40,7 +40,12 @@ class Checkpointer:
     """Gathers and commits checkpoints."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, replays: Replays, store: DeliverStore, late_rows: LateRows | None = None
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        replays: Replays,
+        store: DeliverStore,
+        late_rows: LateRows | None = None,
     ) -> None:
         self.version = 0
         """The connections version in force."""
@@ -224,10 +229,10 @@ class Checkpointer:
                 if undone:
                     open_places[lane.number] = undone
                 if partition in lane.rows:
-                    lane.rows.discard(partition)
+                    lane.note_row(partition, False)
                     batch.lanes_gone.add((lane.number, partition))
             else:
-                lane.rows.add(partition)
+                lane.note_row(partition, True)
                 batch.lanes[lane.number, partition] = _lane_row(lane, partition, undone)
         blob = places.encode(places.SavedPlaces(open_places))
         batch.checkpoints.append(CheckpointRow(partition, shared.next_offset, self.version, blob))
@@ -269,30 +274,30 @@ class Checkpointer:
             key = (number, partition, offset)
             lane = engine.lanes.get(number)
             if lane is not None and key not in engine.batch.retries and key not in engine.batch.settled:
-                lane.settling.discard(partition << PLACE_SHIFT | offset)
+                lane.row_saved(partition << PLACE_SHIFT | offset)
         for row in batch.retries.values():
             lane = engine.lanes.get(row.lane)
             if lane is not None:  # it may have been due already, and was not found before it was saved
-                lane.next_retry_ms = min(lane.next_retry_ms or row.due_ms, row.due_ms)
+                lane.row_due(row.due_ms)
         for due_ms, number in batch.unordered:
             lane = engine.lanes.get(number)
             if lane is not None:  # until it was saved, what waited for its turn was not due
-                lane.next_retry_ms = min(lane.next_retry_ms, due_ms)
+                lane.look_at_rows(min(lane.next_retry_ms, due_ms))
         for action in batch.actions:
             lane = engine.lanes.get(action.tried_lane) if action.tried_lane is not None else None
             if lane is not None:
-                lane.next_retry_ms = 0
+                lane.look_at_rows(0)
                 lane.try_now()  # with an open breaker it is a wish for a probe
         to_come = {recall.lane for recall in engine.batch.recalls}
         for number, count in batch.recalled.items():
             lane = engine.lanes.get(number)
             if lane is not None:
-                lane.coming_back = number in to_come
+                lane.recall(number in to_come)
             if lane is not None and count:
                 engine.tallies.of(number).given_up -= count
-                lane.retry_count += count
-                lane.rows_changed = True
-                lane.next_retry_ms = engine.clock.steady_ms()
+                lane.count_rows(lane.retry_count + count)
+                lane.reorder_rows()
+                lane.look_at_rows(engine.clock.steady_ms())
                 engine.retrying.add(lane)
         self._recount(batch)
         engine.wake_starved()
@@ -306,7 +311,7 @@ class Checkpointer:
         for lane in [each for each in engine.recount if each.number in batch.counted]:
             strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
             if not strange and lane.number not in changing and not lane.coming_back:
-                lane.retry_count = batch.counted[lane.number]
+                lane.count_rows(batch.counted[lane.number])
                 engine.recount.discard(lane)
 
 

@@ -7,12 +7,12 @@ sent. Every step may be done twice: a restart begins a round that was not answer
 
 from __future__ import annotations
 
-from hookline.deliver.batch import Batch, ErasureRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
-from hookline.deliver.retries import Retries
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.retry.scheduler import Retries
+from hookline.deliver.store.batch import Batch, ErasureRow
+from hookline.deliver.store.writer import DeliverStore
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.privacy.erasure_feed import Erasure, ErasureFeed
 from hookline.replays.places import Places
@@ -24,7 +24,7 @@ class Erasures:
     """Follows control's erasures and answers each when nothing of it is left in deliver's files."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, retries: Retries, store: DeliverStore, feed: ErasureFeed
+        self, engine: Dispatcher, feeder: Feeder, retries: Retries, store: DeliverStore, feed: ErasureFeed
     ) -> None:
         self._engine = engine
         self._feeder = feeder

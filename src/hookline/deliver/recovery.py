@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hookline.connections.model import Snapshot
-from hookline.deliver.breaker import OPEN_BEFORE
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Intake, Lane
-from hookline.deliver.losses import note_missing
-from hookline.deliver.order_rows import load_order
-from hookline.deliver.registry import Registry
+from hookline.deliver.lanes.breaker import OPEN_BEFORE
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import note_missing
 from hookline.deliver.replays import Replays
-from hookline.deliver.store import DeliverStore, RetryBacklog, SavedLane
+from hookline.deliver.retry.scheduler import load_order
+from hookline.deliver.store.writer import DeliverStore, RetryBacklog, SavedLane
 from hookline.journal.port import Reader
 from hookline.journal.record import Record
 from hookline.outcomes import places
@@ -35,7 +36,13 @@ class Recovery:
     """Restores the lanes of the version that was in force at the last checkpoint."""
 
     def __init__(
-        self, engine: Engine, feeder: Feeder, registry: Registry, replays: Replays, store: DeliverStore, journal: Reader
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        registry: Registry,
+        replays: Replays,
+        store: DeliverStore,
+        journal: Reader,
     ) -> None:
         self._engine = engine
         self._feeder = feeder
@@ -88,28 +95,26 @@ class Recovery:
         intake = lane.intakes[partition]
         done = self._entries.get(lane.number, {})
         if row is not None:
-            lane.rows.add(partition)
+            lane.note_row(partition, True)
             for side in places.decode_intake(row.blob).sides:
-                lane.sides.append(Intake(partition, side.next_offset, False, side.end, side.source))
+                lane.read_beside(Intake(partition, side.next_offset, False, side.end, side.source))
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
-                lane.gone = row.state == "gone"
-                lane.breaker.open(OPEN_BEFORE)
+                lane.restore(OPEN_BEFORE, gone=row.state == "gone")
                 self._engine.probing.add(lane)
                 self._feeder.detach(lane)
         sides = [side.next_offset for side in lane.sides if side.partition == partition]
         first = shared.next_offset if intake.attached else intake.next_offset
         first = min([first, *sides])
         ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
-        lane.skip |= ahead
+        lane.skip_done(ahead)
         # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
         saved = self._store.results(partition, ahead) if lane.is_replay and ahead else frozenset()
         self._recovered.setdefault(partition, []).extend(done[place] for place in ahead if done[place] not in saved)
         missing = [each for each in places.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)]
         if missing:
             note_missing(self._engine, lane, partition, places.to_ranges(missing))
-        lane.full = lane.size >= self._engine.limits.queue_low
-        if lane.full and intake.attached:
+        if lane.measure() and intake.attached:
             shared.full.add(lane)
 
     def _is_at_work(self, lane: Lane, partition: int) -> bool:
@@ -130,15 +135,14 @@ class Recovery:
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
         else:
-            lane.loose.add(place)
-            lane.queue.append(event)
+            lane.put(event, loose=True)
         return True
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:
         if backlog is None:
             return
-        lane.retry_count += backlog.rows
-        lane.next_retry_ms = backlog.due_ms
+        lane.count_rows(lane.retry_count + backlog.rows)
+        lane.look_at_rows(backlog.due_ms)
         self._engine.retrying.add(lane)
         done = self._entries.get(lane.number, {})
         for row in self._store.rows.oldest(lane.number, backlog.rows) if done else ():
@@ -150,8 +154,7 @@ class Recovery:
     def settle(self, lane: Lane, place: int) -> None:
         """Close the retry row of an event that was delivered."""
         partition = place >> PLACE_SHIFT
-        lane.retry_count -= 1
-        lane.settling.add(place)
+        lane.close_row(place)
         self._engine.batch.settle(lane.number, partition, place & OFFSET_MASK)
         self._recovered.setdefault(partition, []).append(self._entries[lane.number][place])
 

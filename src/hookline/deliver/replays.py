@@ -12,13 +12,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.batch import Batch, RangeRow, ReplayRow
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Intake
-from hookline.deliver.registry import Registry
-from hookline.deliver.replay_lane import ReplayLane
-from hookline.deliver.store import DeliverStore, SavedLane
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.lanes.replay_lane import ReplayLane
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
+from hookline.deliver.store.writer import DeliverStore, SavedLane
 from hookline.outcomes.places import decode_intake
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.replays.feed import ReplayFeed
@@ -36,7 +36,7 @@ class Replays:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         registry: Registry,
         store: DeliverStore,
@@ -247,7 +247,8 @@ class Replays:
         lane = ReplayLane(replay, destination, start, targets, live)
         engine.on_lane(lane)
         for partition in self._feeder.shared:
-            lane.intakes[partition] = intake = self.intake(replay, partition, at.get(partition))
+            intake = self.intake(replay, partition, at.get(partition))
+            lane.enter(intake)
             self._registry.skip_delivered(lane, partition, replay.starts.get(partition, 0), intake.end or 0)
         self.lanes[lane.number] = engine.lanes[lane.number] = lane
         engine.open_lanes.add(lane)
@@ -311,8 +312,7 @@ class Replays:
 
     def _close(self, lane: ReplayLane) -> None:
         engine = self._engine
-        lane.closed = True
-        lane.queue.clear()
+        lane.close()
         engine.lanes.pop(lane.number)
         for lanes in (engine.probing, engine.open_lanes, engine.retrying):
             lanes.discard(lane)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.database.outages import OUTAGES
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
-from hookline.deliver.pool import Pools
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
+from hookline.deliver.send.port import Sender
 from hookline.deliver.slot_reports import SlotReports
 from hookline.telemetry import metrics
 from hookline.telemetry.slots import write_slots
@@ -29,17 +29,17 @@ class Reports:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dispatcher,
         feeder: Feeder,
         replays: Replays,
-        pools: Pools,
+        sender: Sender,
         tracing: Tracing | None,
         run_folder: Path,
     ) -> None:
         self._engine = engine
         self._feeder = feeder
         self._replays = replays
-        self._pools = pools
+        self._sender = sender
         self._tracing = tracing
         self._run_folder = run_folder
         self._slots = SlotReports(engine, feeder)
@@ -84,7 +84,7 @@ class Reports:
             "hookline_deliver_replayed_total": self._replays.delivered,
             "hookline_deliver_partitions": len(shared),
             "hookline_deliver_in_flight": engine.flying,
-            "hookline_deliver_connections": self._pools.connections,
+            "hookline_deliver_connections": self._sender.connections,
             "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(
                 metrics.DURATION_BUCKETS_MS, counters.durations.buckets, counters.durations.sum_ms

@@ -20,26 +20,27 @@ from hookline.database.read_only import Unread
 from hookline.database.sqlite import LOCKED_REST, DatabaseAway, DatabaseUnreadable
 from hookline.database.steady_clock import KEEP_SECONDS, steady_clock_of
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.client_certificate import ClientCertificate
 from hookline.deliver.clock import Clock, SystemClock
+from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
-from hookline.deliver.egress import Resolver
-from hookline.deliver.engine import Engine
+from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.fence import Fence
-from hookline.deliver.guard import Guard
-from hookline.deliver.losses import RETENTION_PASSED, Loss, record_loss
-from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import RETENTION_PASSED, Loss, record_loss
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.deliver.registry import Registry
 from hookline.deliver.replays import Replays
 from hookline.deliver.reports import Reports
-from hookline.deliver.retries import Retries
-from hookline.deliver.schedule import RetrySchedule
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.sink import Sink
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.retry.scheduler import Retries
+from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.guard import Guard
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.port import Sender, Sink
+from hookline.deliver.send.resolver import Resolver
+from hookline.deliver.store.writer import DeliverStore
 from hookline.index.duplicates import Duplicates
 from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
@@ -52,8 +53,8 @@ from hookline.telemetry.log import logger
 from hookline.telemetry.traces import traces_of
 
 if TYPE_CHECKING:
-    from hookline.deliver.late_rows import LateRows
-    from hookline.deliver.worker import Worker
+    from hookline.deliver.cluster.late_rows import LateRows
+    from hookline.deliver.cluster.worker import Worker
 
 BEAT_SECONDS = 0.05
 SAVE_SECONDS = 0.1
@@ -75,7 +76,7 @@ class DeliverRole:
         self,
         settings: Settings,
         clock: Clock | None = None,
-        network: Callable[[Sink, Settings], Pools] | None = None,
+        network: Callable[[Sink, Settings], Sender] | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         journal: Reader | None = None,
         lookups: Lookups | None = None,
@@ -96,16 +97,16 @@ class DeliverRole:
         ring = ProgressRing(data / "progress.ring", limits)
         self._ring_keeper = RingKeeper(ring)
         schedule = RetrySchedule(settings.deliver, limits=limits)
-        self.engine = Engine(clock, schedule, ring, Counters(), call_soon, limits)
+        self.engine = Dispatcher(clock, schedule, ring, Counters(), call_soon, limits)
         self.engine.fence = self._fence
         self.tracing = traces_of(settings, "deliver")
-        self.pools = (network or partial(_network, limits=limits))(self._sink(), settings)
+        self.sender = (network or partial(_network, limits=limits))(self._sink(), settings)
         self._fetching = open_lookups(data / "journal", self._arrived) if journal is None else None
         self.lookups: Lookups = lookups or self._fetching or self.journal
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
-        self.registry = Registry(self.engine, self.feeder, self.pools, settings, is_traced=self.tracing is not None)
+        self.registry = Registry(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
         late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
         self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
@@ -122,7 +123,7 @@ class DeliverRole:
         self.erasure_feed = ErasureFeed(place_of(settings, "privacy"))
         self.worker = self._worker(self._fence) if self._fence is not None else None
         self.erasures = self._erasures()
-        self.reports = Reports(self.engine, self.feeder, self.replays, self.pools, self.tracing, data / "run")
+        self.reports = Reports(self.engine, self.feeder, self.replays, self.sender, self.tracing, data / "run")
         self._unread = Unread("connections")
         self._then: Snapshot | None = None
         """The connections of the last checkpoint, until they are taken up."""
@@ -196,7 +197,7 @@ class DeliverRole:
             self.engine.dispatch(lane)
 
     def _late_rows(self) -> LateRows:
-        from hookline.deliver.late_rows import LateRows
+        from hookline.deliver.cluster.late_rows import LateRows
 
         return LateRows(self.engine)
 
@@ -204,13 +205,13 @@ class DeliverRole:
         parts = self.engine, self.feeder, self.retries, self.store, self.erasure_feed
         if self.worker is None or self._fence is None:
             return Erasures(*parts)
-        from hookline.deliver.shared_erasures import SharedErasures
+        from hookline.deliver.cluster.shared_erasures import SharedErasures
 
         return SharedErasures(*parts, self._fence, self.worker.shelf, self.settings.data_path)
 
     def _worker(self, fence: Fence) -> Worker:
-        from hookline.deliver.adoption import Adoption
-        from hookline.deliver.worker import Worker
+        from hookline.deliver.cluster.adoption import Adoption
+        from hookline.deliver.cluster.worker import Worker
 
         assert self.follower is not None, "only a journal on Kafka is shared"
         parts = self.engine, self.feeder, self.registry, self.replays
@@ -236,10 +237,10 @@ class DeliverRole:
 
     def _sink(self) -> Sink:
         if self.tracing is None:
-            return self.engine.results
+            return self.engine
         from hookline.deliver.traced import TracedSink
 
-        return TracedSink(self.engine.results, self.tracing)
+        return TracedSink(self.engine, self.tracing)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let what is in flight end and save the places."""
@@ -275,7 +276,7 @@ class DeliverRole:
         if self.worker is not None:
             self.worker.close()
         self.checkpointer.close()
-        self.pools.close()
+        self.sender.close()
         if self.tracing is not None:
             self.tracing.close()
         for shared in self.feeder.shared.values():
@@ -298,7 +299,7 @@ class DeliverRole:
         end = loop.time() + DRAIN_SECONDS
         while self.engine.flying and loop.time() < end:
             await asyncio.sleep(BEAT_SECONDS)
-            self.pools.sweep(self.settings.deliver.timeout)
+            self.sender.sweep(self.settings.deliver.timeout)
 
     # beats
 
@@ -330,7 +331,7 @@ class DeliverRole:
         """What is due by the clock: requests that take too long, retries, a look at the journal's end."""
         if self.worker is not None:
             self.worker.check()
-        self.pools.sweep(self.settings.deliver.timeout)
+        self.sender.sweep(self.settings.deliver.timeout)
         self.engine.failures.log_timeouts()
         self.retries.tick()
         self.replays.tick(self.checkpointer.committing)
@@ -393,7 +394,7 @@ class DeliverRole:
                 record_loss(self.engine, lane, partition, first, Loss(start, "expired_by_retention", RETENTION_PASSED))
 
 
-def _network(sink: Sink, settings: Settings, limits: Limits) -> Pools:
+def _network(sink: Sink, settings: Settings, limits: Limits) -> Sender:
     resolver = Resolver(Guard(settings.deliver.allow_networks), limits=limits)
     new_tls = partial(tls_context, settings.deliver.ca_file)
     parts = sink, resolver, new_tls(), settings.deliver.connection_age

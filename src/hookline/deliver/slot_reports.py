@@ -7,9 +7,9 @@ from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
 
-from hookline.deliver.engine import Engine
-from hookline.deliver.feeder import Feeder
-from hookline.deliver.lane import Lane
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.tallies import Tally
 from hookline.telemetry.slots import (
     DESTINATIONS_MAX,
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 class SlotReports:
     """Turns counters that run since the start into counts of one slot."""
 
-    def __init__(self, engine: Engine, feeder: Feeder) -> None:
+    def __init__(self, engine: Dispatcher, feeder: Feeder) -> None:
         self._engine = engine
         self._feeder = feeder
         self._slots: deque[Slot] = deque(maxlen=SLOTS_KEPT)

@@ -6,29 +6,30 @@ import time
 from collections.abc import Iterable, Sequence
 
 from hookline.connections.model import Destination
-from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.sink import Sink, Successes
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.port import Failure, Sink, Successes
+from hookline.deliver.send.request import Template
 from hookline.telemetry.tracing import Span, TraceContext, Tracing, parse_traceparent
 
 HEADER = "traceparent"
 
 
-class TracedTarget(Target):
-    """A target whose requests carry ``traceparent``: their own span's, or the caller's where its trace is not kept."""
+class TracedTemplate(Template):
+    """Has requests carry ``traceparent``: their own span's, or the caller's where its trace is not kept."""
 
-    __slots__ = ("_inner", "address", "begun", "port")
+    __slots__ = ("_inner", "begun")
 
-    def __init__(self, inner: Target) -> None:
-        super().__init__(inner.url, inner.index, inner.tag, inner.pool, b"", None)
-        url = parse_receiver_url(inner.url)
-        self.address, self.port = url.host, url.port
+    def __init__(self, inner: Template) -> None:
+        super().__init__(inner.url, b"", None)
         self.begun: dict[int, TraceContext] = {}
         """The contexts of requests without an answer, by the event's place: a lane has one at a time for each."""
         self._inner = inner
+
+    def hidden(self, text: str) -> str:
+        """Return a text with the credentials masked."""
+        return self._inner.hidden(text)
 
     def request(self, event: Event) -> bytes:
         """The whole request."""
@@ -79,17 +80,17 @@ class TracedSink(Sink):
         # What departures gave: an event stands for its first attempt.
         event, attempt = (token.event, token.attempt) if isinstance(token, Delivery) else (token, 1)
         assert isinstance(event, Event)
-        if event.record.traceparent is None or not isinstance(target, TracedTarget):
+        if event.record.traceparent is None or not isinstance(target.template, TracedTemplate):
             return
-        context = target.begun.pop(event.place, None)
+        context = target.template.begun.pop(event.place, None)
         parent = parse_traceparent(event.record.traceparent)
         if context is None or parent is None:
             return
         destination = target.lane.destination
         attributes: dict[str, str | int] = {
             "http.request.method": "POST",
-            "server.address": target.address,
-            "server.port": target.port,
+            "server.address": target.template.receiver.host,
+            "server.port": target.template.receiver.port,
             "hookline.destination": destination.id,
             "hookline.source": event.record.source,
             "hookline.message_id": event.record.message_id,
@@ -105,9 +106,9 @@ class TracedSink(Sink):
         self._tracing.add(Span(name, "client", context, parent.span_id, start_ns, end_ns, attributes, error))
 
 
-def traced(targets: tuple[Target, ...], destination: Destination) -> tuple[Target, ...]:
-    """The targets of a destination with its requests traced; one that sends a ``traceparent`` of its own keeps it."""
+def traced(templates: tuple[Template, ...], destination: Destination) -> tuple[Template, ...]:
+    """Return a destination's templates with requests traced; one with a ``traceparent`` of its own keeps that."""
     return tuple(
-        target if HEADER in (name.lower() for name in webhook.headers) else TracedTarget(target)
-        for target, webhook in zip(targets, destination.settings.webhooks, strict=True)
+        template if HEADER in (name.lower() for name in webhook.headers) else TracedTemplate(template)
+        for template, webhook in zip(templates, destination.settings.webhooks, strict=True)
     )

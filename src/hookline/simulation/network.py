@@ -6,15 +6,13 @@ It stands where the pools stand; what a request is about it reads from the bytes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote_to_bytes
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pool, Pools
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.port import Failure, Route, Sender, Sink
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import URL_BITS
 from hookline.simulation.scheduler import SimulatedLoop
@@ -64,7 +62,7 @@ class Traffic(Protocol):
         """The sender has taken the answer in."""
 
 
-class SimulatedPools(Pools):
+class SimulatedPools(Sender):
     """The network as one process sees it; what is under way is lost with the process."""
 
     def __init__(self, sink: Sink, loop: SimulatedLoop, traffic: Traffic, scale: int = 1) -> None:
@@ -76,16 +74,16 @@ class SimulatedPools(Pools):
         self._pool = SimulatedPool(self)
         self.under_way: dict[Request, None] = {}
 
-    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Pool:
+    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Route:
         """One pool serves every origin: what a receiver does depends on the request."""
         return self._pool
 
     @property
     def connections(self) -> int:
         """How many there are."""
-        return len(self._pool)
+        return len(self.under_way)
 
-    def keep_only(self, used: set[Pool]) -> None:
+    def keep_only(self, used: Set[Route]) -> None:
         """Nothing is kept per origin."""
 
     def sweep(self, timeout_seconds: float) -> int:
@@ -123,7 +121,7 @@ class SimulatedPools(Pools):
         self._traffic.told(request, result, retry_after)
 
 
-class SimulatedPool(Pool):
+class SimulatedPool(Route):
     """Hands requests to the network."""
 
     def __init__(self, pools: SimulatedPools) -> None:
@@ -133,9 +131,6 @@ class SimulatedPool(Pool):
         """Send requests, each with its token."""
         for token, request in burst:
             self._pools.take(token, target, request)
-
-    def __len__(self) -> int:
-        return len(self._pools.under_way)
 
 
 def _as_result(result: int | Outcome, retry_after: bytes | None) -> tuple[int, Failure | None]:

@@ -21,9 +21,9 @@ from hookline.connections.edits import Put
 from hookline.connections.model import Destination, Source
 from hookline.connections.store import Store
 from hookline.database.sqlite import connect
-from hookline.deliver.lane import Lane
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.role import DeliverRole
-from hookline.deliver.schedule import RetrySchedule
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Seconds, Settings
 from hookline.simulation.network import Answer, Request, SimulatedPools

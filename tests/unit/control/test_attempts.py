@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Webhook
-from hookline.deliver.failure import Failure
+from hookline.deliver.send.port import Failure
 from hookline.outcomes.outcome import Outcome
 from tests.unit.control.running import Running
 from tests.unit.deliver.rig import Rig, destination, source
@@ -38,7 +38,7 @@ def refuse(rig: Rig) -> None:
     """The receiver says no, with a head and a text."""
     request = rig.network.waiting.pop(0)
     failure = Failure(Outcome.REJECTED, 422, "<b>no</b>", None, "HTTP/1.1 422 No\r\nX-Why: reasons\r\nServer: own")
-    rig.role.engine.results.answered(request.token, request.target, 422, 5, failure)
+    rig.role.engine.answered(request.token, request.target, 422, 5, failure)
 
 
 def attempts(control: Running, query: str = "") -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.place import Place, place_of
-from hookline.deliver.fence import raise_epoch
-from hookline.deliver.heartbeat import Heartbeat
-from hookline.deliver.worker_state import WorkerState
+from hookline.deliver.cluster.fence import raise_epoch
+from hookline.deliver.cluster.heartbeat import Heartbeat
+from hookline.deliver.cluster.worker_state import WorkerState
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.port import partition_of
 from hookline.settings import Database, Journal, Settings

@@ -6,7 +6,7 @@ import pytest
 
 from hookline.control import dead_letter_log
 from hookline.control.replay_planning import Planning
-from hookline.deliver import store
+from hookline.deliver.store import writer as store
 from hookline.replays.model import Replay
 from tests.unit.deliver.conftest import make_rig, rig
 from tests.unit.deliver.rig import Rig, destination, source

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
 import msgspec
@@ -20,15 +20,12 @@ from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.store import Store
 from hookline.database.connect import connect
 from hookline.database.place import place_of
-from hookline.deliver.delivery import Delivery
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.lane import Lane
-from hookline.deliver.pool import Pool, Pools
+from hookline.deliver.lanes.delivery import Delivery
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.role import DeliverRole
-from hookline.deliver.schedule import RetrySchedule
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.send.port import Failure, Route, Sender, Sink
 from hookline.events.fingerprint import fingerprint
 from hookline.journal.local.appender import LocalAppender
 from hookline.journal.local.disk import Disk
@@ -94,7 +91,7 @@ class Request:
         self.offset = token.event.place & OFFSET_MASK
 
 
-class FakePool(Pool):
+class FakeRoute(Route):
     """Hands requests to the network instead of sending them."""
 
     def __init__(self, network: Network) -> None:
@@ -105,7 +102,7 @@ class FakePool(Pool):
             self._network.take(Request(token, target, request))
 
 
-class Network(Pools):
+class Network(Sender):
     """The requests that wait for an answer, oldest first, and everything ever sent."""
 
     def __init__(self) -> None:
@@ -113,8 +110,8 @@ class Network(Pools):
         self.sent: list[Request] = []
         self.on_send: Callable[[Request], None] = lambda request: None
 
-    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Pool:
-        return FakePool(self)
+    def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Route:
+        return FakeRoute(self)
 
     def take(self, request: Request) -> None:
         self.waiting.append(request)
@@ -124,7 +121,7 @@ class Network(Pools):
     def sweep(self, timeout_seconds: float) -> int:
         return len(self.waiting)
 
-    def keep_only(self, used: set[Pool]) -> None:
+    def keep_only(self, used: Set[Route]) -> None:
         pass
 
     def close(self) -> None:
@@ -182,7 +179,7 @@ class Rig:
         """Start the role as the program does."""
         network = self.network
 
-        def connect(sink: Sink, settings: Settings) -> Pools:
+        def connect(sink: Sink, settings: Settings) -> Sender:
             return network
 
         self._turns = deque()
@@ -323,10 +320,10 @@ class Rig:
                 failure = Failure(of_status(how), how, text, retry_after)
         engine = self.role.engine
         if failure is None:
-            engine.results.succeeded([([request.token], request.target, result, milliseconds)])
-            engine.results.go_on()
+            engine.succeeded([([request.token], request.target, result, milliseconds)])
+            engine.go_on()
         else:
-            engine.results.answered(request.token, request.target, result, milliseconds, failure)
+            engine.answered(request.token, request.target, result, milliseconds, failure)
         if engine.turn in self._turns:
             self._turns.remove(engine.turn)
             engine.turn()

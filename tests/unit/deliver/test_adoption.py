@@ -11,13 +11,13 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.place import place_of
-from hookline.deliver.adoption import Adoption
-from hookline.deliver.claims import Claims
-from hookline.deliver.fence import Fence, now_seconds
+from hookline.deliver.cluster.adoption import Adoption
+from hookline.deliver.cluster.claims import Claims
+from hookline.deliver.cluster.fence import Fence, now_seconds
+from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
-from hookline.deliver.run_shelf import RunShelf
-from hookline.deliver.shared_reader import SharedReader
-from hookline.deliver.shared_ring import SharedRing
 from hookline.journal.lost import read_lost
 from hookline.journal.opening import FOLDER
 from hookline.journal.port import JournalAway

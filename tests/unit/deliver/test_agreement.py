@@ -11,10 +11,10 @@ from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.sqlite import OperationalError
-from hookline.deliver.agreement import ALIVE_SECONDS, KEPT_SECONDS, Agreement
-from hookline.deliver.fence import Fence, raise_epoch
-from hookline.deliver.heartbeat import Heartbeat
-from hookline.deliver.lane import Lane
+from hookline.deliver.cluster.agreement import ALIVE_SECONDS, KEPT_SECONDS, Agreement
+from hookline.deliver.cluster.fence import Fence, raise_epoch
+from hookline.deliver.cluster.heartbeat import Heartbeat
+from hookline.deliver.lanes.lane import Lane
 from tests.unit.conftest import PlaceOf
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.rig import Rig, destination, source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.deliver.answer_head import HEAD_KEPT_BYTES, answer_head, is_whole
+from hookline.deliver.send.answers import HEAD_KEPT_BYTES, answer_head, is_whole
 
 OK = b"HTTP/1.1 503 Busy\r\nRetry-After: 5"
 

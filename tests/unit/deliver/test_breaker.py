@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.deliver.breaker import Breaker
+from hookline.deliver.lanes.breaker import Breaker
 from hookline.limits import LIMITS
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver import pool as pool_module
-from hookline.deliver.connection import AGES_FROM
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.pool import Pool, Pools, tls_context
+from hookline.deliver.send import pool as pool_module
+from hookline.deliver.send.connection import AGES_FROM
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.resolver import Guard, Resolver
 from tests.unit.deliver.test_egress_sending import NO_TARGET
 from tests.unit.deliver.test_resending import OK, Told, request
 

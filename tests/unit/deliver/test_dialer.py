@@ -12,10 +12,11 @@ import pytest
 
 from hookline.bench.service import free_port
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.control.guarded_post import GuardedPost
-from hookline.deliver.dialer import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.pool import Pools, tls_context
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.dialer import ASKED_LAST_SECONDS, STAGGER_SECONDS, Dialer
+from hookline.deliver.send.pool import Exchanges, Pools
+from hookline.deliver.send.request import request_of
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST, Results, take
 
@@ -79,8 +80,9 @@ def test_a_notice_finds_the_address_that_lives() -> None:
 
     async def scenario() -> Outcome:
         async with await asyncio.start_server(take, LIVE, port):
-            post = GuardedPost(resolver([*DEAD, LIVE]), tls_context(None), TIMEOUT_SECONDS)
-            return (await post.send(parse_receiver_url(f"http://several.example:{port}/"), {}, b"{}")).outcome
+            exchanges = Exchanges(resolver([*DEAD, LIVE]), tls_context(None), TIMEOUT_SECONDS)
+            url = parse_receiver_url(f"http://several.example:{port}/")
+            return (await exchanges.send(url, request_of(url, {}, b"{}"))).outcome
 
     assert asyncio.run(scenario()) is Outcome.SUCCESS
 
@@ -154,8 +156,8 @@ def test_when_all_refuse_the_attempt_says_so(addresses: list[str]) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 2_400 + b"\r\n", Outcome.SUCCESS),
         (b"HTTP/1.1 200 OK\r\n" + b"Set-Cookie: a=b\r\n" * 4_000 + b"\r\n", Outcome.BAD_RESPONSE),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, Outcome.BAD_RESPONSE),
-        (b"\n\n", Outcome.BAD_RESPONSE),
-        (b"HTTP/1.1 200 OK\n", Outcome.BAD_RESPONSE),
+        (b"\n\n", Outcome.CONNECTION_FAILED),
+        (b"HTTP/1.1 200 OK\n", Outcome.CONNECTION_FAILED),
     ],
 )
 def test_a_notice_takes_the_answers_that_events_take(answer: bytes, outcome: Outcome) -> None:
@@ -168,8 +170,8 @@ def test_a_notice_takes_the_answers_that_events_take(answer: bytes, outcome: Out
 
     async def scenario() -> Outcome:
         async with await asyncio.start_server(serve, LIVE, 0) as server:
-            post = GuardedPost(resolver([LIVE]), tls_context(None), TIMEOUT_SECONDS)
+            exchanges = Exchanges(resolver([LIVE]), tls_context(None), TIMEOUT_SECONDS)
             url = parse_receiver_url(f"http://{LIVE}:{server.sockets[0].getsockname()[1]}/")
-            return (await post.send(url, {}, b"{}")).outcome
+            return (await exchanges.send(url, request_of(url, {}, b"{}"))).outcome
 
     assert asyncio.run(scenario()) is outcome

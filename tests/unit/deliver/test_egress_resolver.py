@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from hookline.bench.service import free_port
-from hookline.deliver import egress
-from hookline.deliver.egress import BlockedAddress, Guard, NameNotResolved, Resolver
+from hookline.deliver.send import resolver as egress
+from hookline.deliver.send.resolver import BlockedAddress, Guard, NameNotResolved, Resolver
 from hookline.limits import Limits
 from tests.service.waiting import wait_until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookline.deliver.shared_reader import Follows
+from hookline.deliver.read.shared_reader import Follows
 from hookline.journal.port import Group
 from hookline.journal.record import Rejection
 from hookline.limits import LIMITS

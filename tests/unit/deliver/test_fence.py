@@ -10,9 +10,9 @@ from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.place import Place
-from hookline.deliver.batch import Batch, CheckpointRow, LaneRow, ReplayRow, RetryRow
-from hookline.deliver.fence import Fence, Fenced, now_seconds, raise_epoch
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.cluster.fence import Fence, Fenced, now_seconds, raise_epoch
+from hookline.deliver.store.batch import Batch, CheckpointRow, LaneRow, ReplayRow, RetryRow
+from hookline.deliver.store.writer import DeliverStore
 from hookline.replays.letters import LetterAction, LetterFilter
 from tests.unit.conftest import PlaceOf
 from tests.unit.deliver.rig import Rig, destination, source

@@ -7,10 +7,10 @@ from threading import Event
 import pytest
 
 from hookline.database.sqlite import OperationalError
-from hookline.deliver.batch import Batch, RetryRow
-from hookline.deliver.fence import Fence
-from hookline.deliver.late_rows import LateRows
-from hookline.deliver.retry_rows import Look, RowsComing
+from hookline.deliver.cluster.fence import Fence
+from hookline.deliver.cluster.late_rows import LateRows
+from hookline.deliver.store.batch import Batch, Look, RetryRow
+from hookline.deliver.store.retry_rows import RowsComing
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Rig, destination, source

@@ -9,17 +9,17 @@ from typing import cast
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.burst import Burst
-from hookline.deliver.connection import Connection
-from hookline.deliver.dialer import Dialer
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.plain_answers import PlainAnswers, plain_success
-from hookline.deliver.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools, tls_context
-from hookline.deliver.sink import Sink, Successes
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.answers import Burst, PlainAnswers, plain_success
+from hookline.deliver.send.connection import Connection
+from hookline.deliver.send.connector import Connector, tls_context
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.pool import PLAIN_ANSWER_BYTES_MAX, Pool, Pools
+from hookline.deliver.send.port import Failure, Sink, Successes
+from hookline.deliver.send.resolver import Guard, Resolver
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
+CONNECTOR = Connector(Dialer(Resolver(Guard(()))), tls_context(None))
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -83,24 +83,15 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
         def succeeded(self, successes: Iterable[Successes]) -> None:
             told.extend(successes)
 
-    class Answers(PlainAnswers):
-        def tell_soon(self) -> None:
-            """The test tells."""
-
     sink = Runs()
-    answers = Answers(sink)
+    answers = PlainAnswers[Connection](sink, lambda tell: None)
 
     def connection(pool: Pool, token: str, burst: Burst) -> Connection:
         made = Connection(pool)
         made.begin(token, burst, REQUEST)
         return made
 
-    first, second = (
-        Pool(
-            parse_receiver_url(f"http://{host}/"), sink, Dialer(Resolver(Guard(()))), tls_context(None), set(), answers
-        )
-        for host in "ab"
-    )
+    first, second = (Pool(parse_receiver_url(f"http://{host}/"), sink, CONNECTOR, set(), answers) for host in "ab")
     one, other = cast(Target, object()), cast(Target, object())
     created = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
     burst, elsewhere, later = Burst(one, 1.0), Burst(other, 1.0), Burst(one, 2.0)
@@ -128,7 +119,7 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
 
 def test_only_short_answers_are_remembered() -> None:
     """An ordinary answer beyond the bound is the parser's, so that no origin takes much memory."""
-    pool = Pool(parse_receiver_url("http://h/"), Turns(), Dialer(Resolver(Guard(()))), tls_context(None), set())
+    pool = Pool(parse_receiver_url("http://h/"), Turns(), CONNECTOR)
     short, long = OK % 2 + b"ok", OK % PLAIN_ANSWER_BYTES_MAX + b"x" * PLAIN_ANSWER_BYTES_MAX
     assert pool.is_plain(short)
     assert not pool.is_plain(long)

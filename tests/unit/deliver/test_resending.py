@@ -18,11 +18,11 @@ import pytest
 import uvloop
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pool, Pools, tls_context
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pool, Pools
+from hookline.deliver.send.port import Failure, Sink
+from hookline.deliver.send.resolver import Guard, Resolver
 from hookline.outcomes.outcome import Outcome
 from tests.service.deliver.certificates import Authority
 from tests.unit.deliver.test_egress_sending import NO_TARGET

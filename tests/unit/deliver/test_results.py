@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookline.connections.model import DeliveryOptions
-from hookline.deliver.results import SLOW_MS
-from hookline.deliver.sink import Successes
+from hookline.deliver.dispatcher import SLOW_MS
+from hookline.deliver.send.port import Successes
 from hookline.outcomes.outcome import Outcome
 from hookline.outcomes.progress import MILLISECONDS_MAX, Entry, entries
 from tests.unit.deliver.rig import Request, Rig, destination, source
@@ -26,8 +26,8 @@ def tell(rig: Rig, requests: list[Request], milliseconds: int = 1) -> None:
     for request in requests:
         rig.network.waiting.remove(request)
         successes.append(([request.token], request.target, 204, milliseconds))
-    rig.role.engine.results.succeeded(successes)
-    rig.role.engine.results.go_on()
+    rig.role.engine.succeeded(successes)
+    rig.role.engine.go_on()
 
 
 def written(rig: Rig) -> list[Entry]:
@@ -61,7 +61,7 @@ def test_answers_of_one_turn_that_differ(rig: Rig) -> None:
             runs.append(([request.token], request.target, status, milliseconds))
     assert max(len(tokens) for tokens, _, _, _ in runs) > 1
     engine = rig.role.engine
-    engine.results.succeeded(runs)
+    engine.succeeded(runs)
     now_ms = rig.clock.now_ms()
     kept = [min(milliseconds, MILLISECONDS_MAX) for _, milliseconds in answers]
     lanes = [request.lane for request in told]

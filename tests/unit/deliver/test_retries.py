@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.deliver.breaker import SUSPECT_SPACING_SECONDS
-from hookline.deliver.retries import BEYOND_SHARE
+from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS
+from hookline.deliver.retry.scheduler import BEYOND_SHARE
 from hookline.journal.record import Record
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig

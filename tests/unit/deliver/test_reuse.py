@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
-from hookline.deliver.connection import REST_SECONDS_MAX
-from hookline.deliver.egress import Guard, Resolver
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pools, tls_context
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target
+from hookline.deliver.lanes.lane import Target
+from hookline.deliver.send.connection import REST_SECONDS_MAX
+from hookline.deliver.send.connector import tls_context
+from hookline.deliver.send.pool import Pools
+from hookline.deliver.send.port import Failure, Sink
+from hookline.deliver.send.resolver import Guard, Resolver
 from tests.unit.deliver.test_egress_sending import NO_TARGET, REQUEST
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

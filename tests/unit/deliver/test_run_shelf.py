@@ -11,8 +11,8 @@ from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.place import Place
-from hookline.deliver.fence import raise_epoch
-from hookline.deliver.run_shelf import RunShelf
+from hookline.deliver.cluster.fence import raise_epoch
+from hookline.deliver.cluster.run_shelf import RunShelf
 from hookline.index.duplicates import Duplicates
 from tests.unit.conftest import PlaceOf
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish

@@ -11,7 +11,7 @@ import pytest
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
 from hookline.database.open import ensure
-from hookline.deliver.shared_ring import SharedRing, delivered, settled
+from hookline.deliver.cluster.shared_ring import SharedRing, delivered, settled
 from hookline.outcomes.progress import DUPLICATE_TAG, PLACE_SHIFT, URL_BITS, ProgressRing
 from tests.unit.conftest import PlaceOf
 

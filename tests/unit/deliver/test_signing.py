@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hookline.connections.edits import Put
 from hookline.connections.model import Destination, SecretSetting, StandardWebhooks
 from hookline.connections.rotation import rotate
-from hookline.deliver.target import SignedTarget, Target
+from hookline.deliver.send.request import SignedTemplate, Template
 from tests.unit.deliver.rig import Request, Rig, destination, source
 
 OLD, NEW = "the-old-shared-secret", "the-new-shared-secret"
@@ -202,5 +202,5 @@ def test_what_is_not_opted_into_costs_nothing(rig: Rig) -> None:
     """Destinations with one shared secret or none have the plain target, whose request function knows of no more."""
     rig.change(source(), destination("plain"), destination("signed", secret=OLD), standard("standard"))
     rig.start()
-    kinds = {id: type(rig.lane(id).targets[0]) for id in ("plain", "signed", "standard")}
-    assert kinds == {"plain": Target, "signed": Target, "standard": SignedTarget}
+    kinds = {id: type(rig.lane(id).targets[0].template) for id in ("plain", "signed", "standard")}
+    assert kinds == {"plain": Template, "signed": Template, "standard": SignedTemplate}

@@ -11,23 +11,24 @@ from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.place import Place
 from hookline.database.sqlite import engine
-from hookline.deliver import store as module
-from hookline.deliver.batch import (
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.store import writer as module
+from hookline.deliver.store.batch import (
     AttemptRow,
     Batch,
     BlockRow,
     CheckpointRow,
     DeadLetterRow,
     LaneRow,
+    Look,
     RangeRow,
     Recall,
     ReplayRow,
     RetryRow,
 )
-from hookline.deliver.delivery import ALL_URLS, ASKED_TO_WAIT
-from hookline.deliver.order import NEVER_MS
-from hookline.deliver.retry_rows import Look, values_of_place
-from hookline.deliver.store import DeliverStore, RetryBacklog
+from hookline.deliver.store.retry_rows import values_of_place
+from hookline.deliver.store.writer import DeliverStore, RetryBacklog
 from hookline.outcomes.progress import BUCKET_SHIFT
 from hookline.replays.letters import LetterAction, LetterFilter
 from tests.unit.conftest import PlaceOf

@@ -9,8 +9,8 @@ import pytest
 from hookline.database.connect import connect
 from hookline.database.place import Schema
 from hookline.database.sqlite import DatabaseAway
-from hookline.deliver.batch import Batch, BlockRow, DeadLetterRow
-from hookline.deliver.store import DeliverStore
+from hookline.deliver.store.batch import Batch, BlockRow, DeadLetterRow
+from hookline.deliver.store.writer import DeliverStore
 from tests.postgres import TEMPLATE, PostgresServer
 from tests.unit.database.postgres.cable import Cable
 

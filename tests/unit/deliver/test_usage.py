@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hookline.connections.model import Filter
-from hookline.deliver.feeder import DAY_MS
-from hookline.deliver.store import USAGE_DAYS_KEPT
+from hookline.deliver.read.feeder import DAY_MS
+from hookline.deliver.store.writer import USAGE_DAYS_KEPT
 from hookline.journal.record import Rejection
 from tests.unit.deliver.rig import START_MS, Rig, destination, source
 from tests.unit.deliver.test_filters import HEARTBEATS, event

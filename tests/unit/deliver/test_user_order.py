@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hookline.connections.model import DeliveryOptions, Pause
-from hookline.deliver.order import NEVER_MS, UserOrder
+from hookline.deliver.lanes.order import NEVER_MS, UserOrder
 from tests.unit.deliver.conftest import MakeRig
 from tests.unit.deliver.late_journal import LateJournal
 from tests.unit.deliver.rig import Request, Rig, destination, source

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.connections.model import Destination, Lane, Webhook, WebhookSettings
-from hookline.deliver.lane import Lane as Stream
+from hookline.deliver.lanes.lane import Lane as Stream
 from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 

@@ -24,8 +24,8 @@ from hookline.control.notice_webhooks import InvalidNoticeWebhooks, checked
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.database.sqlite import DatabaseNotMade
-from hookline.deliver.client_certificate import fault_and_details, fault_of
-from hookline.deliver.guard import Guard
+from hookline.deliver.send.client_certificate import fault_and_details, fault_of
+from hookline.deliver.send.guard import Guard
 from hookline.events.timestamps import iso
 
 PAUSED_BY: dict[str, Status] = {"person": "warn", "hookline": "fail"}

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hookline.control.conditions.finding import Finding, Moment
-from hookline.deliver.client_certificate import Pair, fault_and_details
+from hookline.deliver.send.client_certificate import fault_and_details
+from hookline.deliver.send.port import Pair
 from hookline.settings import Settings
 
 AHEAD = timedelta(days=30)

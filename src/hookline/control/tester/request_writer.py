@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.connections.model import Destination
 from hookline.connections.old_secrets import with_placeholders
+from hookline.connections.receiver_url import ReceiverUrl
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.control.problem import Problem
-from hookline.deliver.client_certificate import ClientCertificate
-from hookline.deliver.egress import Guard, Resolver
 from hookline.deliver.event import Event
-from hookline.deliver.failure import Failure
-from hookline.deliver.pool import Pools, tls_context
-from hookline.deliver.sink import Sink
-from hookline.deliver.target import Target, targets_of
+from hookline.deliver.send.port import Pair
+from hookline.deliver.send.request import templates_of
 from hookline.journal.record import Record
 from hookline.route.filters import Filters
 from hookline.settings import Settings
@@ -46,23 +43,24 @@ class WrittenRequest(NamedTuple):
     number: int
     """Of its URL, from 0."""
     url: str
-    target: Target
     data: bytes
+    receiver: ReceiverUrl
+    certificate: Pair | None
+    """What is shown to the receiver of us, as references."""
+    hidden: Callable[[str], str]
+    """Masks what a receiver sends back of the credentials."""
 
 
 class RequestWriter:
-    """Knows what all requests share: the service's name, and pools that nothing is ever sent through."""
+    """Writes requests; knows what all of them share, the service's name."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        new_tls = partial(tls_context, settings.deliver.ca_file)
-        parts = _Nobody(), Resolver(Guard(())), new_tls()
-        self._pools = Pools(*parts, certificate_of=lambda pair: ClientCertificate(pair, settings, new_tls))
 
     def requests(
         self, destination: Destination, record: Record, at_ms: int, replay: str | None = None
     ) -> list[WrittenRequest]:
-        """The request for each URL of a destination, its secrets as they are stored, as of a time.
+        """Return the request for each URL of a destination, its secrets as they are stored, as of a time.
 
         Raise Problem when they cannot be made, as deliver could not make them either.
         """
@@ -70,13 +68,10 @@ class RequestWriter:
             filters = Filters(destination.filters) if destination.filters else None
             resolved = resolve_all(with_placeholders(destination), self._settings, at_ms)
             secret, name = resolved.settings.shared_secret, self._settings.service_name
-            targets = targets_of(resolved, 0, secret, name, self._pools, Moment(at_ms), filters, replay)
-            event = Event(0, record)
-            return [WrittenRequest(each.index, each.url, each, each.request(event)) for each in targets]
+            event, pair = Event(0, record), resolved.settings.certificate_pair
+            return [
+                WrittenRequest(number, each.url, each.request(event), each.receiver, pair, each.hidden)
+                for number, each in enumerate(templates_of(resolved, secret, name, Moment(at_ms), filters, replay))
+            ]
         except (SecretMissing, ValueError) as error:
             raise Problem(409, "destination_unusable", f"The request cannot be made: {error}.") from None
-
-
-class _Nobody(Sink):
-    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
-        raise AssertionError("nothing is sent through these pools")

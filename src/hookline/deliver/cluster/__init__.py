@@ -1,0 +1,1 @@
+"""Holds what exists only where deliver is many processes."""

@@ -1,0 +1,103 @@
+"""Erasures where deliver is many processes: each does its partitions' part of them, and the last part ends one.
+
+What was erased is noted in the database too, by partition: whoever takes one up blanks it in what brokers still have.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hookline.database.sqlite import engine as sqlite
+from hookline.deliver.cluster.fence import Fence, Fenced
+from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.erasures import Erasures
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.retry.scheduler import Retries
+from hookline.deliver.store.batch import Batch, ErasureRow
+from hookline.deliver.store.writer import DeliverStore
+from hookline.journal.kafka.erased import ErasedLog
+from hookline.privacy.erasure_feed import Erasure, ErasureFeed
+from hookline.replays.places import Places
+
+
+class SharedErasures(Erasures):
+    """One worker's part of every erasure; ``data_path`` is its data folder."""
+
+    def __init__(
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        retries: Retries,
+        store: DeliverStore,
+        feed: ErasureFeed,
+        fence: Fence,
+        shelf: RunShelf,
+        data_path: Path,
+    ) -> None:
+        super().__init__(engine, feeder, retries, store, feed)
+        self._fence = fence
+        self._shelf = shelf
+        self._data_path = data_path
+        self._erased = ErasedLog(data_path / "journal")
+
+    def follow(self) -> None:
+        """As for one process; what is done everywhere is gone from runs of partitions of others here, too."""
+        before = list(self._waiting)
+        super().follow()
+        under_way = {erasure.key for erasure in self._waiting}
+        for erasure in before:
+            if erasure.key not in under_way:
+                self._drop_runs_of_others(erasure)
+
+    def _next(self) -> Erasure | None:
+        """What is left to do of the oldest erasure that is this worker's in part; those that are done are ended."""
+        for erasure in list(self._waiting):
+            done = self._store.erased_parts(erasure.key)
+            mine = {
+                partition: places
+                for partition, places in erasure.places.items()
+                if partition in self._feeder.shared and partition not in done
+            }
+            if mine:
+                for partition, places in mine.items():
+                    self._erased.add(partition, places)
+                return erasure._replace(places=mine)
+            if self._store.has_erased(erasure.key):
+                self._waiting.remove(erasure)
+            elif done >= erasure.places.keys():
+                self._end(erasure)
+        return None
+
+    def _end(self, erasure: Erasure) -> None:
+        batch = self._engine.batch
+        if not erasure.places:
+            batch.erasures.append(ErasureRow(*erasure.key, 0, {}))
+        batch.erased.append((self._engine.clock.now_ms(), *erasure.key, len(erasure.places)))
+
+    def _forget_users(self, partition: int, places: Places) -> bool:
+        if not super()._forget_users(partition, places):
+            return False
+        folder = self._data_path / "index" / str(partition)
+        try:
+            self._shelf.renew(partition, self._fence.epochs[partition], folder, places.first, places.end)
+        except (sqlite.Error, Fenced) as error:
+            raise OSError(f"the runs in the database are as they were: {error}") from error
+        return True
+
+    def _drop_runs_of_others(self, erasure: Erasure) -> None:
+        """Of partitions that were this worker's once: their owners' runs say no more whose events those were."""
+        for partition, places in erasure.places.items():
+            if partition not in self._feeder.shared:
+                folder = self._data_path / "index" / str(partition)
+                try:
+                    self._shelf.drop_stale(partition, folder, places.first, places.end)
+                except (sqlite.Error, OSError) as error:
+                    self._log.warning("index_not_erased", error=str(error), next_step="it goes with the partition")
+
+    def _answer(self, erasure: Erasure, batch: Batch) -> None:
+        """The part is on record with what was deleted."""
+        if batch is self._engine.batch or batch.log_emptied is None:
+            return
+        self._writing = None
+        self._log.info("erased_in_part", request=erasure.request, partitions=sorted(erasure.places))

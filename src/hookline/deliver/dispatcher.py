@@ -1,0 +1,462 @@
+"""Sends what the lanes have queued, and takes what comes of it.
+
+This is the hot path. It knows no files and no sockets: readers fill the lanes (``read/``), a sender carries the
+requests (``send/port.py``), the checkpoint saves what happened (``checkpointer.py``). One delivery costs no task, timer
+or future. All requests of a burst are made first and leave in one go; nearly all results are the success of a first
+attempt at a lane's only URL, and those of one turn are taken in one go too. What a failure means is said elsewhere
+(``retry/``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+
+from hookline.deliver.clock import Clock
+from hookline.deliver.counters import Counters, Times
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.delivery import ALL_URLS, Delivery, FailedTry
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.retry.failures import Failures
+from hookline.deliver.retry.schedule import RetrySchedule
+from hookline.deliver.send.port import Failure, Sink, Successes
+from hookline.deliver.work import Work
+from hookline.limits import LIMITS, Limits
+from hookline.outcomes.outcome import PARTIAL, Outcome
+from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entries
+from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
+from hookline.telemetry.log import logger
+
+BURST_MAX = 64
+"""Requests made before the first of them leaves."""
+SLOW_MS = 25
+"""A receiver that answers within this is not helped by more requests at once."""
+
+Requests = list[tuple[Delivery, bytes]]
+"""Requests for one target: what the sender gives back with the answer, and the bytes."""
+
+_EVENTS = {Event}
+
+
+class Dispatcher(Work, Sink):
+    """Dispatches deliveries and takes their results; the tokens are deliveries, or events that left plainly."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        schedule: RetrySchedule,
+        ring: ProgressRing,
+        counters: Counters,
+        call_soon: Callable[[Callable[[], None]], object],
+        limits: Limits = LIMITS,
+    ) -> None:
+        super().__init__(clock, schedule, ring, counters)
+        self.limits = limits
+        self.failures = Failures(self, self.next_of_user)
+        self.flying = 0
+        self.sick = 0
+        self.stopping = False
+        self.on_room: Callable[[Lane], None] = lambda lane: None
+        """Called when a lane that was full has room again."""
+        self.on_recovered: Callable[[Lane], None] = lambda lane: None
+        """Called when a probe succeeded."""
+        self._call_soon = call_soon
+        self._retry_rows_max = limits.retry_rows_max
+        self._in_flight_max = limits.in_flight_max
+        self._unhealthy_in_flight_max = limits.unhealthy_in_flight_max
+        self._failures_held_max = limits.failures_held_max
+        self._lingering_max = limits.lingering_max
+        self._steady_ms = clock.steady_ms
+        self._ready: list[Lane] = []
+        self._starved: deque[Lane] = deque()
+        self._paced: set[Lane] = set()
+        """Lanes that wait for their rate, or for others that share their limit."""
+        self._log = logger()
+
+    @property
+    def full(self) -> bool:
+        """Whether sending must wait for a checkpoint: there is no more room for what comes of it."""
+        return self.ring.full or len(self.batch.attempts) >= self._failures_held_max
+
+    def dispatch(self, lane: Lane) -> None:
+        """Send what the lane has queued, as far as its breaker, the places in flight and the ring allow."""
+        queue = lane.queue
+        may_leave = len(queue) if lane.retry_count < self._retry_rows_max else _leading(lane)
+        count = min(may_leave, self.room(lane) - (lane.reserved if lane.retry_count > 0 else 0))
+        if count > 0:
+            now_ms = self._steady_ms()
+            is_plain = lane.is_plain
+            self.open_lanes.add(lane)
+            while count > 0:
+                burst = min(count, BURST_MAX)
+                events = lane.take(burst) if lane.order is None else self._whose_turn(lane, burst)
+                count -= burst
+                if is_plain:
+                    self._depart_plainly(lane, events, now_ms)
+                else:
+                    self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
+        if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
+            self._starve(lane)
+        if lane.catch_up_rate is not None and not queue and not lane.detached:
+            lane.caught_up()
+        if lane.full and not lane.measure():
+            self.on_room(lane)
+
+    def fed(self, lane: Lane, full: set[Lane] | None = None) -> None:
+        """Send what a reader has put into a lane; one that has enough is put into ``full``."""
+        if not lane.queue:
+            return
+        self.open_lanes.add(lane)
+        if lane.measure() and full is not None:
+            full.add(lane)
+        self.dispatch(lane)
+
+    def _whose_turn(self, lane: Lane, count: int) -> list[Event]:
+        """At most so many queued events that no earlier one of their user holds up."""
+        order, queue = lane.order, lane.queue
+        found: list[Event] = []
+        while order is not None and queue and len(found) < count:
+            event = lane.take_first()
+            if order.admit(event):
+                found.append(event)
+            elif order.spill(event.place):
+                self.failures.wait_for_turn(lane, event.place)
+        return found
+
+    def next_of_user(self, lane: Lane, place: int) -> None:
+        """An event no longer holds up its user's others (``delivery.order``)."""
+        following = lane.order.finished(place) if lane.order is not None else None
+        if following is not None and not lane.closed:
+            lane.put_first(following)
+            if not lane.ready:
+                self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
+
+    def room(self, lane: Lane) -> int:
+        """How many more requests of the lane may be in flight now."""
+        if self.is_shut or lane.paused:
+            return 0
+        room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.flying)
+        if lane.is_sick:
+            room = min(room, self._unhealthy_in_flight_max - self.sick)
+        if lane.is_replay and lane.spare() < room:
+            room = lane.spare()
+            if lane.queue:
+                self._paced.add(lane)
+        elif lane.cap is not None and lane.free() < room:
+            room = lane.free()
+            if lane.queue:
+                self._paced.add(lane)
+        if lane.rate is None or room <= 0:
+            return room
+        available = lane.rate.available(self.clock.monotonic())
+        if available < room:
+            self._paced.add(lane)
+        return min(room, available)
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing new may be sent just now."""
+        return self.full or self.stopping or (self.fence is not None and self.fence.is_shut)
+
+    def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
+        """Begin one attempt by itself."""
+        self.open_lanes.add(lane)
+        self._depart(lane, [Delivery(lane, event, first_at_ms, attempt, urls, from_row)])
+
+    def release(self, delivery: Delivery) -> None:
+        """Give back the place in flight of a delivery that has ended."""
+        delivery.lane.release(delivery.event.place)
+        self.flying -= 1
+        if delivery.sick:
+            self.sick -= 1
+
+    # making and sending a burst of requests
+
+    def _depart(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
+        """Begin attempts of one lane. All requests are made first and then sent in one go: made together they cost
+        less, and a receiver is woken once for many, not once for each.
+        """
+        if not leaving:  # where one user's events go one after the other, perhaps nobody's turn has come
+            return
+        self._count_leaving(lane, len(leaving))
+        if lane.is_sick:
+            self.sick += len(leaving)
+            for delivery in leaving:
+                delivery.sick = True
+        lane.sent({each.event.place: 0 if each.from_row else each.first_at_ms for each in leaving})
+        targets = lane.targets
+        if len(targets) != 1:
+            self._depart_to_several(leaving, targets)
+            return
+        try:
+            requests = targets[0].template.requests([delivery.event for delivery in leaving])
+        except Exception:  # noqa: BLE001 - an event that cannot be rendered must not stop the others: which is it?
+            self._depart_to_several(leaving, targets)
+        else:
+            targets[0].route.send(targets[0], zip(leaving, requests, strict=True))
+
+    def _depart_plainly(self, lane: Lane, events: Sequence[Event], now_ms: int) -> None:
+        """Begin first attempts of a plain lane: nothing but a failure needs to know more than event and target."""
+        self._count_leaving(lane, len(events))
+        lane.sent(dict.fromkeys([event.place for event in events], now_ms))
+        target = lane.targets[0]
+        try:
+            requests = target.template.requests(events)
+        except Exception:  # noqa: BLE001 - as above
+            self._depart_to_several([Delivery(lane, event, now_ms) for event in events], lane.targets)
+        else:
+            target.route.send(target, zip(events, requests, strict=True))
+
+    def _count_leaving(self, lane: Lane, leaving: int) -> None:
+        self.flying += leaving
+        if lane.rate is not None:
+            lane.rate.take(leaving)
+
+    def _depart_to_several(self, leaving: Sequence[Delivery], targets: Sequence[Target]) -> None:
+        by_target: list[Requests] = [[] for _ in targets]
+        for delivery in leaving:
+            try:
+                self._ask_several(delivery, targets, by_target)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._unsendable(delivery, error)
+        for target, requests in zip(targets, by_target, strict=True):
+            if requests:
+                target.route.send(target, requests)
+
+    def _ask_several(self, delivery: Delivery, targets: Sequence[Target], by_target: list[Requests]) -> None:
+        chosen = delivery.choose(targets)
+        delivery.event.shared = True
+        fan_out = delivery.lane.options.fan_out
+        if fan_out == "any":
+            chosen = [target for target in chosen if target.lingering < self._lingering_max] or chosen
+        elif fan_out == "fallback":
+            chosen = chosen[:1]
+        requests = [(target, target.template.request(delivery.event)) for target in chosen]
+        delivery.targets = chosen
+        delivery.outstanding = len(chosen)
+        for target, request in requests:
+            by_target[target.index].append((delivery, request))
+
+    def _unsendable(self, delivery: Delivery, error: Exception) -> None:
+        self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
+        delivery.done = True
+        self.release(delivery)
+        failure = Failure(Outcome.REJECTED, None, f"the request could not be made ({type(error).__name__})")
+        self.failures.bury(delivery, "failed", failure, self.clock.now_ms())
+
+    # taking results
+
+    def succeeded(self, successes: Iterable[Successes]) -> None:
+        """Note the successes of one turn; ``go_on`` begins what they made room for."""
+        now_ms = self.clock.now_ms()
+        counters = self.counters
+        lanes: dict[Lane, None] = {}
+        others: list[Successes] = []
+        packed: list[bytes | bytearray] = []
+        count = 0
+        for run in successes:
+            tokens, target, status, milliseconds = run
+            lane = target.lane
+            if lane.order is not None or set(map(type, tokens)) != _EVENTS:
+                others.append(run)
+                continue
+            if CRASH_POINTS_ARMED:
+                crash_point("deliver.answered_before_mark")
+            events: list[Event] = tokens
+            kept_ms = min(max(0, milliseconds), MILLISECONDS_MAX)
+            if kept_ms > SLOW_MS or not lane.breaker.steady:
+                for _ in events:
+                    self._note_success(lane, kept_ms)
+            places = [event.place for event in events]
+            lane.delivered(places, now_ms)
+            packed.append(pack_entries(places, now_ms - kept_ms, target.tag, status, kept_ms))
+            counters.durations.add(kept_ms, len(events))
+            _add_latencies(counters.latencies, now_ms, [event.record.received_at for event in events])
+            count += len(events)
+            lanes[lane] = None
+        self.ring.add_packed(b"".join(packed))
+        self.flying -= count
+        counters.delivered += count
+        super().succeeded(others)
+        for lane in lanes:
+            if lane.queue and not lane.ready:
+                self.go_on_with(lane)
+        self.feed_starved(count)
+
+    def go_on(self) -> None:
+        """Send what has room now."""
+        self.turn()
+
+    def answered(self, token: object, target: Target, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take the result of one request."""
+        delivery = token if isinstance(token, Delivery) else _delivery_of(token, target)
+        outstanding = delivery.outstanding = delivery.outstanding - 1
+        if failure is not None:
+            self._failed(delivery, target, result, milliseconds, failure)
+            return
+        if delivery.done:
+            target.lingering -= 1
+            return
+        now_ms = self.clock.now_ms()
+        lane, place = delivery.lane, delivery.event.place
+        lane.seen_well(now_ms)
+        if CRASH_POINTS_ARMED:
+            crash_point("deliver.answered_before_mark")
+        if lane.to_all and not self._was_the_last(delivery, target, result, milliseconds, now_ms):
+            return
+        self.ring.add(place, now_ms - milliseconds, target.tag, result, min(milliseconds, MILLISECONDS_MAX))
+        self.counters.delivered += 1
+        self.counters.durations.add(milliseconds)
+        self.counters.latencies.add(now_ms - delivery.event.record.received_at)
+        if outstanding or delivery.failures or delivery.from_row:
+            delivery.done = True
+            self._finish_uncommon_success(delivery, target)
+        self.release(delivery)
+        if lane.order is not None:
+            self.next_of_user(lane, place)
+        if milliseconds > SLOW_MS or not lane.breaker.steady:
+            self._note_success(lane, milliseconds)
+        if lane.queue and not lane.ready:
+            self.go_on_with(lane)
+        self.feed_starved(1)
+
+    def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
+        """Whether with this success every URL has accepted (fan-out ``all``); if not, what follows is done here."""
+        refused_before = delivery.urls > ALL_URLS
+        if not (delivery.outstanding or delivery.failures or refused_before):
+            return True
+        place, duration = delivery.event.place, min(milliseconds, MILLISECONDS_MAX)
+        self.ring.add(place, now_ms - milliseconds, target.tag, PARTIAL + result, duration)
+        delivery.accepted = True
+        self._note_success(delivery.lane, milliseconds)
+        if not delivery.outstanding:
+            self._end_failed(delivery, now_ms)
+        return False
+
+    def _failed(self, delivery: Delivery, target: Target, result: int, milliseconds: int, failure: Failure) -> None:
+        now_ms = self.clock.now_ms()
+        self.failures.count(delivery.lane, failure)
+        failure.hide(target.template.hidden)
+        failed = FailedTry(target, failure, result, now_ms - milliseconds, milliseconds)
+        if delivery.done:
+            target.lingering -= 1
+            self._note_try(delivery, failed)
+            return
+        delivery.failures = [*(delivery.failures or ()), failed]
+        if not delivery.outstanding and not self._fell_back(delivery):
+            self._end_failed(delivery, now_ms)
+
+    def _fell_back(self, delivery: Delivery) -> bool:
+        """Ask the next URL that has not failed (fan-out ``fallback``); False when there is none, or not now."""
+        lane = delivery.lane
+        if lane.options.fan_out != "fallback" or self.stopping or lane.paused or lane.closed:
+            return False
+        for target in delivery.not_failed():
+            delivery.outstanding = 1
+            target.route.send(target, [(delivery, target.template.request(delivery.event))])
+            return True
+        return False
+
+    def _end_failed(self, delivery: Delivery, now_ms: int) -> None:
+        """Every URL has been asked, and not as many have accepted as should."""
+        lane = delivery.lane
+        self.release(delivery)
+        self.failures.decide(delivery, delivery.failures or [], now_ms)
+        if lane.queue and not lane.ready:
+            self.go_on_with(lane)
+        self.feed_starved(1)
+
+    def _finish_uncommon_success(self, delivery: Delivery, winner: Target) -> None:
+        for target in delivery.targets if delivery.outstanding else ():
+            if target is not winner and not delivery.has_failed(target):
+                target.lingering += 1
+        for failed in delivery.failures or ():
+            self._note_try(delivery, failed)
+        if delivery.from_row:
+            self.failures.settle_row(delivery)
+            if delivery.attempt > 1:
+                self.tallies.of(delivery.lane.number).recovered += 1
+
+    def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
+        """A failure that did not decide the delivery goes into the block of results, not into a row."""
+        milliseconds = min(failed.milliseconds, MILLISECONDS_MAX)
+        self.ring.add(delivery.event.place, failed.at_ms, failed.target.tag, failed.result, milliseconds)
+
+    def _note_success(self, lane: Lane, milliseconds: int) -> None:
+        lane.answers_again()
+        was_probing = lane in self.probing
+        was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
+        if was_probing:
+            self.probing.discard(lane)
+            lane.end_probing()
+            if was_open:
+                self._log.info("destination_recovered", destination=lane.destination.id)
+            self.on_recovered(lane)
+
+    # whose turn it is
+
+    def go_on_with(self, lane: Lane) -> None:
+        """Dispatch when this turn's other answers are in too, so that what follows them leaves together."""
+        lane.ready = True
+        if not self._ready:
+            self._call_soon(self.turn)
+        self._ready.append(lane)
+
+    def turn(self) -> None:
+        """Dispatch the lanes that answers have made room in."""
+        ready, self._ready = self._ready, []
+        for lane in ready:
+            lane.ready = False
+            self.dispatch(lane)
+
+    def _starve(self, lane: Lane) -> None:
+        if not lane.starved:
+            lane.starved = True
+            self._starved.append(lane)
+
+    def feed_starved(self, places: int) -> None:
+        """Give so many freed places to the lanes that have waited longest."""
+        for _ in range(min(places, len(self._starved))):
+            lane = self._starved.popleft()
+            lane.starved = False
+            if not lane.ready:
+                self.go_on_with(lane)
+
+    @property
+    def paced(self) -> Iterable[Lane]:
+        """Lanes that would send if their rate, or the user's limit, allowed it."""
+        return self._paced
+
+    def wake_paced(self) -> None:
+        """Let lanes go on whose rate allows it by now; called several times a second."""
+        paced, self._paced = self._paced, set()
+        for lane in paced:
+            if not lane.closed and not lane.ready:
+                self.go_on_with(lane)
+
+    def wake_starved(self) -> None:
+        """Let every waiting lane try again, after something else than an answer made room."""
+        self.feed_starved(len(self._starved))
+
+
+def _leading(lane: Lane) -> int:
+    """How many queued events may leave although the lane has as many rows as it may: those that rows wait for."""
+    order = lane.order
+    if order is None:
+        return 0
+    return sum(1 for _ in takewhile(lambda event: order.holds_up(event.place), lane.queue))
+
+
+def _delivery_of(token: object, target: Target) -> Delivery:
+    """The attempt for an event that left plainly."""
+    event: Event = token  # type: ignore[assignment]  # the dispatcher's own
+    return Delivery(target.lane, event, target.lane.in_flight[event.place])
+
+
+def _add_latencies(latencies: Times, now_ms: int, received: list[int]) -> None:
+    if received.count(received[0]) == len(received):  # those of a batch came at one moment
+        latencies.add(now_ms - received[0], len(received))
+        return
+    for received_at, count in Counter(received).items():
+        latencies.add(now_ms - received_at, count)

@@ -1,0 +1,1 @@
+"""Keeps the lanes: what waits for each destination, how it is, and where it stands."""

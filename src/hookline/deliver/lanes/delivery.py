@@ -1,0 +1,65 @@
+"""One event on its way to one destination, and the failures it has met there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.connections.model import WEBHOOKS_MAX
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.send.port import Failure
+
+ALL_URLS = (1 << WEBHOOKS_MAX) - 1
+"""The mask of every URL a destination can have."""
+
+ASKED_TO_WAIT = 1 << (2 * WEBHOOKS_MAX)
+"""In a retry row's mask: its time is the one that the receiver asked for, and no probe comes before it."""
+
+
+class FailedTry(msgspec.Struct, gc=False, eq=False):
+    """The failure of one URL within a delivery."""
+
+    target: Target
+    failure: Failure
+    result: int
+    at_ms: int
+    milliseconds: int
+
+
+class Delivery(msgspec.Struct, gc=False, eq=False):
+    """One attempt for one event: at most one request per URL at a time.
+
+    A first attempt at a lane's only URL, as most are, has none as long as nothing fails: the event stands for it.
+    """
+
+    lane: Lane
+    event: Event
+    first_at_ms: int
+    attempt: int = 1
+    urls: int = ALL_URLS
+    """Bit i set: URL i is to be tried. Above them, with fan-out ``all``, bit i + 5: URL i has refused for good."""
+    from_row: bool = False
+    accepted: bool = False
+    """Whether a URL has accepted although others are still asked (fan-out ``all``)."""
+    outstanding: int = 1
+    """Requests without an answer."""
+    done: bool = False
+    sick: bool = False
+    """Whether it holds one of the places that lanes not fully healthy share."""
+    targets: Sequence[Target] = ()
+    failures: list[FailedTry] | None = None
+
+    def choose(self, targets: Sequence[Target]) -> list[Target]:
+        """Those of a lane's URLs that are to be tried."""
+        return [target for target in targets if self.urls >> target.index & 1] or list(targets)
+
+    def has_failed(self, target: Target) -> bool:
+        """Whether the URL has failed in this attempt."""
+        # By index: with changed settings the lane has other targets than the delivery began with.
+        return any(failed.target.index == target.index for failed in self.failures or ())
+
+    def not_failed(self) -> list[Target]:
+        """The URLs to be tried that have not failed in this attempt."""
+        return [target for target in self.choose(self.lane.targets) if not self.has_failed(target)]

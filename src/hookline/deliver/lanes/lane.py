@@ -1,0 +1,472 @@
+"""A lane: the stream of one destination, with its own queue, place, breaker and retries.
+
+A lane is **attached** in a partition while it takes events from the shared reader. When it fills, or its breaker
+opens, it is **detached**: intake stops, the first event never tried is remembered as its place, and a catch-up reader
+brings it back. So a lane holds a bounded number of events, whatever its receiver does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from hookline.connections.catalog.kinds import published_name
+from hookline.connections.model import Destination
+from hookline.connections.model import Lane as LaneStart
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.health import Health
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.order import UserOrder
+from hookline.deliver.lanes.rate import Rate
+from hookline.deliver.send.port import Route
+from hookline.deliver.send.request import Template
+from hookline.journal.record import Record
+from hookline.limits import LIMITS, Limits
+from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT, URL_BITS
+from hookline.route.filters import Filters
+from hookline.route.selection import refusal
+
+
+class Target:
+    """One receiver URL of a lane: how its requests are written, and the way they go."""
+
+    __slots__ = ("index", "lane", "lingering", "route", "tag", "template", "url")
+
+    lane: Lane
+    """Set by the lane that takes it."""
+
+    def __init__(self, template: Template, index: int, lane_number: int, route: Route) -> None:
+        self.template = template
+        self.url = template.url
+        self.index = index
+        self.tag = lane_number << URL_BITS | index
+        self.route = route
+        self.lingering = 0
+        """Requests still running although another URL has taken their event."""
+
+
+class Lane(Health):
+    """The stream of one destination."""
+
+    __slots__ = (
+        "cap",
+        "catch_up_rate",
+        "closed",
+        "coming_back",
+        "destination",
+        "drains",
+        "filtered",
+        "filters",
+        "full",
+        "granted",
+        "in_flight",
+        "intakes",
+        "is_replay",
+        "loose",
+        "name",
+        "next_retry_ms",
+        "number",
+        "options",
+        "order",
+        "part",
+        "paused",
+        "queue",
+        "rate",
+        "ready",
+        "replays",
+        "reserved",
+        "retry_count",
+        "rows",
+        "rows_changed",
+        "settling",
+        "sides",
+        "skip",
+        "start",
+        "starts",
+        "starved",
+        "targets",
+        "to_all",
+    )
+
+    def __init__(
+        self,
+        destination: Destination,
+        start: LaneStart,
+        targets: tuple[Target, ...],
+        filters: Filters | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self.number = start.number
+        super().__init__(destination.delivery.max_concurrency, limits)
+        self.rate: Rate | None = None
+        self.granted: int | None = None
+        """How many of the requests that the destination wants at once are for this process; None is all."""
+        self.part = 1.0
+        """Which part of the lane's rate is for this process."""
+        self.reserved = 0
+        """Places of the user's limit that the stream leaves to rows that are due."""
+        self.replays: list[Lane] = []
+        """Lanes of replays whose requests count as the destination's too."""
+        self.order: UserOrder | None = None
+        """Set where one user's events go one after the other."""
+        self.rows_changed = False
+        """Whether retry rows came that the order does not know of."""
+        self.queue: deque[Event] = deque()
+        self.in_flight: dict[int, int] = {}
+        """Places of the events being sent, and when the first attempt began, in ms; 0 for one that has a retry row."""
+        self.intakes: dict[int, Intake] = {}
+        self.sides: list[Intake] = []
+        self.retry_count = 0
+        self.next_retry_ms = 0
+        self.settling: set[int] = set()
+        """Places whose retry row the database shows as it was before the next checkpoint."""
+        self.skip: set[int] = set()
+        """Places done before a crash that the last checkpoint did not know of."""
+        self.loose: set[int] = set()
+        """Places in the queue out of the order of the main intake: if given back, they become retry rows."""
+        self.rows: set[int] = set()
+        """Partitions in which the lane has a row of its own."""
+        self.is_replay = False
+        """Whether it is a ``ReplayLane``: it goes second, and ends."""
+        self.full = False
+        self.ready = False
+        """Whether it will be dispatched at the end of this turn."""
+        self.starved = False
+        self.closed = False
+        self.coming_back = False
+        """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
+        self.filtered = 0
+        """Events that were not taken because of a filter."""
+        self.configure(destination, start, targets, filters)
+
+    def __hash__(self) -> int:
+        """The number, so that sets of lanes are walked in an order that does not change from run to run."""
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def configure(
+        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+    ) -> None:
+        """Take new settings; they hold for what the lane takes from now on."""
+        self.destination = destination
+        self.name = published_name(destination.kind)
+        self.start = start
+        self.starts = start.sources
+        self.paused = start.paused is not None
+        self.catch_up_rate = start.catch_up_rate
+        self.drains = start.until is not None
+        self.targets = targets
+        for target in targets:
+            target.lane = self
+        self.filters = filters if filters is not None and filters.stops else None
+        """None when no filter keeps events from being sent, so that such a lane pays one look."""
+        self.options = options = destination.delivery
+        if options.order == "none":
+            self.order = None
+        elif self.order is None:
+            self.order = UserOrder(self.limits.held_events_max)
+        self.to_all = options.fan_out == "all"
+        self.breaker.limit(options.max_concurrency)
+        self.pace()
+        self.grant(self.granted, self.part)
+
+    def grant(self, at_once: int | None, part: float) -> None:
+        """Keep to this process's share of the destination's own limits from now on."""
+        self.granted, self.part = at_once, part
+        most = self.options.max_concurrency
+        self.cap = most if most is None or at_once is None else min(most, at_once)
+        """Requests in flight at once; None is as many as the breaker allows."""
+        if self.rate is not None:
+            self.rate.share(self.rate_part)
+
+    @property
+    def rate_part(self) -> float:
+        """Which part of its rate the lane keeps to."""
+        return self.part
+
+    def free(self) -> int:
+        """How many more requests may be in flight by the user's own limit, which replays share."""
+        if self.cap is None:
+            return self.limits.allowance_max
+        return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
+
+    def pace(self) -> None:
+        """Take the rate that holds now: the user's, and while catching up after a pause the one chosen for that."""
+        rates = [rate for rate in (self.options.max_rate, self.catch_up_rate) if rate is not None]
+        if not rates:
+            self.rate = None
+        elif self.rate is None or self.rate.per_second != min(rates):
+            self.rate = Rate(min(rates), self.rate_part)
+
+    # the cursor
+
+    def enter(self, intake: Intake) -> None:
+        """Stand in a partition."""
+        self.intakes[intake.partition] = intake
+
+    def read_beside(self, side: Intake) -> None:
+        """Read a stretch of the stream beside the main intake."""
+        self.sides.append(side)
+
+    def end_side(self, side: Intake) -> None:
+        """Be done with a stretch."""
+        self.sides.remove(side)
+
+    def freeze(self, partition: int) -> None:
+        """Take nothing more of a partition."""
+        for each in (self.intakes[partition], *self.sides):
+            if each.partition == partition:
+                each.frozen = True
+
+    def note_row(self, partition: int, has_row: bool) -> None:
+        """Note whether the lane has a row of its own in a partition."""
+        if has_row:
+            self.rows.add(partition)
+        else:
+            self.rows.discard(partition)
+
+    # the backlog: what is queued and what is in flight
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Queue events in the order of the main intake, none of which is to be skipped."""
+        self.queue.extend(events)
+
+    def put(self, event: Event, *, loose: bool = False) -> None:
+        """Queue an event, unless it was done before a crash; ``loose`` when it is out of the main intake's order."""
+        if self.skip and event.place in self.skip:
+            self.skip.discard(event.place)
+            return
+        if loose:
+            self.loose.add(event.place)
+        self.queue.append(event)
+
+    def put_first(self, event: Event) -> None:
+        """Queue an event whose turn it is."""
+        self.loose.add(event.place)
+        self.queue.appendleft(event)
+
+    def skip_done(self, places: Iterable[int]) -> None:
+        """Take events no more that were done before."""
+        self.skip.update(places)
+
+    def was_done(self, place: int) -> bool:
+        """Return whether an event was done before; it is asked once."""
+        if place not in self.skip:
+            return False
+        self.skip.discard(place)
+        return True
+
+    def take(self, count: int) -> list[Event]:
+        """Take so many queued events."""
+        popleft = self.queue.popleft
+        events = [popleft() for _ in range(count)]
+        if self.loose:
+            self.loose.difference_update([event.place for event in events])
+        return events
+
+    def take_first(self) -> Event:
+        """Take the first queued event."""
+        event = self.queue.popleft()
+        self.loose.discard(event.place)
+        return event
+
+    def sent(self, first_at_ms: Mapping[int, int]) -> None:
+        """Note that events leave, by place; the first attempts of those that have no retry row began then, else 0."""
+        self.in_flight.update(first_at_ms)
+
+    def delivered(self, places: Iterable[int], now_ms: int) -> None:
+        """Note that receivers have accepted a run of events."""
+        in_flight = self.in_flight
+        for place in places:
+            del in_flight[place]
+        self.seen_well(now_ms)
+
+    def release(self, place: int) -> None:
+        """Note the end of an attempt."""
+        del self.in_flight[place]
+
+    def give_back(self, only: int | None = None) -> tuple[list[Event], list[Event]]:
+        """Let go of what is queued, or ``only`` that of a partition: it is in the journal.
+
+        The main intakes stand before the first of it. Return what these will not come to again: loose events, and
+        those that waited for their user's turn, for others behind them have been delivered.
+        """
+        kept: list[Event] = []
+        loose: list[Event] = []
+        for event in self.queue:
+            partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
+            if only is not None and partition != only:
+                kept.append(event)
+            elif event.place in self.loose:
+                loose.append(event)
+            else:
+                intake = self.intakes[partition]
+                intake.next_offset = min(intake.next_offset, offset)
+        self.queue.clear()
+        self.queue.extend(kept)
+        return loose, self.order.let_go(only) if self.order is not None else []
+
+    def measure(self) -> bool:
+        """Return whether so much is queued that readers may wait."""
+        self.full = self.size >= self.limits.queue_low
+        return self.full
+
+    def close(self) -> None:
+        """End: nothing of it is sent any more."""
+        self.closed = True
+        self.queue.clear()
+
+    # retry rows
+
+    def keep_row(self, place: int, due_ms: int | None = None, *, is_new: bool = True) -> None:
+        """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
+        if is_new:
+            self.retry_count += 1
+        self.loose.discard(place)
+        self.settling.add(place)
+        if due_ms is not None:
+            self.row_due(due_ms)
+
+    def close_row(self, place: int) -> None:
+        """Need a retry row no more."""
+        self.retry_count -= 1
+        self.settling.add(place)
+
+    def row_saved(self, place: int) -> None:
+        """Note that the database shows a row as it is."""
+        self.settling.discard(place)
+
+    def row_due(self, due_ms: int) -> None:
+        """Look at the rows at this time at the latest."""
+        self.next_retry_ms = min(self.next_retry_ms or due_ms, due_ms)
+
+    def look_at_rows(self, at_ms: int) -> None:
+        """Look at the rows at this time, and not before."""
+        self.next_retry_ms = at_ms
+
+    def count_rows(self, rows: int) -> None:
+        """Take the number of rows from who has counted them."""
+        self.retry_count = rows
+
+    def reorder_rows(self) -> None:
+        """Have the order learn of rows that it does not know of."""
+        self.rows_changed = True
+
+    def rows_ordered(self) -> None:
+        """Note that the order knows of all rows."""
+        self.rows_changed = False
+
+    def recall(self, is_coming: bool) -> None:
+        """Note whether dead letters come back with a checkpoint that is not saved yet."""
+        self.coming_back = is_coming
+
+    def reserve(self, places: int) -> None:
+        """Leave so many places of the user's limit to rows that are due."""
+        self.reserved = places
+
+    def caught_up(self) -> None:
+        """Keep no longer to the rate that was chosen for the time after a pause."""
+        self.catch_up_rate = None
+        self.pace()
+
+    # what it takes
+
+    def takes(self, record: Record, partition: int, offset: int) -> bool:
+        """Whether the record is part of this stream and no filter stops it."""
+        if not self.routes(record, partition, offset):
+            return False
+        return self.filters is None or self.passes(record)
+
+    def passes(self, record: Record) -> bool:
+        """Whether no filter stops the record; one that is stopped is counted."""
+        if self.filters is None or self.filters.passes(record):
+            return True
+        self.filtered += 1
+        return False
+
+    def routes(self, record: Record, partition: int, offset: int) -> bool:
+        """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""
+        if record.to is not None:
+            chosen = self.destination.id in record.to
+        else:
+            start = self.starts.get(record.source)
+            chosen = start is not None and offset >= start.get(partition, 0)
+        return chosen and (record.selection is None or refusal(record.selection, self.name) is None)
+
+    @property
+    def size(self) -> int:
+        """Events in memory that have not been sent."""
+        return len(self.queue) if self.order is None else len(self.queue) + len(self.order.held)
+
+    @property
+    def is_sick(self) -> bool:
+        """Whether it shares the few places of lanes that are not fully healthy, or go second."""
+        return self.is_replay or self.breaker.state != "closed"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a first success of an event that leaves now is all there is to it."""
+        return len(self.targets) == 1 and self.order is None and not (self.to_all or self.is_sick)
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing is sent but single probes, if those."""
+        return self.paused or self.breaker.allowance == 0
+
+    @property
+    def state(self) -> str:
+        """The state that the lane's row shows."""
+        if self.is_drained:
+            return "drained"
+        return "paused" if self.paused else "gone" if self.gone else self.breaker.state
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the lane of a disabled destination has nothing left to send."""
+        behind = any(intake.end is not None and intake.next_offset < intake.end for intake in self.intakes.values())
+        return self.drains and not (behind or self.sides or self.busy or self.retry_count or self.coming_back)
+
+    @property
+    def detached(self) -> list[Intake]:
+        """The intakes that a catch-up reader serves: not those that have come to their end."""
+        return [
+            intake
+            for intake in self.intakes.values()
+            if not (intake.attached or intake.frozen) and (intake.end is None or intake.next_offset < intake.end)
+        ] + [side for side in self.sides if not side.frozen]
+
+    def leave(self, partition: int) -> None:
+        """Forget a partition that others own now. What is in flight of it ends, and no longer matters."""
+        self.intakes.pop(partition, None)
+        self.rows.discard(partition)
+        self.sides = [side for side in self.sides if side.partition != partition]
+        for places in (self.skip, self.loose, self.settling):
+            places.difference_update([place for place in places if place >> PLACE_SHIFT == partition])
+        if any(event.place >> PLACE_SHIFT == partition for event in self.queue):
+            self.queue = deque(event for event in self.queue if event.place >> PLACE_SHIFT != partition)
+        if self.order is not None:
+            self.order.forget(partition)
+
+    def spare(self) -> int:
+        """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""
+        return self.limits.allowance_max
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is queued or in flight."""
+        return bool(self.size or self.in_flight)
+
+    def undone(self, partition: int) -> list[int]:
+        """Offsets taken and not yet done that have no retry row, ascending."""
+        # Ten times a second for every event that waits: one step each, the rest is done by the two that sort and cut.
+        places = [event.place for event in self.queue]
+        if self.order is not None:
+            places += [event.place for event in self.order.held.values()]
+        places += [place for place, first_at_ms in self.in_flight.items() if first_at_ms]
+        places.sort()
+        base = partition << PLACE_SHIFT
+        found = places[bisect_left(places, base) : bisect_left(places, base + (1 << PLACE_SHIFT))]
+        return [place - base for place in found] if base else found

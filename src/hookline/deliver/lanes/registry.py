@@ -1,0 +1,258 @@
+"""Which lanes exist: follows the connections from version to version, and brings lanes back after a restart.
+
+A lane exists exactly while its destination is enabled. Its first offset was written when it was enabled, so whenever
+this role learns of it, it starts there: behind the shared reader it first catches up, and nothing is missed or
+repeated (DESIGN 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from hookline.connections.model import Destination, Pause, Snapshot
+from hookline.connections.model import Lane as LaneStart
+from hookline.connections.secrets import SecretMissing, resolve_all
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.shared_reader import SharedReader
+from hookline.deliver.send.port import Sender
+from hookline.deliver.send.request import templates_of
+from hookline.deliver.store.batch import FilterRow, RangeRow
+from hookline.outcomes.progress import ENTRY, OFFSET_MASK, PLACE_SHIFT
+from hookline.route.filters import Filters
+from hookline.settings import Settings
+from hookline.telemetry.log import logger
+
+LANE_ENDED = "the destination was disabled or deleted"
+
+
+class Registry:
+    """Opens, changes and ends lanes."""
+
+    def __init__(
+        self, engine: Dispatcher, feeder: Feeder, sender: Sender, settings: Settings, *, is_traced: bool = False
+    ) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._sender = sender
+        self._settings = settings
+        self._is_traced = is_traced
+        self._log = logger()
+        self._version = 0
+        self._draining: set[Lane] = set()
+        """Lanes of disabled destinations that still get what was accepted before."""
+        self.delivered: dict[int, dict[int, bytes]] = {}
+        """By lane and place: ring entries of what an earlier process delivered, for lanes and sources that were new
+        after its last checkpoint."""
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Bring the lanes in line with a version of the connections."""
+        engine = self._engine
+        self._version = snapshot.version
+        wanted = {
+            snapshot.lanes[d.id].number: (d, snapshot.lanes[d.id])
+            for d in snapshot.destinations
+            if d.id in snapshot.lanes
+        }
+        for number in [number for number, lane in engine.lanes.items() if number not in wanted and not lane.is_replay]:
+            self._end(engine.lanes[number])
+        for number, (destination, start) in wanted.items():
+            lane = engine.lanes.get(number)
+            if lane is None:
+                lane = self.open(destination, start)
+                if destination.filters:
+                    self.note_filters(lane, dict.fromkeys(self._feeder.shared, 0), at_ms=0)
+            elif lane.destination is not destination and (lane.destination != destination or lane.start != start):
+                self._change(lane, destination, start)
+        self._sender.keep_only({target.route for lane in engine.lanes.values() for target in lane.targets})
+        for partition, shared in self._feeder.shared.items():
+            engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
+        self._feeder.wake()
+
+    def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
+        """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
+        lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
+        self._engine.on_lane(lane)
+        self._feeder.filtering = None
+        known = {intake.partition: intake for intake in intakes}
+        for partition, shared in self._feeder.shared.items():
+            fresh = fresh_intake(start, shared)
+            # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
+            self.skip_delivered(lane, partition, min(fresh.next_offset, shared.next_offset), shared.end)
+            lane.enter(known.get(partition, fresh))
+        self._engine.lanes[lane.number] = lane
+        self._join(lane)
+        self._engine.open_lanes.add(lane)
+        return lane
+
+    def look_at_draining(self) -> None:
+        """Read on for lanes that end, and put on the record which have ended; called several times a second."""
+        for lane in list(self._draining):
+            if lane.closed:
+                self._draining.discard(lane)
+            elif lane.is_drained:
+                self._engine.open_lanes.add(lane)
+            else:
+                self._feeder.room(lane)
+
+    def _join(self, lane: Lane) -> None:
+        if lane.start.until is not None:
+            self._draining.add(lane)
+            for partition, intake in lane.intakes.items():
+                intake.end_at(lane.start.until.get(partition, 0))  # one that was added later has nothing for it
+        for partition, shared in self._feeder.shared.items():
+            if lane.intakes[partition].attached:
+                shared.attach(lane)
+        if not lane.targets:
+            lane.breaker.open("its settings cannot be used; see the log")
+            self._feeder.detach(lane)
+        elif lane.paused or lane.drains:
+            self._feeder.detach(lane)
+        elif lane.detached:
+            self._feeder.room(lane)
+
+    def note_filters(
+        self, lane: Lane, offsets: dict[int, int], version: int | None = None, at_ms: int | None = None
+    ) -> None:
+        """Put on the record from where and when on which filters decide, so that an event's fate can name the one."""
+        version = self._version if version is None else version
+        at_ms = self._engine.clock.now_ms() if at_ms is None else at_ms
+        for partition, offset in offsets.items():
+            self._engine.batch.filters.append(FilterRow(lane.number, partition, offset, version, at_ms))
+
+    def _change(self, lane: Lane, destination: Destination, start: LaneStart) -> None:
+        if destination.filters != lane.destination.filters:
+            # What is queued is given back, so that every event from the lane's place on meets the new filters.
+            self._feeder.detach(lane)
+            self.note_filters(lane, {p: intake.next_offset for p, intake in lane.intakes.items()})
+        if start.sources.keys() - lane.starts.keys():
+            # What is queued may be given back later and read once more, then with the new source's events: not
+            # twice, so the place before which they come from a side intake must be settled now.
+            self._feeder.detach(lane)
+        for partition, shared in self._feeder.shared.items():
+            intake = lane.intakes[partition]
+            self.add_sides(lane, partition, start, lane.starts.keys())
+            if intake.attached:
+                shared.leave(lane)
+                intake.attach()
+        if lane.options.order != destination.delivery.order:
+            self.change_order(lane)
+        was_unusable = not lane.targets
+        pause = lane.start.paused
+        lane.configure(destination, start, *self.usable(destination, start))
+        self._feeder.filtering = None
+        if pause is not None and start.paused is None:
+            self.resume(lane, pause)
+        self._join(lane)
+        self._engine.open_lanes.add(lane)
+        if was_unusable and lane.targets:
+            self._engine.probing.add(lane)
+        lane.try_now()  # whoever changed the settings wants to know whether it helped
+        self._log.info("destination_changed", destination=destination.id)
+
+    def add_sides(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:
+        """Have a lane read what sources that were not ``before`` had until where it stands in a partition."""
+        intake = lane.intakes[partition]
+        place = self._feeder.shared[partition].next_offset if intake.attached else intake.next_offset
+        for source in start.sources.keys() - before:
+            first = start.sources[source].get(partition, 0)
+            if first < place:
+                lane.read_beside(Intake(partition, first, attached=False, end=place, source=source))
+                self.skip_delivered(lane, partition, first, place)
+
+    def change_order(self, lane: Lane) -> None:
+        """Begin anew with all that is in memory, so that nothing waits for a turn that is no longer called."""
+        self._feeder.detach(lane)
+        now_ms = self._engine.clock.steady_ms()
+        self._engine.batch.unorder(lane.number, now_ms)
+        lane.look_at_rows(now_ms)
+        lane.reorder_rows()
+
+    def resume(self, lane: Lane, pause: Pause) -> None:
+        """The time of the pause does not count: neither for the window of what was tried before, nor as a failure."""
+        now_ms = self._engine.clock.steady_ms()
+        since_ms = pause.since if pause.steady_since is None else pause.steady_since
+        self._engine.batch.shift(lane.number, max(0, now_ms - since_ms))
+        lane.look_at_rows(now_ms)
+        lane.answers_again()
+        if lane.breaker.allowance == 0:
+            lane.breaker.half_open()
+        self._engine.probing.discard(lane)
+        self._log.info("destination_resumed", destination=lane.destination.id)
+
+    def skip_delivered(self, lane: Lane, partition: int, first: int, end: int) -> None:
+        """Do not send again what an earlier process delivered in ``[first, end)``."""
+        for place, entry in self.delivered.get(lane.number, {}).items():
+            if place >> PLACE_SHIFT == partition and first <= place & OFFSET_MASK < end:
+                lane.skip_done((place,))
+                self._engine.ring.add(*ENTRY.unpack(entry))
+
+    def _end(self, lane: Lane) -> None:
+        """The destination was disabled or deleted: what still waits is discarded, on the record."""
+        engine = self._engine
+        for partition, shared in self._feeder.shared.items():
+            intake = lane.intakes[partition]
+            # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
+            end = intake.end or max(shared.end, shared.next_offset)
+            place = shared.next_offset if intake.attached else intake.next_offset
+            if lane.destination.filters:
+                self.note_filters(lane, {partition: place}, version=0)
+            waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
+            waiting.append(place)
+            waiting += [side.next_offset for side in lane.sides if side.partition == partition]
+            if intake.attached:
+                shared.leave(lane)
+            first = 0 if lane.retry_count or lane.coming_back else min(waiting)
+            if first < end:
+                engine.batch.ranges.append(
+                    RangeRow(
+                        lane.number,
+                        lane.destination.id,
+                        partition,
+                        first,
+                        end - 1,
+                        "discarded",
+                        engine.clock.now_ms(),
+                        LANE_ENDED,
+                    )
+                )
+        lane.close()
+        self._feeder.filtering = None
+        engine.lanes.pop(lane.number)
+        engine.probing.discard(lane)
+        engine.open_lanes.discard(lane)
+        engine.batch.lanes_ended.add(lane.number)
+        self._log.info("destination_ended", destination=lane.destination.id)
+
+    def usable(
+        self, destination: Destination, start: LaneStart, replay: str | None = None
+    ) -> tuple[tuple[Target, ...], Filters | None]:
+        """The targets and filters; no targets, so that events wait, when something of them cannot be used."""
+        try:
+            filters = Filters(destination.filters) if destination.filters else None
+            clock, name = self._engine.clock, self._settings.service_name
+            resolved = resolve_all(destination, self._settings, clock.steady_ms())
+            secret = resolved.settings.shared_secret
+            templates = templates_of(resolved, secret, name, clock, filters, replay)
+            if self._is_traced:
+                from hookline.deliver.traced import traced
+
+                templates = traced(templates, resolved)
+            pair = resolved.settings.certificate_pair
+            targets = (
+                Target(template, index, start.number, self._sender.of(template.receiver, pair))
+                for index, template in enumerate(templates)
+            )
+            return tuple(targets), filters
+        except (SecretMissing, ValueError) as error:
+            self._log.error("destination_unusable", destination=destination.id, error=str(error))
+            return (), None
+
+
+def fresh_intake(start: LaneStart, shared: SharedReader) -> Intake:
+    """Where a lane begins in a partition when nothing is known of it there."""
+    starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
+    first = min(starts, default=shared.next_offset)
+    return Intake(shared.partition, first, attached=first >= shared.next_offset)

@@ -1,0 +1,132 @@
+"""A replay's lane: a stretch of the journal, or single events of it, sent once more to one destination (DESIGN 4).
+
+It is a detached lane that never attaches and has an end. It goes second: its attempts share the places of lanes that
+are not healthy, few of them are in flight at once, and while the destination's live lane finds its receiver down, the
+replay waits.
+"""
+
+from __future__ import annotations
+
+from hookline.connections.model import Destination
+from hookline.connections.model import Lane as LaneStart
+from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.lane import Lane, Target
+from hookline.deliver.lanes.rate import Rate
+from hookline.journal.record import Record
+from hookline.replays.model import Replay
+from hookline.replays.predicate import predicate_of
+from hookline.route.filters import Filters
+
+
+class ReplayLane(Lane):
+    """The lane of one replay; ``live`` is the destination's own."""
+
+    __slots__ = ("live", "predicate", "replay", "told")
+
+    def __init__(
+        self, replay: Replay, destination: Destination, start: LaneStart, targets: tuple[Target, ...], live: Lane
+    ) -> None:
+        self.replay = replay
+        self.go_beside(live)
+        self.told: set[int] = set()
+        """Partitions whose rows say that this lane has come to its end there, where others may own the rest."""
+        super().__init__(destination, start, targets, limits=live.limits)
+        self.is_replay = True
+
+    def configure(
+        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+    ) -> None:
+        """Take new settings of the destination; they hold for what is taken from now on.
+
+        Filters that stop events are the predicate's; those that take something out are the targets'.
+        """
+        super().configure(destination, start, targets)
+        most = self.limits.replay_in_flight_max
+        self.breaker.limit(min(most, destination.delivery.max_concurrency or most))
+        self.predicate = predicate_of(self.replay.request, destination)
+
+    def go_beside(self, live: Lane) -> None:
+        """Share the limits of this lane: the destination's own."""
+        self.live = live
+        live.replays = [each for each in live.replays if each is not self and not (each.closed and not each.in_flight)]
+        live.replays.append(self)
+
+    def free(self) -> int:
+        """How many more requests may be in flight by the user's own limit, which is the destination's."""
+        return self.live.free()
+
+    @property
+    def rate_part(self) -> float:
+        """Which part of the replay's own rate the lane keeps to; of the destination's, the live lane knows."""
+        return 1.0 if self.replay.rate is None else self.part
+
+    def pace(self) -> None:
+        """Keep to the replay's rate, and to the destination's, which it shares with the live lane."""
+        wanted = [rate for rate in (self.replay.rate, self.options.max_rate) if rate is not None]
+        if not wanted:
+            self.rate = None
+        elif not isinstance(self.rate, _SharedRate) or self.rate.per_second != min(wanted):
+            self.rate = _SharedRate(min(wanted), self)
+
+    def takes(self, record: Record, partition: int, offset: int) -> bool:
+        """Whether the record is sent again; ``outcomes`` asks the same of ``predicate_of`` for ``why``."""
+        return self.predicate(record)
+
+    def spare(self) -> int:
+        """How many more attempts may be in flight: none while the live lane's receiver is down."""
+        live = self.live
+        if live.closed or _is_down(live):
+            return 0
+        return min(self.limits.replay_in_flight_max, live.free())
+
+    @property
+    def detached(self) -> list[Intake]:
+        """The intakes that still have something to read."""
+        intakes = () if self.paused else self.intakes.values()
+        return [intake for intake in intakes if not (intake.frozen or _is_at_end(intake))]
+
+    @property
+    def state(self) -> str:
+        """The state that the lane's rows show."""
+        return "finished" if self.told and self.told >= self.intakes.keys() else super().state
+
+    def leave(self, partition: int) -> None:
+        """Forget a partition that others own now."""
+        super().leave(partition)
+        self.told.discard(partition)
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything it was to send has been delivered or given up."""
+        return not self.busy and self.retry_count <= 0 and all(_is_at_end(each) for each in self.intakes.values())
+
+
+class _SharedRate(Rate):
+    """A rate of its own, and what the live lane's rate leaves while nothing waits there."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, per_second: float, lane: ReplayLane) -> None:
+        super().__init__(per_second, lane.rate_part)
+        self._lane = lane
+
+    def available(self, now_seconds: float) -> int:
+        own, live = super().available(now_seconds), self._lane.live
+        if live.rate is None:
+            return own
+        return 0 if live.queue else min(own, live.rate.available(now_seconds))
+
+    def take(self, count: int) -> None:
+        super().take(count)
+        if self._lane.live.rate is not None:
+            self._lane.live.rate.take(count)
+
+
+def _is_at_end(intake: Intake) -> bool:
+    return intake.next_offset >= (intake.end or 0)
+
+
+def _is_down(live: Lane) -> bool:
+    """Whether the live lane lets nothing through and will find out by itself when it may."""
+    behind = bool(live.detached) and not live.nothing_to_try
+    return live.breaker.allowance == 0 and (live.retry_count > 0 or live.busy or behind)

@@ -1,0 +1,1 @@
+"""Reads the journal into the lanes."""

@@ -1,0 +1,1 @@
+"""Brings failed deliveries back, or gives them up."""

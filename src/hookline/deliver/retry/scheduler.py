@@ -1,0 +1,304 @@
+"""Brings failed deliveries back when they are due, and sends the probes of lanes whose breaker is not closed.
+
+Works from the rows of the deliver database, a few at a time per lane; only lanes that have retry rows or are probing
+cost anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hookline.database.sqlite import DatabaseAway
+from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.event import Event
+from hookline.deliver.lanes.breaker import SUSPECT_SPACING_SECONDS, Breaker
+from hookline.deliver.lanes.delivery import ALL_URLS, ASKED_TO_WAIT, Delivery
+from hookline.deliver.lanes.lane import Lane
+from hookline.deliver.lanes.order import NEVER_MS, UserOrder
+from hookline.deliver.read.feeder import Feeder
+from hookline.deliver.read.losses import record_unreadable
+from hookline.deliver.store.batch import RetryRow
+from hookline.deliver.store.retry_rows import Rows, RowsComing
+from hookline.deliver.store.writer import DeliverStore
+from hookline.journal.port import JournalAway, JournalFetching, Lookups, Reader
+from hookline.outcomes.progress import PLACE_SHIFT
+from hookline.replays.places import Places
+
+ROWS_PER_TURN_MAX = 256
+BEYOND_SHARE = 8
+"""Rows that are due may be in flight beyond a lane's allowance by this fraction of it."""
+PROBE_ROWS = 16
+"""A probe takes one of this many oldest events in turn, so that one bad event cannot keep a lane shut."""
+RECHECK_MS = 1_000
+AGAIN_MS = 50
+"""When to look at a lane's rows again if all that were found are on their way, and there may be more."""
+
+
+class Retries:
+    """The retry rows of all lanes."""
+
+    def __init__(
+        self,
+        engine: Dispatcher,
+        feeder: Feeder,
+        store: DeliverStore,
+        rows: Rows,
+        journal: Lookups,
+        rows_journal: Reader,
+    ) -> None:
+        """``rows_journal`` is for reading what holds up an ordered lane, all of it at once, from ``store``."""
+        self._engine = engine
+        self._feeder = feeder
+        self._store = store
+        self._rows = rows
+        self._journal = journal
+        self._rows_journal = rows_journal
+        self._in_flight_max = engine.limits.in_flight_max
+        self._unhealthy_in_flight_max = engine.limits.unhealthy_in_flight_max
+
+    def tick(self) -> None:
+        """Start what is due now; called several times a second."""
+        if self._engine.stopping:
+            return
+        now_ms = self._engine.clock.steady_ms()
+        for lane in list(self._engine.retrying):
+            if lane.closed or lane.retry_count <= 0:
+                self._engine.retrying.discard(lane)
+            elif not lane.halted:
+                try:
+                    self._start_ready(lane, now_ms)
+                except (JournalFetching, RowsComing):
+                    continue  # with a later turn
+                except (JournalAway, DatabaseAway):
+                    lane.look_at_rows(now_ms + RECHECK_MS)
+        for lane in list(self._engine.probing):
+            probes, probe_at = lane.probes, lane.probe_at_seconds
+            try:
+                is_asking = bool(lane.in_flight)
+                self._probe(lane, now_ms)
+                if lane.in_flight and not is_asking:
+                    lane.count_tries(lane.tried + 1)
+            except (JournalFetching, RowsComing):  # nothing was tried: with a later turn
+                lane.probe_next(probe_at, probes)
+            except (JournalAway, DatabaseAway):
+                continue
+
+    def drop(self, lane: Lane, places: Mapping[int, Places]) -> int:
+        """Close a lane's rows of events that were erased; return how many."""
+        dropped = 0
+        for partition, wanted in places.items() if lane.retry_count > 0 else ():
+            for offset in self._store.rows.offsets(lane.number, partition, wanted.first, wanted.end):
+                place = partition << PLACE_SHIFT | offset
+                if offset in wanted and place not in lane.in_flight and place not in lane.settling:
+                    self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), place)
+                    dropped += 1
+        return dropped
+
+    def _start_ready(self, lane: Lane, now_ms: int) -> None:
+        """Start the rows whose turn or time has come."""
+        if lane.order is not None:
+            self._start_called(lane, lane.order, now_ms)
+        if lane.next_retry_ms <= now_ms:
+            self._start_due(lane, now_ms)
+
+    def _start_called(self, lane: Lane, order: UserOrder, now_ms: int) -> None:
+        """Start the rows whose user's turn it is (``delivery.order``)."""
+        if lane.rows_changed:
+            load_order(lane, self._store, self._rows_journal)
+            lane.rows_ordered()
+        called, order.called = order.called, []
+        coming = 0
+        for index, place in enumerate(called):
+            if place in lane.settling or self._engine.room(lane) <= coming:
+                order.called.append(place)
+                continue
+            try:
+                row = self._rows.row(lane.number, place)
+                if row is not None and (row.due_ms <= now_ms or row.due_ms >= NEVER_MS):
+                    # One that was tried before, and asked to wait, comes at its own time.
+                    self._start(lane, row, now_ms)
+            except (JournalFetching, RowsComing):
+                order.called.append(place)
+                coming += 1
+            except (JournalAway, DatabaseAway):
+                order.called += called[index:]
+                raise
+
+    def _start_due(self, lane: Lane, now_ms: int) -> None:
+        room = min(self._room(lane), ROWS_PER_TURN_MAX)
+        if lane.cap is not None:  # nothing may go beyond the user's limit: the stream leaves some of it
+            lane.reserve(0 if room > 0 else max(1, lane.cap // BEYOND_SHARE))
+        if room <= 0:
+            return
+        unsettled = len(lane.settling) + len(lane.in_flight)
+        if lane.order is not None:
+            # Rows that wait for their user's turn may be due as well, and before the one whose turn it is.
+            unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
+        limit = room + unsettled
+        rows = self._rows.first_due(lane.number, limit)
+        started, is_fetching = 0, False
+        # What is on its way shows its old time: what comes of it, saved, says when to look again.
+        again_ms = AGAIN_MS if len(rows) >= limit else RECHECK_MS
+        next_retry_ms = now_ms + again_ms
+        for row in rows:
+            if row.due_ms > now_ms:
+                next_retry_ms = row.due_ms
+                break
+            if started == room:
+                return
+            try:
+                started += self._start(lane, row, now_ms)
+            except JournalFetching:  # the others are asked for too, so that they come together
+                is_fetching = True
+        if not is_fetching:
+            lane.look_at_rows(next_retry_ms)
+
+    def _room(self, lane: Lane) -> int:
+        """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
+
+        A stream that is catching up fills every place the moment it falls free: what is due would wait for its end,
+        and its window could end before.
+        """
+        engine = self._engine
+        room = engine.room(lane)
+        if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
+            return room
+        beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
+        places = self._in_flight_max - engine.flying
+        if lane.breaker.state != "closed":
+            places = min(places, self._unhealthy_in_flight_max - engine.sick)
+        return min(beyond, places, lane.free())
+
+    def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
+        """Try a row again, or close it when its time is over; return whether a request went out."""
+        place = row.partition << PLACE_SHIFT | row.offset
+        if place in lane.in_flight or place in lane.settling:
+            return False
+        if lane.order is not None and not lane.order.may_start(place):
+            return False
+        record = self._journal.get(row.partition, row.offset)
+        if record is None:
+            record_unreadable(self._engine, lane, self._journal, row.partition, row.offset)
+        if record is None or record.erased:
+            self._close(lane, row, place)
+            return False
+        event = Event(place, record)
+        first_at_ms = row.first_at_ms if row.attempt else now_ms
+        urls = row.urls & ~ASKED_TO_WAIT
+        if self._engine.schedule.expired(now_ms, first_at_ms):
+            expired = Delivery(lane, event, first_at_ms, row.attempt, urls, True)
+            self._engine.failures.bury(expired, "expired", None, self._engine.clock.now_ms())
+            return False
+        self._engine.start(lane, event, row.attempt + 1, first_at_ms, urls, True)
+        return True
+
+    def _close(self, lane: Lane, row: RetryRow, place: int) -> None:
+        lane.close_row(place)
+        self._engine.batch.settle(lane.number, row.partition, row.offset)
+        self._engine.next_of_user(lane, place)
+
+    # probes
+
+    def _probe(self, lane: Lane, now_ms: int) -> None:
+        engine = self._engine
+        now = engine.clock.monotonic()
+        if lane.closed or lane.paused or not lane.targets:
+            engine.probing.discard(lane)
+            return
+        if lane.free() <= 0 or (lane.is_replay and lane.spare() <= 0):
+            return
+        is_open = lane.breaker.state == "open"
+        if is_open and now < lane.others_probe_until_seconds:
+            return
+        if now < lane.probe_at_seconds or lane.in_flight or engine.is_shut:
+            return
+        if engine.sick >= self._unhealthy_in_flight_max:
+            return
+        wait_seconds = SUSPECT_SPACING_SECONDS
+        if is_open:
+            wait_seconds = Breaker.probe_wait_seconds(lane.probes, engine.schedule.max_ms / 1000)
+        lane.probe_next(now + wait_seconds, lane.probes + 1)
+        lane.probe_found(True)
+        if not is_open and self._probe_with_queue(lane, now_ms):
+            return
+        # Where only refusals came, events that nobody asked about have every second turn: their kind may be accepted.
+        is_fresh_first = lane.breaker.refuses and lane.probes % 2 == 0
+        if is_fresh_first and self._probe_with_fresh(lane, now_ms):
+            return
+        if self._probe_with_row(lane, now_ms, is_open):
+            return
+        lane.probe_found(not is_fresh_first and self._probe_with_fresh(lane, now_ms))
+
+    def _probe_with_fresh(self, lane: Lane, now_ms: int) -> bool:
+        """Try an event that was not tried before; return False when there is none."""
+        if self._probe_with_queue(lane, now_ms):
+            return True
+        event = self._feeder.catch_up.take_one(lane)
+        if event is not None:
+            if self._is_its_turn(lane, event):
+                self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+            return True
+        if self._feeder.catch_up.is_behind(lane):
+            lane.probe_at_once()  # nothing was tried: go on looking at the next beat
+            return True
+        return False
+
+    def _probe_with_queue(self, lane: Lane, now_ms: int) -> bool:
+        # Down to an event whose turn it is: reading on while others are queued would give some of them back twice.
+        started = False
+        while lane.queue and not started:
+            event = lane.take_first()
+            if self._is_its_turn(lane, event):
+                self._engine.start(lane, event, 1, now_ms, ALL_URLS, False)
+                started = True
+        self._engine.dispatch(lane)  # sends nothing, but a lane that was full and has an empty queue now reads on
+        return started
+
+    def _is_its_turn(self, lane: Lane, event: Event) -> bool:
+        """Whether no earlier event of its user holds it up; if one does, it waits as a row."""
+        if lane.order is None or lane.order.admit(event):
+            return True
+        del lane.order.held[event.place]
+        self._engine.failures.wait_for_turn(lane, event.place)
+        return False
+
+    def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
+        overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
+        limit = PROBE_ROWS + len(lane.settling)
+        oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)
+        self._expire(lane, overdue, now_ms)
+        rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
+        if lane.order is not None:
+            rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
+        if not rows:
+            return False
+        row = rows[max(0, lane.probes // 2 - 1) % min(len(rows), PROBE_ROWS)]
+        return self._start(lane, row, now_ms)
+
+    def _expire(self, lane: Lane, overdue: Sequence[RetryRow], now_ms: int) -> None:
+        """Events tried once and parked since: their window ends although nothing is sent."""
+        for row in overdue:
+            if row.attempt and self._engine.schedule.expired(now_ms, row.first_at_ms):
+                self._start(lane, row, now_ms)
+
+
+def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
+    """Note every row that holds up its user, and call the turn of those that wait to be called and are first."""
+    order = lane.order
+    if order is None:
+        return
+    waiting: list[int] = []
+    for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.settling)):
+        place = row.partition << PLACE_SHIFT | row.offset
+        # What the next checkpoint changes is known already, or done.
+        if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+            continue
+        record = journal.get(row.partition, row.offset)
+        if record is not None and not record.erased:
+            order.note(place, record.user_key)
+        if row.due_ms >= NEVER_MS:
+            waiting.append(place)
+    # Those called whose row is not saved yet were passed over above: they stay called.
+    order.called[:] = [place for place in order.called if place in lane.settling]
+    for place in waiting:
+        order.call(place)

@@ -1,0 +1,1 @@
+"""Sends requests to receivers: the port, and HTTP behind it."""

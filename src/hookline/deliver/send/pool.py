@@ -1,0 +1,249 @@
+"""Sends by HTTP/1.1: the sender behind the port, with keep-alive connections per origin and client certificate.
+
+Pools put no limit on requests; lanes do. So two destinations on one host cannot take each other's places.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable, Set
+from random import random
+from time import monotonic
+
+from hookline.connections.receiver_url import ReceiverUrl
+from hookline.deliver.send.answers import Burst, PlainAnswers, plain_success
+from hookline.deliver.send.client_certificate import ClientCertificate
+from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
+from hookline.deliver.send.connector import Connector
+from hookline.deliver.send.dialer import Dialer
+from hookline.deliver.send.exchange import Exchange
+from hookline.deliver.send.port import Opaque, Pair, Route, Sink
+from hookline.deliver.send.resolver import NameNotResolved, Resolver
+
+CONNECTION_AGE_SECONDS = 60.0
+"""Older connections take no other request, so that a receiver that moves is followed however busy it is."""
+LOOK_AGAIN_SECONDS = 30.0
+"""From one look at a name to the next while there are connections: the system's look-up does not say how long its
+answer holds."""
+LEAVING_SECONDS = 10.0
+"""Connections to an address that is no longer one of the name's end within this, not all at the same moment."""
+PLAIN_ANSWER_BYTES_MAX = 4 * 1024
+"""Longer answers are the parser's: what is remembered takes memory per origin."""
+REST_SHARE = 0.75
+"""Of the time for which a receiver says that it keeps an idle connection (`Keep-Alive: timeout=5`)."""
+
+_KEEP_ALIVE = re.compile(rb"\nkeep-alive:[^\r\n]*?\btimeout=[ \t]*([0-9]{1,9})", re.IGNORECASE)
+
+
+class Pool:
+    """The connections to one origin."""
+
+    def __init__(
+        self,
+        url: ReceiverUrl,
+        sink: Sink,
+        connector: Connector,
+        active: set[Pool] | None = None,
+        answers: PlainAnswers[Connection] | None = None,
+        age_seconds: float = CONNECTION_AGE_SECONDS,
+        certificate: ClientCertificate | None = None,
+    ) -> None:
+        self.sink = sink
+        self.age_seconds = age_seconds
+        self.answers: PlainAnswers[Connection] = answers or PlainAnswers(sink)
+        self._active = set() if active is None else active
+        self._url = url
+        self._certificate = certificate
+        """What new connections show of us where the receiver asks."""
+        self._connector = connector
+        self.rest_seconds = REST_SECONDS_MAX
+        """Connections that were idle for longer are not used again."""
+        self._look_again_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
+        self.idle: deque[Connection] = deque()
+        """Connections whose answer has been read to its end, the one used last at the right."""
+        self._connections: set[Connection] = set()
+        self.plain_answer = b""
+        self.plain_answer_status = 0
+
+    def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
+        """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
+        now = monotonic()
+        self._close_stale(now)
+        idle, burst, rested_since = self.idle, Burst(target, now), now - RESTED_SECONDS
+        for token, request in requests:
+            if idle:
+                connection = idle.pop()
+                if connection.idle_since < rested_since and not connection.is_silent:
+                    connection.close()
+                    self.send_afresh(token, burst, request)
+                    continue
+                connection.token = token
+                connection.burst = burst
+                connection.request = request
+                connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
+            else:
+                self.send_afresh(token, burst, request)
+
+    def send_afresh(self, token: Opaque, burst: Burst, request: bytes, watch: Exchange | None = None) -> Connection:
+        """Send a request on a new connection; its time runs since its burst began."""
+        connection = Connection(self, watch)
+        self._connections.add(connection)
+        self._active.add(self)
+        connection.begin(token, burst, request)
+        self._connector.begin(connection, self._url, self._certificate)
+        return connection
+
+    def is_plain(self, data: bytes) -> bool:
+        """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
+        status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
+        if status:
+            self.note_keep_alive(data)
+            if status != self.plain_answer_status:
+                self.answers.burst = None  # a run is of one status
+            self.plain_answer, self.plain_answer_status = data, status
+        return bool(status)
+
+    def note_keep_alive(self, head: bytes) -> None:
+        """Note how long the receiver keeps an idle connection, where it says so: the end of that is left to it."""
+        found = _KEEP_ALIVE.search(head) if b"eep-" in head else None
+        self.rest_seconds = min(REST_SECONDS_MAX, int(found[1]) * REST_SHARE) if found else REST_SECONDS_MAX
+
+    def forget(self, connection: Connection) -> None:
+        """A connection was closed."""
+        self._connections.discard(connection)
+        if connection.burst is None:
+            if connection in self.idle:
+                self.idle.remove(connection)
+            self.answers.forget(connection)
+
+    def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
+        """End exchanges that take too long, and connections that were idle too long or have become old."""
+        overdue = now_seconds - timeout_seconds
+        for connection in [c for c in self._connections if c.burst is not None and c.burst.began <= overdue]:
+            connection.expire()
+        self._close_stale(now_seconds)
+        for connection in [c for c in self._connections if c.old_at <= now_seconds]:
+            connection.retire()
+        if now_seconds >= self._look_again_at:
+            self._look_again_at = now_seconds + LOOK_AGAIN_SECONDS
+            self._looking = asyncio.get_running_loop().create_task(self._look_again())
+
+    async def _look_again(self) -> None:
+        """Leave addresses that the name has no longer."""
+        try:
+            addresses = await self._connector.addresses(self._url)
+        except NameNotResolved:
+            return  # a name server that is away takes no receiver away that is there
+        now = monotonic()
+        for connection in self._connections:
+            if connection.transport is not None and connection.checked_address not in addresses:
+                connection.old_at = min(connection.old_at, now + random() * LEAVING_SECONDS)
+
+    def _close_stale(self, now_seconds: float) -> None:
+        """Close connections that were idle too long; those at the left were so the longest, to within a turn."""
+        idle, usable_since = self.idle, now_seconds - self.rest_seconds
+        while idle and idle[0].idle_since < usable_since:
+            idle.popleft().close()
+
+    def close(self) -> None:
+        """Drop every connection."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for connection in list(self._connections):
+            connection.close()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+
+class Pools:
+    """All pools of a process, by origin and client certificate."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        age_seconds: float = CONNECTION_AGE_SECONDS,
+        certificate_of: Callable[[Pair], ClientCertificate] | None = None,
+    ) -> None:
+        self._sink = sink
+        self._answers: PlainAnswers[Connection] = PlainAnswers(sink)
+        self._connector = Connector(Dialer(resolver), tls, self._make_room)
+        self._age_seconds = age_seconds
+        self._certificate_of = certificate_of
+        self._pools: dict[tuple[object, ...], Pool] = {}
+        self._active: set[Pool] = set()
+        """Pools that have connections: the others cost nothing."""
+
+    def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
+        """The pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
+        key = (url.origin, pair)
+        pool = self._pools.get(key)
+        if pool is None:
+            certificate = self._certificate_of(pair) if self._certificate_of is not None and pair is not None else None
+            parts = self._sink, self._connector, self._active, self._answers, self._age_seconds
+            pool = Pool(url, *parts, certificate)
+            self._pools[key] = pool
+        return pool
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return sum(len(pool) for pool in self._active)
+
+    def keep_only(self, used: Set[Route]) -> None:
+        """Forget origins that no destination leads to any more, once their last answers are in."""
+        self._pools = {key: pool for key, pool in self._pools.items() if pool in used or len(pool)}
+
+    def sweep(self, timeout_seconds: float) -> int:
+        """Sweep every pool that has connections; return how many connections are left."""
+        now = monotonic()
+        left = 0
+        for pool in list(self._active):
+            pool.sweep(now, timeout_seconds)
+            left += len(pool)
+            if not len(pool):
+                self._active.discard(pool)
+        return left
+
+    def close(self) -> None:
+        """Drop every connection; what has been answered by then is told."""
+        self._answers.tell()
+        for pool in self._pools.values():
+            pool.close()
+
+    def _make_room(self) -> None:
+        for pool in self._active:
+            if pool.idle:
+                pool.idle.popleft().close()
+                break
+
+
+class Exchanges:
+    """Sends requests one by one, each on a connection of its own, by the rules of all the others.
+
+    For the tester, which shows people what a receiver answered, and for what control sends of its own. Nothing is kept
+    alive, tried again or recorded. ``timeout_seconds`` is for all of an exchange, from the look-up on.
+    """
+
+    def __init__(self, resolver: Resolver, tls: ssl.SSLContext, timeout_seconds: float) -> None:
+        self._connector = Connector(Dialer(resolver), tls)
+        self._timeout_seconds = timeout_seconds
+
+    async def send(self, url: ReceiverUrl, request: bytes, certificate: ClientCertificate | None = None) -> Exchange:
+        """Send the request and return what came of it; never raises for what the network or the receiver does."""
+        exchange = Exchange()
+        pool = Pool(url, exchange, self._connector, certificate=certificate)
+        connection = pool.send_afresh(exchange, Burst(url, monotonic()), request, exchange)
+        try:
+            await asyncio.wait_for(exchange.ended.wait(), self._timeout_seconds)
+        except TimeoutError:
+            connection.expire(f"no answer within {self._timeout_seconds:g} s")
+        finally:
+            pool.close()
+        return exchange

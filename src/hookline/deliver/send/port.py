@@ -1,0 +1,101 @@
+"""How requests leave, whoever sends them, and how their results come back.
+
+A caller makes a request's bytes, asks the sender for the route to their URL, and hands them over with a **token**. What
+is handed over in one go also has a **target**, one for all. Both are the caller's own and opaque to the sender: it
+hands them back with the results, and looks at neither. Results come in runs, once per turn of the event loop, because
+what they lead to costs much less for many at once.
+
+Each request has exactly one result, whatever happens: an answer's status, or the outcome that stands for its absence.
+Its time runs from the moment it was handed over; whoever owns the sender ends those that take too long by ``sweep``.
+The sender tries nothing again, but for a request that provably never reached a receiver, and keeps no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from typing import Any, Protocol
+
+from hookline.connections.receiver_url import ReceiverUrl
+from hookline.outcomes.outcome import Outcome
+
+Opaque = Any
+"""A token or a target."""
+
+Pair = tuple[str, str]
+"""References to a client certificate and to its key."""
+
+
+class Failure:
+    """What is known of an attempt that did not succeed."""
+
+    __slots__ = ("error", "head", "outcome", "retry_after", "status")
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        status: int | None,
+        error: str,
+        retry_after: bytes | None = None,
+        head: str | None = None,
+    ) -> None:
+        self.outcome = outcome
+        self.status = status
+        self.error = error
+        self.retry_after = retry_after
+        self.head = head
+
+    def hide(self, hidden: Callable[[str], str]) -> None:
+        """Mask credentials in what the receiver answered: people may read it who may not see what was sent."""
+        self.error = hidden(self.error)
+        self.head = hidden(self.head) if self.head else self.head
+
+
+Successes = tuple[list[Opaque], Opaque, int, int]
+"""Requests that were sent together and answered alike, with 2xx: tokens, target, status and milliseconds."""
+
+
+class Sink(Protocol):
+    """Takes the results of requests."""
+
+    def answered(self, token: Opaque, target: Opaque, result: int, milliseconds: int, failure: Failure | None) -> None:
+        """Take one result: ``failure`` is None exactly for a 2xx; ``result`` as in ``outcome.to_number``."""
+
+    def succeeded(self, successes: Iterable[Successes]) -> None:
+        """Take the successes of one turn: note them, and begin nothing yet."""
+        for tokens, target, status, milliseconds in successes:
+            for token in tokens:
+                self.answered(token, target, status, milliseconds, None)
+
+    def go_on(self) -> None:
+        """Begin what the successes of this turn made room for, on their connections."""
+        return
+
+
+class Route(Protocol):
+    """The way to the receivers of one origin."""
+
+    def send(self, target: Opaque, requests: Iterable[tuple[Opaque, bytes]]) -> None:
+        """Send requests, each with its token; none waits for another. The sink takes the results."""
+
+
+class Sender(Protocol):
+    """All that one process sends, to one sink."""
+
+    def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Route:
+        """Return the route to a URL's origin; ``pair`` refers to the client certificate shown there and its key.
+
+        Names are resolved and addresses checked when something is sent, so a route may always be had.
+        """
+
+    @property
+    def connections(self) -> int:
+        """Return how many connections there are."""
+
+    def keep_only(self, used: Set[Route]) -> None:
+        """Forget the routes that nothing leads to any more, once their last answers are in."""
+
+    def sweep(self, timeout_seconds: float) -> int:
+        """End exchanges that took longer, and connections that had their time; return how many are left."""
+
+    def close(self) -> None:
+        """Drop every connection; what has been answered by then is told."""

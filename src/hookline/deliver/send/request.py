@@ -1,0 +1,154 @@
+"""The bytes of requests to a destination's URLs: what does not change from event to event is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+
+from hookline.connections.catalog.kinds import request_headers
+from hookline.connections.model import Destination
+from hookline.connections.receiver_url import ReceiverUrl, parse_receiver_url
+from hookline.deliver.clock import Clock
+from hookline.deliver.event import Event
+from hookline.deliver.send.signing import Signing, signing_of
+from hookline.events.signature import Signer
+from hookline.route.filters import Filters
+from hookline.secret_references import MASK, mask
+
+LENGTHS_KEPT = 4_096
+"""Bodies up to this length have the line with it at hand."""
+
+HIDDEN_FROM_CHARS = 8
+"""A shorter value of a header is no credential worth the name, and may well be a word of an answer."""
+
+_SIGNATURE = b"\r\nX-Signature: "
+
+
+class _EndOfHead(dict[int, bytes]):
+    """The head's end by the body's length; formatting a number takes longer than looking it up."""
+
+    def __missing__(self, length: int) -> bytes:
+        line = b"\r\nContent-Length: %d\r\n\r\n" % length
+        if length <= LENGTHS_KEPT:
+            self[length] = line
+        return line
+
+
+_end_of_head = _EndOfHead()
+_join = b"".join
+
+
+class Template:
+    """Writes the requests for one URL (SPEC 2.2, 5.1; DESIGN 6.2)."""
+
+    __slots__ = ("_credentials", "_filters", "_prefix", "_signer", "receiver", "url")
+
+    def __init__(self, url: str, prefix: bytes, signer: Signer | None, filters: Filters | None = None) -> None:
+        self.url = url
+        self.receiver = parse_receiver_url(url)
+        self._prefix = prefix
+        self._signer = signer
+        self._filters = filters if filters is not None and filters.edits else None
+        self._credentials: tuple[str, ...] = ()
+
+    def hide(self, headers: Mapping[str, str]) -> None:
+        """Say which static headers the requests carry, so that ``hidden`` knows their values."""
+        words = {word for value in headers.values() for word in (value, value.rpartition(" ")[2])}
+        self._credentials = tuple(sorted((each for each in words if len(each) >= HIDDEN_FROM_CHARS), key=len))[::-1]
+
+    def hidden(self, text: str) -> str:
+        """Return what a receiver answered with the credentials masked that it sent back, as some do on errors."""
+        for credential in self._credentials:
+            if credential[:HIDDEN_FROM_CHARS] not in text:
+                continue
+            text = text.replace(credential, mask(credential))
+            # Of a long answer the end is cut off, and with it perhaps half a credential.
+            lengths = range(len(credential) - 1, HIDDEN_FROM_CHARS - 1, -1)
+            cut = next((each for each in lengths if text.endswith(credential[:each])), 0)
+            text = text[: len(text) - cut] + MASK if cut else text
+        return text
+
+    def request(self, event: Event) -> bytes:
+        """Return the whole request: head and body in one piece, so that it leaves in one write."""
+        if self._signer is not None:
+            return self.requests((event,))[0]
+        message_id, body = event.plain()
+        if self._filters is not None:
+            body = self._filters.body(event.record, body, canonical=False)
+        return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, len(body), body)
+
+    def requests(self, events: Sequence[Event]) -> list[bytes]:
+        """The requests of several events; what of them can be made together is."""
+        signer, prefix, filters = self._signer, self._prefix, self._filters
+        if signer is None:
+            return [self.request(event) for event in events]
+        message_ids, bodies = Event.all_canonical(events)
+        if filters is not None:
+            edited = zip(events, bodies, strict=True)
+            bodies = [filters.body(event.record, body, canonical=True) for event, body in edited]
+        ends = map(_end_of_head.__getitem__, map(len, bodies))
+        signed = signer.hex_of_all(bodies)
+        parts = zip(repeat(prefix), message_ids, repeat(_SIGNATURE), signed, ends, bodies, strict=False)
+        return list(map(_join, parts))
+
+
+class SignedTemplate(Template):
+    """Signs in more than the SPEC's way; a class of its own, so that the others pay nothing."""
+
+    __slots__ = ("_signing",)
+
+    def __init__(self, url: str, prefix: bytes, signing: Signing, filters: Filters | None = None) -> None:
+        super().__init__(url, prefix, None, filters)
+        self._signing = signing
+
+    def request(self, event: Event) -> bytes:
+        """Return the whole request, with the time and the signatures of this attempt."""
+        canonical = self._signing.canonical
+        message_id, body = event.canonical() if canonical else event.plain()
+        if self._filters is not None:
+            body = self._filters.body(event.record, body, canonical)
+        lines = self._signing.lines(message_id, body)
+        return b"%b%b\r\n%bContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, lines, len(body), body)
+
+
+def templates_of(
+    destination: Destination,
+    secret: str | None,
+    service_name: str,
+    clock: Clock,
+    filters: Filters | None = None,
+    replay: str | None = None,
+) -> tuple[Template, ...]:
+    """Return what writes the requests for each URL of a destination, its secrets resolved.
+
+    Without ``secret`` requests have no ``X-Signature``. ``replay`` is the id of the replay that they are for.
+    """
+    signer = Signer(secret) if secret else None
+    signing = signing_of(destination, clock)
+    made: list[Template] = []
+    for webhook in destination.settings.webhooks:
+        headers = [
+            ("User-Agent", f"{service_name}/1.0"),
+            ("Content-Type", "application/json"),
+            *request_headers(destination.kind).items(),
+            *webhook.headers.items(),
+            *([("X-Hookline-Replay", replay)] if replay else []),
+        ]
+        prefix = b"%b\r\nX-Message-Id: " % _head(parse_receiver_url(webhook.url), headers)
+        if signing is None:
+            made.append(Template(webhook.url, prefix, signer, filters))
+        else:
+            made.append(SignedTemplate(webhook.url, prefix, signing, filters))
+        made[-1].hide(webhook.headers)
+    return tuple(made)
+
+
+def request_of(url: ReceiverUrl, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return a request by itself, which leaves its connection to be closed."""
+    own = [("Connection", "close"), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    return b"%b\r\n\r\n%b" % (_head(url, [*own, *headers.items()]), body)
+
+
+def _head(url: ReceiverUrl, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"POST {url.target} HTTP/1.1", f"Host: {url.host_header}"]
+    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers)]).encode("latin-1")

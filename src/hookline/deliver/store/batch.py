@@ -1,0 +1,274 @@
+"""What a checkpoint will write besides the places: collected in memory, committed in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.replays.letters import LetterAction
+from hookline.replays.places import Places
+
+
+class RetryRow(NamedTuple):
+    """A delivery that failed and is to be tried again; it refers to the journal, the body is not copied."""
+
+    lane: int
+    partition: int
+    offset: int
+    attempt: int
+    first_at_ms: int
+    due_ms: int
+    urls: int
+    """Bit i set: URL i is to be tried again; above them what ``Delivery.urls`` has, and ``ASKED_TO_WAIT``."""
+
+
+Kind = Literal["first_due", "oldest", "overdue", "probe", "row"]
+
+
+class Look(NamedTuple):
+    """A question about a lane's retry rows; ``place`` where it is about the row of one event."""
+
+    kind: Kind
+    lane: int
+    place: int = -1
+
+
+Looks = Mapping[Look, tuple[int, ...]]
+"""Questions with their values: those of the condition, and how many rows are wanted at most."""
+
+Answers = Mapping[Look, list[RetryRow]]
+
+
+class AttemptRow(NamedTuple):
+    """One attempt that did not succeed."""
+
+    partition: int
+    offset: int
+    lane: int
+    destination: str
+    number: int
+    url: str
+    at_ms: int
+    outcome: str
+    status: int | None
+    error: str
+    milliseconds: int
+    next_at_ms: int | None
+    head: str | None = None
+    """Status line and headers of the receiver's answer."""
+
+
+class DeadLetterRow(NamedTuple):
+    """A delivery that was given up."""
+
+    lane: int
+    destination: str
+    partition: int
+    offset: int
+    message_id: str
+    source: str
+    type: str
+    fate: str
+    attempts: int
+    at_ms: int
+    outcome: str | None
+    status: int | None
+    error: str | None
+    event: str | None = None
+    """The event's name, as people look for it."""
+    first_at_ms: int | None = None
+    """When it was tried first, by the service's own clock; its window goes on from there if it is called back."""
+
+
+class RangeRow(NamedTuple):
+    """One fate for every event of a lane in ``[first_offset, last_offset]`` that has none of its own."""
+
+    lane: int
+    destination: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    fate: str
+    at_ms: int
+    reason: str
+
+
+class Recall(NamedTuple):
+    """Dead letters of the run that opened a breaker, given up at ``since_ms`` or later, go back to waiting: it was not
+    those events' fault. Without ``refusals`` those that the receiver refused one by one stay."""
+
+    lane: int
+    since_ms: int
+    refusals: bool = False
+
+
+class LaneRow(NamedTuple):
+    """Where a lane stands that is not simply at the shared reader's place."""
+
+    lane: int
+    partition: int
+    next_offset: int
+    state: str
+    blob: bytes
+
+
+class FilterRow(NamedTuple):
+    """Which filters decide about a lane's events: those of a connections version, from an offset and a time on.
+
+    ``version`` 0 closes a lane: what lies behind was never decided about.
+    """
+
+    lane: int
+    partition: int
+    offset: int
+    version: int
+    at_ms: int
+
+
+class CheckpointRow(NamedTuple):
+    """Where a partition's shared reader stands, and what is open in the lanes attached to it."""
+
+    partition: int
+    next_offset: int
+    version: int
+    blob: bytes
+
+
+class BlockRow(NamedTuple):
+    """The results since the last checkpoint (``progress.py`` has the format)."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    at_ms: int
+    entries: bytes
+
+
+class ReplayRow(NamedTuple):
+    """What has come of a replay since the last checkpoint."""
+
+    lane: int
+    state: str
+    at_ms: int
+    delivered: int = 0
+    ended_ms: int | None = None
+    reason: str | None = None
+
+
+class ErasureRow(NamedTuple):
+    """What deliver keeps about these places is to go; ``retries`` are the rows that were closed for it."""
+
+    request: int
+    asked_ms: int
+    round: int
+    retries: int
+    places: dict[int, Places]
+
+
+class Batch:
+    """Everything the next checkpoint writes."""
+
+    def __init__(self) -> None:
+        self.attempts: list[AttemptRow] = []
+        self.retries: dict[tuple[int, int, int], RetryRow] = {}
+        self.settled: set[tuple[int, int, int]] = set()
+        """Retry rows to delete, as (lane, partition, offset)."""
+        self.dead_letters: list[DeadLetterRow] = []
+        self.recalls: list[Recall] = []
+        self.recall_urls: dict[int, str] = {}
+        """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
+        self.recalled: dict[int, int] = {}
+        """How many came back, by lane: filled in when the batch is written."""
+        self.shifts: list[tuple[int, int]] = []
+        """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""
+        self.unordered: list[tuple[int, int]] = []
+        """(due ms, lane)"""
+        self.ranges: list[RangeRow] = []
+        self.lanes: dict[tuple[int, int], LaneRow] = {}
+        self.lanes_gone: set[tuple[int, int]] = set()
+        self.lanes_ended: set[int] = set()
+        self.checkpoints: list[CheckpointRow] = []
+        self.blocks: list[BlockRow] = []
+        self.filters: list[FilterRow] = []
+        self.today = 0
+        """Days since the epoch by the service's own clock, by which usage is old; filled in when it is gathered."""
+        self.usage: dict[tuple[int, str, int], list[int]] = {}
+        """Events read, and how many of them filters kept from every destination, by (day since the epoch, source,
+        partition)."""
+        self.replays: dict[int, ReplayRow] = {}
+        self.parts_done: list[tuple[int, int, int]] = []
+        """(at ms, lane, partitions): a worker's part of a replay is done; with that of so many partitions all of it."""
+        self.replayed: list[tuple[int, int, str]] = []
+        """(partition, offset, destination) that a replay delivered: no dead letter any more."""
+        self.actions: list[LetterAction] = []
+        """What people want of dead letters and of events that wait for another try."""
+        self.versions: list[tuple[int, int, int]] = []
+        """(partition, version, offset): connections version in force from this offset on."""
+        self.erasures: list[ErasureRow] = []
+        self.erased: list[tuple[int, int, int, int, int]] = []
+        """(at ms, request, asked ms, round, parts): erasures of which nothing is left, once so many parts are done."""
+        self.epochs: dict[int, int] = {}
+        """By partition, where deliver is many processes: the batch may be written only while it is owned by these."""
+        self.looks: dict[Look, tuple[int, ...]] = {}
+        """What is asked about retry rows: it is read when the batch is written."""
+        self.found: Answers = {}
+        """The answers: filled in then."""
+        self.counts: set[int] = set()
+        """Lanes whose rows are to be counted when the batch is written."""
+        self.counted: dict[int, int] = {}
+        """How many they have: filled in then."""
+        self.log_emptied: bool | None = None
+        """After an erasure was written: whether the write-ahead log holds nothing of it any more."""
+
+    def retry(self, row: RetryRow) -> None:
+        """Keep or move a retry row."""
+        key = row[:3]
+        self.settled.discard(key)
+        self.retries[key] = row
+
+    def settle(self, lane: int, partition: int, offset: int) -> None:
+        """The delivery needs no retry row any more."""
+        key = (lane, partition, offset)
+        self.retries.pop(key, None)
+        self.settled.add(key)
+
+    def shift(self, lane: int, paused_ms: int) -> None:
+        """Move the first attempts of a lane's retry rows by the time it was paused, and make them due."""
+        self.shifts.append((paused_ms, lane))
+        for key, row in self.retries.items():
+            if row.lane == lane:
+                self.retries[key] = row._replace(first_at_ms=row.first_at_ms + paused_ms)
+
+    def unorder(self, lane: int, now_ms: int) -> None:
+        """The lane no longer keeps an order: what waited for its turn is due."""
+        self.unordered.append((now_ms, lane))
+        for key, row in self.retries.items():
+            if row.lane == lane and row.due_ms >= NEVER_MS:
+                self.retries[key] = row._replace(due_ms=now_ms)
+
+    def leave_out(self, lost: Callable[[int], bool]) -> None:
+        """Take out what is of partitions that somebody else owns; what it is about is that owner's to find out."""
+        self.attempts = [row for row in self.attempts if not lost(row.partition)]
+        self.dead_letters = [row for row in self.dead_letters if not lost(row.partition)]
+        self.ranges = [row for row in self.ranges if not lost(row.partition)]
+        self.checkpoints = [row for row in self.checkpoints if not lost(row.partition)]
+        self.blocks = [row for row in self.blocks if not lost(row.partition)]
+        self.filters = [row for row in self.filters if not lost(row.partition)]
+        self.erasures = [
+            row._replace(places={each: places for each, places in row.places.items() if not lost(each)})
+            for row in self.erasures
+        ]
+        self.versions = [row for row in self.versions if not lost(row[0])]
+        self.replayed = [row for row in self.replayed if not lost(row[0])]
+        self.settled = {key for key in self.settled if not lost(key[1])}
+        self.lanes_gone = {key for key in self.lanes_gone if not lost(key[1])}
+        self.retries = {key: row for key, row in self.retries.items() if not lost(key[1])}
+        self.lanes = {key: row for key, row in self.lanes.items() if not lost(key[1])}
+        self.usage = {key: counts for key, counts in self.usage.items() if not lost(key[2])}
+        self.epochs = {partition: epoch for partition, epoch in self.epochs.items() if not lost(partition)}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not any(vars(self).values())

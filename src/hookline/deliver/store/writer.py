@@ -1,0 +1,452 @@
+"""The deliver database: checkpoints, retry rows, dead letters and outcomes. Its one writer is the deliver role.
+
+One transaction per checkpoint keeps places, retries and outcomes in step. ``synchronous=NORMAL`` is enough: a power
+cut may take back the last checkpoints as a whole, never reorder them, and the journal still has the events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hookline.database.bulk import insert_many
+from hookline.database.connect import commit_mark, connect, empty_log, is_file, overwrite_deleted
+from hookline.database.place import Place
+from hookline.database.upsert import overwriting, replacing
+from hookline.deliver.cluster.fence import Fence, check, listed
+from hookline.deliver.lanes.delivery import ALL_URLS
+from hookline.deliver.lanes.order import NEVER_MS
+from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Recall
+from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
+from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
+from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
+from hookline.replays.letters import LETTERS_MAX
+from hookline.replays.places import encode_places
+
+USAGE_DAYS_KEPT = 400
+"""More than a year, so that a month can be compared with the same one a year before."""
+RANGES_KEPT_MS = 30 * 86_400_000
+"""Before the newest one: records of lost or discarded ranges whose events the journal no longer keeps."""
+SMALL_BLOCK_BYTES = 8 * 1024
+EXCHANGE_MS_MAX = 120_000
+"""No result of a block is of a request that began longer before it."""
+
+_RETRY_KEY = ("lane", "partition", '"offset"')
+_RETRY_REST = ("attempt", "first_at", "due", "urls")
+_ATTEMPT = (
+    *("partition", '"offset"', "lane", "destination", "number", "url", "at"),
+    *("outcome", "status", "error", "milliseconds", "next_at", "head"),
+)
+_ADD_USAGE = (
+    "ON CONFLICT (day, source)"
+    " DO UPDATE SET events = usage.events + excluded.events, filtered = usage.filtered + excluded.filtered"
+)
+_PUT_LANE = replacing("lanes", ("lane", "partition"), ("next_offset", "state", "blob"))
+_PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "version", "blob"))
+_PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
+_OF_ERASURE = 'request = ?2 AND asked_at = ?3 AND "round" = ?4'
+_BY_RECEIVER = (
+    " AND (status IS NULL OR status NOT BETWEEN 400 AND 499 OR status IN"
+    f" ({', '.join(map(str, sorted(RECEIVER_STATUSES)))}))"
+)
+"""Of dead letters: those for which the receiver is to blame, as ``refuses_event`` says of one."""
+_PUT_ACTION = replacing("letter_actions", ("id",), ("last", "discarded"))
+
+
+class SavedCheckpoint(NamedTuple):
+    """A partition's place as it was saved."""
+
+    next_offset: int
+    version: int
+    blob: bytes
+
+
+class SavedLane(NamedTuple):
+    """A lane's own row as it was saved."""
+
+    lane: int
+    partition: int
+    next_offset: int
+    state: str
+    blob: bytes
+
+
+class RetryBacklog(NamedTuple):
+    """How many retry rows a lane has, and when the first is due (ms)."""
+
+    rows: int
+    due_ms: int
+
+
+class DeliverStore:
+    """Reads on the event loop, one writing connection used by the checkpoint's thread."""
+
+    def __init__(self, place: Place, fence: Fence | None = None) -> None:
+        """With a fence only rows of partitions that it names are acted on, and written only while they are owned."""
+        self._fence = fence
+        self._log = place.with_name(place.name + "-wal") if isinstance(place, Path) else None
+        # PostgreSQL has no ``sync`` of its own to be asked for later.
+        self._write = connect(place, synchronous="FULL" if self._log is None else "NORMAL")
+        self._read = connect(place, read_only=True)
+        if is_file(self._write):
+            # A checkpoint of the log inside a commit is what makes commits slow; larger steps, and off the event loop.
+            self._write.execute("PRAGMA wal_autocheckpoint = 4000")
+            self._write.execute("PRAGMA temp_store = MEMORY")
+        # What is deleted may be about a person: nothing of it stays in free pages.
+        overwrite_deleted(self._write)
+        self._mark = commit_mark(self._write)
+        self.rows = RetryRows(self._read, fence)
+        """The retry rows, to be read on the event loop."""
+
+    def checkpoint(self, partition: int) -> SavedCheckpoint | None:
+        """The saved place of a partition's reader."""
+        row = self._read.execute(
+            "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?", (partition,)
+        ).fetchone()
+        return SavedCheckpoint(*row) if row else None
+
+    def lanes(self) -> list[SavedLane]:
+        """All lanes with a row of their own."""
+        rows = self._read.execute("SELECT lane, partition, next_offset, state, blob FROM lanes")
+        return [SavedLane(*row) for row in rows]
+
+    def backlogs(self) -> dict[int, RetryBacklog]:
+        """The retry rows per lane."""
+        rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
+        return {lane: RetryBacklog(count, due) for lane, count, due in rows}
+
+    def bring_near(self, now_ms: int, latest_ms: int) -> None:
+        """``bring_near`` of all rows."""
+        bring_near(self._write.cursor(), now_ms, latest_ms)
+
+    def look(self, batch: Batch) -> None:
+        """Answer what the batch asks of retry rows, once it is written; on its thread."""
+        taken = None if self._fence is None else listed(batch.epochs)
+        batch.found = answers(self._write, batch.looks, taken)
+        if batch.counts:
+            batch.counted = counts(self._write, batch.counts, taken)
+
+    def commit(self, batch: Batch) -> None:
+        """Write a batch in one transaction; on any error, such as Fenced, nothing of it is written, but after
+        DatabaseAway it may be: given again it is written once."""
+        if self._mark is not None and self._mark.holds(batch):
+            return
+        cursor = self._write.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            if self._fence is not None:
+                check(cursor, batch.epochs)
+            self._write_batch(cursor, batch)
+            if self._mark is not None:
+                self._mark.put(cursor, batch)
+            cursor.execute("COMMIT")
+        except BaseException:
+            if self._write.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+
+    def _write_batch(self, cursor: object, batch: Batch) -> None:
+        many = cursor.executemany  # type: ignore[attr-defined]
+        mine = "" if self._fence is None else f" AND partition IN {listed(batch.epochs)}"
+        many(f"UPDATE retries SET first_at = first_at + ? WHERE lane = ?{mine}", batch.shifts)
+        many(f"UPDATE retries SET due = ? WHERE lane = ? AND due >= {NEVER_MS}{mine}", batch.unordered)
+        many('DELETE FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?', batch.settled)
+        retries = list(batch.retries.values())
+        insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
+        insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
+        many(
+            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
+            " attempts, at, outcome, status, error, event, first_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            batch.dead_letters,
+        )
+        batch.recalled = {}
+        for recall in batch.recalls:
+            lane = recall.lane
+            urls = batch.recall_urls.get(lane, "[]")
+            found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
+            batch.recalled[lane] = batch.recalled.get(lane, 0) + found
+        many(
+            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            batch.ranges,
+        )
+        many(_PUT_LANE, batch.lanes.values())
+        many("DELETE FROM lanes WHERE lane = ? AND partition = ?", batch.lanes_gone)
+        for table in ("lanes", "retries"):
+            many(f"DELETE FROM {table} WHERE lane = ?{mine}", [(lane,) for lane in batch.lanes_ended])
+        many(_PUT_CHECKPOINT, batch.checkpoints)
+        for block in batch.blocks:
+            self._add_block(cursor, block)
+        many('INSERT INTO lane_filters (lane, partition, "offset", version, at) VALUES (?, ?, ?, ?, ?)', batch.filters)
+        if batch.usage:
+            self._add_usage(cursor, batch.usage, batch.today)
+        many(_PUT_VERSION, batch.versions)
+        self._write_replays(cursor, batch)
+        for erasure in batch.erasures:
+            self._erase(cursor, erasure)
+        many(
+            f"UPDATE erasures SET done_at = ?1 WHERE {_OF_ERASURE} AND"
+            f" (SELECT count(*) FROM erased_parts WHERE {_OF_ERASURE}) >= ?5",
+            batch.erased,
+        )
+        if batch.dead_letters:
+            self._trim_dead_letters(cursor, {row.destination for row in batch.dead_letters})
+
+    def _add_usage(self, cursor: object, usage: dict[tuple[int, str, int], list[int]], today: int) -> None:
+        totals: dict[tuple[int, str], list[int]] = {}
+        for (day, source, _), (events, filtered) in usage.items():
+            total = totals.setdefault((day, source), [0, 0])
+            total[0] += events
+            total[1] += filtered
+        rows = [(*key, *total) for key, total in totals.items() if total[0]]
+        insert_many(self._write, "usage", ("day", "source", "events", "filtered"), rows, _ADD_USAGE)
+        oldest = min(today, *(day for day, _, _ in usage)) - USAGE_DAYS_KEPT
+        cursor.execute("DELETE FROM usage WHERE day < ?", (oldest,))  # type: ignore[attr-defined]
+
+    def _write_replays(self, cursor: object, batch: Batch) -> None:
+        """How far replays have come, dead letters they settled, and dead letters that people discard.
+
+        Counts are added in the transaction that saves the places they are counted from, so they survive a crash
+        exactly as those do.
+        """
+        many = cursor.executemany  # type: ignore[attr-defined]
+        dead = Counter(letter.lane for letter in batch.dead_letters if letter.lane in batch.replays)
+        many(
+            "INSERT INTO replays (lane, state, delivered, failed, started_at, updated_at, ended_at, reason)"
+            " VALUES (?1, ?2, ?4, ?7, ?3, ?3, ?5, ?6) ON CONFLICT (lane) DO UPDATE SET"
+            " state = CASE WHEN replays.state = 'running' THEN excluded.state ELSE replays.state END,"
+            " delivered = replays.delivered + excluded.delivered, failed = replays.failed + excluded.failed,"
+            " updated_at = excluded.updated_at, ended_at = coalesce(excluded.ended_at, replays.ended_at),"
+            " reason = coalesce(excluded.reason, replays.reason)",
+            [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
+        )
+        many(
+            "UPDATE replays SET state = 'done', ended_at = ?1, updated_at = ?1 WHERE lane = ?2 AND state = 'running'"
+            " AND (SELECT count(*) FROM lanes WHERE lane = ?2 AND state = 'finished' AND partition < ?3) >= ?3",
+            batch.parts_done,
+        )
+        many('DELETE FROM dead_letters WHERE partition = ? AND "offset" = ? AND destination = ?', batch.replayed)
+        # A letter of a replay takes the place of the one that it was to settle; a later one of another lane stays too.
+        of_event = 'partition = ?1 AND "offset" = ?2 AND destination = ?3'
+        its_own = f"SELECT max(id) FROM dead_letters WHERE {of_event} AND lane = ?4"
+        many(
+            f"DELETE FROM dead_letters WHERE {of_event} AND id < ({its_own})",
+            [(row.partition, row.offset, row.destination, row.lane) for row in batch.dead_letters if row.lane in dead],
+        )
+        # Where deliver is many processes each of them is told; one carries it out.
+        row = cursor.execute("SELECT last FROM letter_actions").fetchone() if batch.actions else None  # type: ignore[attr-defined]
+        for action in batch.actions:
+            if row is not None and action.id <= row[0]:
+                continue
+            if action.retry is not None:
+                statement = (
+                    f'retries SET due = 0 WHERE lane = ? AND partition = ? AND "offset" = ? AND due < {NEVER_MS}'
+                )
+                values: Sequence[object] = msgspec.structs.astuple(action.retry)
+            elif action.try_lane is not None:
+                statement = f"retries SET due = 0 WHERE lane = ? AND due > 0 AND due < {NEVER_MS}"
+                values = (action.try_lane,)
+            else:
+                where, values = action.letters.where()
+                statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
+            done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
+            many(_PUT_ACTION, [(1, action.id, done.rowcount)])
+
+    def _erase(self, cursor: object, erasure: ErasureRow) -> None:
+        execute = cursor.execute  # type: ignore[attr-defined]
+        many = cursor.executemany  # type: ignore[attr-defined]
+        counts = []
+        for table in ("dead_letters", "attempts"):
+            places = ((partition, offset) for partition, each in erasure.places.items() for offset in each)
+            done = many(f'DELETE FROM {table} WHERE partition = ? AND "offset" = ?', places)
+            counts.append(max(0, done.rowcount))
+        execute(
+            'INSERT INTO erasures (request, asked_at, "round", retries, dead_letters, attempts)'
+            ' VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (request, asked_at, "round") DO UPDATE SET'
+            " retries = erasures.retries + excluded.retries,"
+            " dead_letters = erasures.dead_letters + excluded.dead_letters,"
+            " attempts = erasures.attempts + excluded.attempts",
+            (*erasure[:4], *counts),
+        )
+        if self._fence is not None:
+            many(
+                'INSERT INTO erased_parts (request, asked_at, "round", partition, last_offset, places)'
+                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [
+                    (*erasure[:3], partition, places.end - 1, encode_places({partition: places}))
+                    for partition, places in erasure.places.items()
+                ],
+            )
+
+    def erased_parts(self, key: tuple[int, int, int]) -> frozenset[int]:
+        """The partitions in which an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT partition FROM erased_parts WHERE request = ? AND asked_at = ? AND "round" = ?'
+        return frozenset(partition for (partition,) in self._read.execute(query, key))
+
+    def has_erased(self, key: tuple[int, int, int]) -> bool:
+        """Whether an erasure, by (request, asked ms, round), is done."""
+        query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
+        row = self._read.execute(query, key).fetchone()
+        return row is not None and row[0] is not None
+
+    def empty_log(self) -> bool:
+        """Bring the write-ahead log into the file and cut it; False when a reader was in the way for too long."""
+        return empty_log(self._write)
+
+    def replays(self) -> dict[int, str]:
+        """The state of each replay that has begun."""
+        return dict(self._read.execute("SELECT lane, state FROM replays").fetchall())
+
+    def results(self, partition: int, found: Iterable[int]) -> frozenset[bytes]:
+        """The entries that blocks hold of all events in the buckets of some places."""
+        saved: set[bytes] = set()
+        for bucket in {(place & OFFSET_MASK) >> BUCKET_SHIFT for place in found}:
+            blocks = self._read.execute(
+                "SELECT entries FROM outcome_blocks WHERE partition = ? AND first_offset >= ? AND first_offset < ?",
+                (partition, bucket << BUCKET_SHIFT, (bucket + 1) << BUCKET_SHIFT),
+            )
+            for (entries,) in blocks:
+                saved.update(entries[at : at + ENTRY_BYTES] for at in range(0, len(entries), ENTRY_BYTES))
+        return frozenset(saved)
+
+    def last_action(self) -> int:
+        """The last discard that was carried out."""
+        row = self._read.execute("SELECT last FROM letter_actions").fetchone()
+        return int(row[0]) if row else 0
+
+    def forget_replays(self, lanes: Sequence[int]) -> None:
+        """Drop what is known of replays that control no longer keeps."""
+        self._write.executemany(
+            "DELETE FROM replays WHERE lane = ? AND state <> 'running'", [(lane,) for lane in lanes]
+        )
+
+    def _add_block(self, cursor: object, block: BlockRow) -> None:
+        """Insert a block, or add it to a small one of its bucket: at a low rate too there is no row per event."""
+        execute = cursor.execute  # type: ignore[attr-defined]
+        bucket = block.first_offset >> BUCKET_SHIFT << BUCKET_SHIFT
+        if len(block.entries) < SMALL_BLOCK_BYTES:
+            done = execute(
+                "UPDATE outcome_blocks SET entries = CAST(entries || ?1 AS BLOB), at = ?2,"
+                " first_offset = CASE WHEN first_offset < ?3 THEN first_offset ELSE ?3 END,"
+                " last_offset = CASE WHEN last_offset > ?4 THEN last_offset ELSE ?4 END"
+                " WHERE id = (SELECT max(id) FROM outcome_blocks WHERE partition = ?5 AND first_offset >= ?6"
+                " AND first_offset < ?7) AND length(entries) < ?8",
+                (
+                    block.entries,
+                    block.at_ms,
+                    block.first_offset,
+                    block.last_offset,
+                    block.partition,
+                    bucket,
+                    bucket + (1 << BUCKET_SHIFT),
+                    SMALL_BLOCK_BYTES,
+                ),
+            )
+            if done.rowcount:
+                return
+        execute(
+            "INSERT INTO outcome_blocks (partition, first_offset, last_offset, at, entries, first_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (*block, block.at_ms - EXCHANGE_MS_MAX),
+        )
+
+    def _recall(self, cursor: object, recall: Recall, urls: str, mine: str, *, keep_letters: bool) -> int:
+        """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
+
+        A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
+        gone, when their event is delivered. So they are still there when the replay is cancelled before.
+        """
+        execute = cursor.execute  # type: ignore[attr-defined]
+        lane, since_ms, refusals = recall
+        wanted = f"lane = ? AND at >= ? AND fate = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
+        of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
+        final = ", ".join(f"'{outcome}'" for outcome in sorted(FINAL))
+        # An attempt without a next one gave the event up: when others followed, it was called back, and every refusal
+        # up to then was forgotten. The URLs were asked again, and may have accepted.
+        forgotten = f"SELECT max(a.number) FROM attempts AS a WHERE {of_event} AND a.next_at IS NULL"
+        forgotten = f"coalesce(({forgotten} AND a.number < d.attempts), 0)"
+        done = execute(
+            'INSERT INTO retries (lane, partition, "offset", attempt, first_at, due, urls)'
+            ' SELECT lane, partition, "offset", attempts,'
+            f" coalesce(first_at, (SELECT min(at) FROM attempts AS a WHERE {of_event}), at), 0,"
+            " coalesce((SELECT sum(DISTINCT 1 << url.key) FROM attempts AS a JOIN json_each(?) AS url"
+            f" ON url.value = a.url WHERE {of_event} AND (a.number = d.attempts OR a.outcome IN ({final}))"
+            f" AND a.number > {forgotten}),"
+            f" {ALL_URLS})"
+            f" FROM dead_letters AS d WHERE {wanted} ON CONFLICT DO NOTHING",
+            (urls, lane, since_ms),
+        )
+        count = int(done.rowcount)
+        if not keep_letters:
+            execute(f"DELETE FROM dead_letters WHERE {wanted}", (lane, since_ms))
+        return count
+
+    def _trim_dead_letters(self, cursor: object, destinations: set[str]) -> None:
+        cursor.executemany(  # type: ignore[attr-defined]
+            "DELETE FROM dead_letters WHERE destination = ?1 AND id <= (SELECT id FROM dead_letters"
+            f" WHERE destination = ?1 ORDER BY id DESC LIMIT 1 OFFSET {LETTERS_MAX})",
+            [(destination,) for destination in destinations],
+        )
+
+    def forget_below(self, partition: int, offset: int) -> None:
+        """Drop what is known of events that the journal no longer keeps; their dead letters stay."""
+        cursor = self._write.cursor()
+        # Blocks hold places and times, nothing of people, and are most of the file: they need not be overwritten.
+        if is_file(self._write):
+            cursor.execute("PRAGMA secure_delete = FAST")
+        blocks = "DELETE FROM outcome_blocks WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2"
+        try:
+            cursor.execute(blocks, (partition, offset))
+        finally:
+            overwrite_deleted(self._write)
+        for statement in (
+            'DELETE FROM attempts WHERE partition = ? AND "offset" < ?',
+            # Filters that later ones replaced before what is kept begins; then lanes that ended there.
+            "DELETE FROM lane_filters WHERE partition = ?1 AND EXISTS (SELECT 1 FROM lane_filters AS later"
+            " WHERE later.lane = lane_filters.lane AND later.partition = ?1 AND later.id > lane_filters.id"
+            ' AND later."offset" <= ?2)',
+            'DELETE FROM lane_filters WHERE partition = ? AND "offset" < ? AND version = 0',
+            'DELETE FROM versions_in_force WHERE partition = ?1 AND "offset" < (SELECT max(later."offset")'
+            ' FROM versions_in_force AS later WHERE later.partition = ?1 AND later."offset" <= ?2)',
+            # Not at once: control tells of what retention took from the rows of the last day.
+            "DELETE FROM ranges WHERE partition = ?1 AND first_offset < ?2 AND last_offset < ?2"
+            f" AND at < (SELECT max(at) FROM ranges) - {RANGES_KEPT_MS}",
+            "DELETE FROM erased_parts WHERE partition = ? AND last_offset < ? AND EXISTS (SELECT 1 FROM erasures AS e"
+            " WHERE e.request = erased_parts.request AND e.asked_at = erased_parts.asked_at"
+            ' AND e."round" = erased_parts."round" AND e.done_at IS NOT NULL)',
+        ):
+            cursor.execute(statement, (partition, offset))
+
+    def retries_below(self, partition: int, offset: int) -> dict[int, int]:
+        """The offset of the first retry row below an offset that no range record names, by lane; on the writing
+        thread."""
+        query = (
+            'SELECT lane, min("offset") FROM retries WHERE partition = ? AND "offset" < ? AND NOT EXISTS'
+            " (SELECT 1 FROM ranges WHERE ranges.partition = retries.partition AND ranges.lane = retries.lane"
+            ' AND ranges.first_offset <= retries."offset" AND ranges.last_offset >= retries."offset") GROUP BY lane'
+        )
+        return dict(self._write.execute(query, (partition, offset)).fetchall())
+
+    def sync(self) -> None:
+        """Bring what was committed to the disk, so that a power cut takes back a moment and not all since SQLite's own
+        checkpoint; raise OSError when the disk refuses."""
+        if self._log is None:
+            return
+        with contextlib.suppress(FileNotFoundError):  # no log: everything is in the file, and SQLite synced that
+            descriptor = os.open(self._log, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                getattr(os, "fdatasync", os.fsync)(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._read.close()
+        self._write.close()

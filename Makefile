@@ -44,13 +44,13 @@ format: .venv/.ready-dev ## Rewrite the sources in the house format
 bench: .venv/.ready ## Measure this machine: collect, deliver, end to end, idle (compares with nginx and wrk if installed)
 	@.venv/bin/hookline bench all
 
-compare: .venv/.ready ## Measure Dramatiq, arq and Celery at the same work (needs redis-server; installs them in a temporary folder)
+compare: .venv/.ready-dev ## Measure Dramatiq, arq and Celery at the same work (needs redis-server; installs them in a temporary folder)
 	@.venv/bin/python -m bench compare
 
-crash: .venv/.ready ## Damage a real service in every way for some minutes, and write docs/reports/crash.md (needs root, strace, libfaketime)
+crash: .venv/.ready-dev ## Damage a real service in every way for some minutes, and write docs/reports/crash.md (needs root, strace, libfaketime)
 	@.venv/bin/python -m bench.crash --cycles 12 --seconds 60 --write docs/reports/crash.md
 
-isolation: .venv/.ready ## Measure for five minutes what sick receivers do to healthy ones, and write docs/reports/isolation.md
+isolation: .venv/.ready-dev ## Measure for five minutes what sick receivers do to healthy ones, and write docs/reports/isolation.md
 	@.venv/bin/python -m bench.isolation --seconds 10 --write docs/reports/isolation.md
 
 worlds: .venv/.ready-dev ## Live through a thousand seeded worlds of faults; a failing one is made smaller (WORLDS="--seed 14 --keep 0,1")

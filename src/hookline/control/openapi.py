@@ -66,6 +66,8 @@ CHANGING = frozenset({"post", "put", "patch", "delete"})
 def served(api: Callable[[], Router]) -> HTTPRouteHandler:
     """Return the route that answers with the description of what ``api`` makes, from the first time it is asked."""
 
+    making = asyncio.Lock()
+
     @cache
     def encoded() -> bytes:
         return msgspec.json.encode(description(api()))
@@ -73,7 +75,8 @@ def served(api: Callable[[], Router]) -> HTTPRouteHandler:
     @get(PATH, needs="open")
     async def get_openapi() -> Response[bytes]:
         """Return the description; it holds nothing secret and needs no token."""
-        return Response(await asyncio.to_thread(encoded), media_type=MediaType.JSON)
+        async with making:  # the first request makes it, those beside it wait
+            return Response(await asyncio.to_thread(encoded), media_type=MediaType.JSON)
 
     return get_openapi
 

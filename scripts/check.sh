@@ -15,7 +15,9 @@ tests_of() {
         tests/unit/*/* | src/hookline/*/*) room=${file#*/*/} && echo "tests/unit/${room%%/*}" ;;
         src/hookline/*.py) echo "tests/unit/test_${file##*/}" ;;
         clients/python/*) echo clients/python/tests ;;
-        tests/unit/*.py | tests/*.py | pyproject.toml) echo tests/unit ;;
+        tests/unit/*) echo tests/unit ;;
+        tests/*/*) ;; # with real processes: those are for `make test`
+        tests/*.py | pyproject.toml) echo tests/unit ;;
         esac
     done | sort -u | while read -r path; do
         [ ! -e "$path" ] || echo "$path"

@@ -65,7 +65,7 @@ faults: .venv/.ready-dev ## Damage what the service leans on, under load, for 75
 	@sh scripts/test-needs.sh
 	@.venv/bin/python -m tests.faults --json build/faults.json --write docs/reports/faults.md $(FAULTS)
 
-edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before it and fifty odd receivers behind it, and write the report
+edges: .venv/.ready-dev ## Play nginx, HAProxy, Apache, Caddy and Varnish before it and sixty odd receivers behind it, and write the report
 	@sh scripts/test-needs.sh
 	@sh scripts/apt-install.sh varnish
 	@.venv/bin/python -m bench.edges --write

@@ -213,10 +213,10 @@ class _Played:
         """What is looked up at first: for a name that moves the first of its addresses."""
         return {self.name: self.addresses[: self.kind.addresses]} if self.kind.addresses else {}
 
-    def send(self, hookline: Hookline) -> None:
-        """Send the events in their own time."""
+    def send(self, hookline: Hookline, seconds: float) -> None:
+        """Send the events in their own time for so long."""
         began, number = time.monotonic(), 0
-        while (due := began + number * self.kind.every_seconds) < began + PLAYED_SECONDS:
+        while (due := began + number * self.kind.every_seconds) < began + seconds:
             time.sleep(max(0.0, due - time.monotonic()))
             id = f"{self.source}-{number}"
             body = {"userId": f"u{number}", "event": "Test", "messageId": id}
@@ -267,7 +267,7 @@ class _Played:
         )
 
 
-def play(folder: Path, kinds: Sequence[Kind]) -> list[Rested]:
+def play(folder: Path, kinds: Sequence[Kind], seconds: float = PLAYED_SECONDS) -> list[Rested]:
     """Send each kind its events, all at the same time, wait until they have arrived, and join the ledgers."""
     folder.mkdir()
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -280,7 +280,7 @@ def play(folder: Path, kinds: Sequence[Kind]) -> list[Rested]:
     (folder / "sitecustomize.py").write_text(LOOK_UP.format(file=str(folder / "names")))
     _write(folder / "names", names)
     with _no_answers(dead, port), Receivers(port, alive) as receivers, _service(folder, played) as hookline:
-        threads = [threading.Thread(target=each.send, args=(hookline,)) for each in played]
+        threads = [threading.Thread(target=each.send, args=(hookline, seconds)) for each in played]
         for thread in threads:
             thread.start()
         time.sleep(MOVES_AFTER_SECONDS)

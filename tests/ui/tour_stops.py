@@ -138,5 +138,5 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
 
 
 def _count_people(page: Page) -> None:
-    page.get_by_role("button", name="Count people").click()
+    page.get_by_role("button", name="Preview audience").click()
     page.locator("definition-preview .sampled").wait_for()

@@ -26,7 +26,7 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     notice = overview.locator("#notices li")
     expect(notice).to_contain_text("The disk of the data folder is nearly full")
     expect(notice).to_contain_text("■ critical")
-    expect(notice).to_contain_text("Make room")
+    expect(notice).to_contain_text("Free disk space")
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
     overview.get_by_role("link", name="all notices").click()

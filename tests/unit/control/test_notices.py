@@ -49,7 +49,7 @@ def test_one_notice_says_everything(control: Running) -> None:
         "kind": "role_down",
         "severity": "critical",
         "subject": "b",
-        "message": "Role b does not run: x.",
+        "message": "Role b is not running: x.",
         "nextStep": "Look at its last log lines and start it again (hookline up does so by itself).",
         "count": 1,
         "openedAt": "2025-10-09T08:53:20.123Z",

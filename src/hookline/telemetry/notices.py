@@ -67,7 +67,7 @@ KINDS: dict[str, Kind] = {
         "warning",
         "destination",
         "{who} has failing events: {detail}.",
-        "Open the destination's dead letters (GET /api/v1/dead-letters?destination=ID), repair the cause, then retry them.",
+        "Open its dead letters (GET /api/v1/dead-letters?destination=ID), repair the cause, then retry them.",
     ),
     "deletion_not_acknowledged": Kind(
         "critical",

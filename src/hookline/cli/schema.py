@@ -51,4 +51,4 @@ def _rest(page: Json, shown: int) -> Iterator[str]:
     if page["otherEvents"]:
         yield f"{page['otherEvents']:,} events have further names"
     if page["unread"]:
-        yield f"{page['unread']:,} events are still to be looked at"
+        yield f"{page['unread']:,} events left to read"

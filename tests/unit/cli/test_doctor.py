@@ -259,10 +259,12 @@ def test_open_breakers_are_known_from_the_report_or_the_last_checkpoint(folder: 
     connection = open_deliver(folder / "deliver.db")
     connection.execute("INSERT INTO lanes VALUES (1, 0, 0, 'open', x'00')")
     connection.close()
-    assert found(configured.check_destinations, here(folder)) == [("fail", "crm: its breaker is open; events wait")]
+    assert found(configured.check_destinations, here(folder)) == [
+        ("fail", "crm: its breaker is open; events are queued")
+    ]
     says = report("deliver", hookline_deliver_breaker_open={"destination": {"erp": 1, "crm": 0}})
     assert found(configured.check_destinations, here(folder, says)) == [
-        ("fail", "erp: its breaker is open; events wait")
+        ("fail", "erp: its breaker is open; events are queued")
     ]
 
 

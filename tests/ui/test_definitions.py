@@ -330,7 +330,7 @@ def test_a_preview_counts_people_before_anything_is_saved(signed_in: Page, hookl
     expect(clause(page, 0).locator("[data-wrong]")).to_contain_text("30d")
     page.goto("/traits/new")
     page.get_by_label("Event").fill("Previewed")
-    preview.get_by_role("button", name="Preview audience").click()
+    preview.get_by_role("button", name="Preview trait").click()
     expect(preview.locator(".matched")).to_contain_text("with a value")
     expect(preview.locator(".sampled li").first).to_contain_text("1")
     assert "Previewed" not in json.dumps(hookline.api("GET", "audiences").json)

@@ -16,6 +16,7 @@
 
     connectedCallback() {
       this.#builder = this.closest("form").querySelector("condition-builder, trait-builder");
+      if (this.#builder.localName === "trait-builder") this.#ask.textContent = "Preview trait";
       this.#builder.addEventListener("changed", () => { this.#changed.hidden = !this.#result.hasChildNodes(); });
       this.append(make("h2", {}, "Preview"),
         make("p", { class: "hint" }, "The preview reads stored events. Nothing is synced or saved."),

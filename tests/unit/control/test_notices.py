@@ -50,7 +50,7 @@ def test_one_notice_says_everything(control: Running) -> None:
         "severity": "critical",
         "subject": "b",
         "message": "Role b is not running: x.",
-        "nextStep": "Look at its last log lines and start it again (hookline up does so by itself).",
+        "nextStep": "Check its last log lines and start it again. hookline up restarts it automatically.",
         "count": 1,
         "openedAt": "2025-10-09T08:53:20.123Z",
         "lastSeenAt": "2025-10-09T08:53:20.123Z",

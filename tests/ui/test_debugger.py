@@ -54,7 +54,7 @@ def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Pa
     expect(rows(debugger)).to_have_count(2)
     debugger.get_by_label("Event name").fill("Kept")
     expect(rows(debugger)).to_have_count(1)
-    debugger.get_by_label("Fate").select_option("rejected")
+    debugger.get_by_label("Status").select_option("rejected")
     expect(debugger.get_by_role("heading", name="No event matches")).to_be_visible()
 
 
@@ -69,13 +69,13 @@ def test_it_holds_still_while_one_reads(debugger: Page, hookline: Hookline) -> N
     debugger.locator("event-list").focus()
     debugger.keyboard.press("Space")
     hookline.track(f"{mark} paused")
-    expect(debugger.get_by_text("Paused; 1 came meanwhile")).to_be_visible()
+    expect(debugger.get_by_text("Paused; 1 new")).to_be_visible()
     assert rows(debugger, "paused").count() == 0
     debugger.get_by_role("button", name="Show 1 new").click()
     expect(rows(debugger, f"{mark} paused")).to_be_visible()
     debugger.locator("event-list").evaluate("list => { list.scrollTop = 200; }")
     hookline.track(f"{mark} scrolled")
-    expect(debugger.get_by_text("Paused while you read below; 1 came meanwhile")).to_be_visible()
+    expect(debugger.get_by_text("Paused while you read below; 1 new")).to_be_visible()
     debugger.locator("event-list").evaluate("list => { list.scrollTop = 0; }")
     expect(debugger.get_by_text("32 shown")).to_be_visible()
     debugger.evaluate("getSelection().selectAllChildren(document.querySelector('[role=option]'))")

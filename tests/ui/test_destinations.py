@@ -51,7 +51,7 @@ def test_a_destination_is_made_found_and_deleted(signed_in: Page, hookline: Hook
     page.get_by_role("link", name="Add destination").first.click()
     page.get_by_label("Name").fill("Second")
     page.locator("[name=id]").fill("second one")
-    page.get_by_label("Address").first.fill(picky.url("/second"))
+    page.get_by_label("Webhook URL").first.fill(picky.url("/second"))
     page.get_by_label("Headers").first.fill("X-Key: k1\nX-Other: two")
     page.get_by_label("Shared secret").fill("s3cret-of-second")
     page.get_by_label("Site").check()
@@ -70,7 +70,7 @@ def test_a_destination_is_made_found_and_deleted(signed_in: Page, hookline: Hook
     page.get_by_role("button", name="Delete").first.click()
     button = page.get_by_role("dialog").get_by_role("button", name="Delete")
     expect(button).to_be_disabled()
-    page.get_by_label("Type second to go on").fill("second")
+    page.get_by_label("Type second to continue").fill("second")
     button.click()
     expect(page.locator("table.list tbody tr")).to_have_count(1)
     assert hookline.api("GET", "destinations/second").status == 404
@@ -111,10 +111,10 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     page = signed_in
     page.goto("/destinations/crm")
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("dialog")).to_contain_text("New events wait")
+    expect(page.get_by_role("dialog")).to_contain_text("New events are queued")
     page.get_by_label("Reason").fill("<b>maintenance</b>")
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(page.locator(".destination-head")).to_contain_text("paused; events wait (<b>maintenance</b>)")
+    expect(page.locator(".destination-head")).to_contain_text("Paused (<b>maintenance</b>)")
     standing = "destinations/crm/metrics"
     wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
     message_id = hookline.track("While paused")
@@ -122,7 +122,7 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     hookline.wait_fate(message_id, "crm", "delivered")
-    expect(page.locator(".destination-head")).to_contain_text("healthy")
+    expect(page.locator(".destination-head")).to_contain_text("Healthy")
 
 
 def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
@@ -131,10 +131,10 @@ def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     hookline.wait_fate(message_id, "crm", "retrying")
     page = signed_in
     page.goto("/destinations/crm")
-    page.get_by_role("button", name="Try now").click()
+    page.get_by_role("button", name="Retry now").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("sent at once")
-    dialog.get_by_role("button", name="Try now").click()
+    expect(dialog).to_contain_text("at once")
+    dialog.get_by_role("button", name="Retry now").click()
     hookline.wait_fate(message_id, "crm", "delivered")
 
 
@@ -151,17 +151,17 @@ def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) 
     page.get_by_label("Value").last.fill("Heartbeat")
     expect(page.locator("filter-builder")).to_contain_text("matches 2")
     expect(page.locator("filter-test")).to_contain_text("matched 2 of")
-    page.get_by_role("button", name="As text").click()
+    page.get_by_role("button", name="Edit as text").click()
     text = page.get_by_label("Condition")
     expect(text).to_have_value('type = "track" and event = "Heartbeat"')
     text.fill("lenght(event) > 3")
     expect(page.locator(".filter-row .error")).to_contain_text("lenght")
     text.fill('not (event = "Heartbeat")')
-    page.get_by_label("What is done").select_option("dropProperties")
+    page.get_by_label("Action").select_option("dropProperties")
     page.get_by_label("Fields").fill("properties.card")
-    expect(page.locator("filter-test .sample").first).to_contain_text("sent with less")
+    expect(page.locator("filter-test .sample").first).to_contain_text("sent with fields removed")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Saved; it counts")).to_be_visible()
+    expect(page.get_by_text("Saved. Applies")).to_be_visible()
     saved = hookline.api("GET", "destinations/crm").json["filters"]
     assert saved == [{"if": 'not (event = "Heartbeat")', "do": "dropProperties", "properties": ["properties.card"]}]
     hookline.api("PATCH", "destinations/crm", {"filters": []})
@@ -172,13 +172,15 @@ def test_the_tester_shows_the_request_and_the_answer(signed_in: Page, hookline: 
     page = signed_in
     page.goto("/destinations/crm/tester")
     expect(page.locator(".as-sent").first).to_contain_text("X-Signature:")
-    page.get_by_label("Its JSON").fill('{"type": "track", "userId": "u1", "event": "Refused", "n": 1.10')
+    page.get_by_label("JSON, as an SDK").fill('{"type": "track", "userId": "u1", "event": "Refused", "n": 1.10')
     expect(page.locator("[data-tester] [data-error]")).to_contain_text("not JSON")
-    page.get_by_label("Its JSON").fill('{"type": "track", "userId": "u1", "event": "Refused", "properties": {"n": 3}}')
+    page.get_by_label("JSON, as an SDK").fill(
+        '{"type": "track", "userId": "u1", "event": "Refused", "properties": {"n": 3}}'
+    )
     expect(page.locator(".as-sent").first).to_contain_text('"n":3')
     before = len(picky.requests)
-    page.get_by_role("button", name="Send the test").click()
-    expect(page.locator(".answer").first).to_contain_text("rejected 400")
+    page.get_by_role("button", name="Send test").click()
+    expect(page.locator(".answer").first).to_contain_text("refused 400")
     expect(page.locator(".answer").first).to_contain_text("no such field: <b>total</b>")
     expect(page.locator(".answer").first).to_contain_text("connect")
     assert len(picky.requests) > before
@@ -195,7 +197,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     page.goto("/destinations/crm/dead-letters?outcome=rejected")
     expect(page.locator("table.list tbody tr")).to_have_count(3)
     page.get_by_role("link", name="Refused").first.click()
-    expect(page.locator("table.attempts")).to_contain_text("rejected 400")
+    expect(page.locator("table.attempts")).to_contain_text("refused 400")
     expect(page.locator("json-tree")).to_contain_text('event: "Refused"')
     page.get_by_role("button", name="Retry").click()
     page.get_by_role("dialog", name="Send it again").get_by_role("button", name="Retry").click()
@@ -203,7 +205,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     expect(page.locator("main .mark").first).to_contain_text("done")
     page.goto("/destinations/crm/dead-letters")
     page.get_by_role("button", name="Discard all").first.click()
-    page.get_by_label("Type crm to go on").fill("crm")
+    page.get_by_label("Type crm to continue").fill("crm")
     page.get_by_role("dialog", name="Discard").get_by_role("button", name="Discard all").click()
     expect(page.get_by_text("No dead letters")).to_be_visible()
 

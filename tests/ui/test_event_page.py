@@ -34,11 +34,11 @@ def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hoo
     expect(page.locator(".answer")).to_contain_text('{"error": "<b>down</b>"}')
     assert page.evaluate(CONTRAST) == []
     receiver.reply_with(200)
-    page.get_by_role("button", name="Try again now").click()
+    page.get_by_role("button", name="Retry now").click()
     expect(page.locator(".line-of-time")).to_contain_text("success 200", use_inner_text=True)
     expect(page.locator(".as-sent")).to_contain_text("X-Signature: ")  # what was open stays open
     page.get_by_role("button", name="Replay", exact=True).click()
-    page.get_by_role("button", name="Replay this event").click()
+    page.get_by_role("button", name="Replay event").click()
     page.wait_for_url("**/replays/r*")
     expect(page.locator("main .mark").first).to_contain_text("done")
     assert [request.message_id for request in receiver.requests][-1] == message_id

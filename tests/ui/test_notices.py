@@ -26,7 +26,7 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     notice = overview.locator("#notices li")
     expect(notice).to_contain_text("The disk of the data folder is nearly full")
     expect(notice).to_contain_text("■ critical")
-    expect(notice).to_contain_text("Make room")
+    expect(notice).to_contain_text("Free disk space")
     assert overview.evaluate(CONTRAST) == []
     assert not sticks_out(overview)
     overview.get_by_role("link", name="all notices").click()
@@ -34,7 +34,7 @@ def test_an_open_notice_says_what_to_do(overview: Page, hookline: Hookline) -> N
     expect(overview.locator(".notices li")).to_contain_text("critical, acknowledged")
     expect(overview.get_by_role("button", name="Acknowledge")).to_have_count(0)
     overview.get_by_role("link", name="Resolved").click()
-    expect(overview.get_by_text("No notice was resolved")).to_be_visible()
+    expect(overview.get_by_text("No resolved notices")).to_be_visible()
     overview.goto("/")
     expect(notice).to_contain_text("critical, acknowledged")
     assert overview.evaluate(CONTRAST) == []

@@ -86,7 +86,7 @@ def test_charts_tell_numbers(overview: Page, hookline: Hookline) -> None:
     chart = overview.locator("[data-chart=events]")
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart.locator(".legend")).to_contain_text("● delivered")
-    chart.get_by_text("As a table").click()
+    chart.get_by_text("Show as table").click()
     expect(chart.locator("td", has_text="300").first).to_be_visible()
     chart.locator(".u-over").hover(position={"x": 20, "y": 40})
     expect(chart.locator(".legend")).to_contain_text("no data")

@@ -86,7 +86,7 @@ def test_a_person_is_found_by_any_id(overview: Page) -> None:
     overview.goto("/people")
     search.fill("nobody at all")
     search.press("Enter")
-    expect(overview.locator("main")).to_contain_text("Nobody is known by “nobody at all”")
+    expect(overview.locator("main")).to_contain_text("No person has the id “nobody at all”")
 
 
 def test_everything_known_is_there_with_where_it_comes_from(page: Page, hookline: Hookline) -> None:
@@ -120,7 +120,7 @@ def test_why_unfolds_in_place_and_stays_in_the_address(page: Page, hookline: Hoo
     expect(reasons.get_by_role("link", name="order-ann-1")).to_be_visible()
     assert "why=audience" in page.url
     page.get_by_role("link", name="Why: Total spend").click()
-    expect(page.locator("#trait-spend .reasons")).to_contain_text("3 events count")
+    expect(page.locator("#trait-spend .reasons")).to_contain_text("3 events match")
     expect(reasons).to_have_count(0)
     page.get_by_role("link", name="Hide why: Total spend").click()
     expect(page.locator(".reasons")).to_have_count(0)
@@ -144,13 +144,13 @@ def test_a_deletion_request_begins_with_the_person_filled_in(page: Page, hooklin
     page.get_by_role("button", name="Delete or suppress…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("User id")).to_have_value("gone")
-    dialog.get_by_label("Type erase to go on").fill("erase")
-    dialog.get_by_role("button", name="Ask for it").click()
+    dialog.get_by_label("Type erase to continue").fill("erase")
+    dialog.get_by_role("button", name="Request deletion").click()
     page.wait_for_url("**/deletion-requests/dr*")
     page.goto("/people/user/gone")
     expect(page.locator("main")).to_contain_text("This person is suppressed by the deletion request")
     expect(page.locator("main")).not_to_contain_text("Bonn")
-    page.get_by_role("link", name="The request, with its evidence").click()
+    page.get_by_role("link", name="Show the request and its evidence").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("dr")
 
 

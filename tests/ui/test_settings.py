@@ -15,7 +15,7 @@ def test_a_change_is_seen_and_undone(overview: Page, hookline: Hookline) -> None
     hookline.api("PUT", "sources/undone", {"id": "undone", "name": "Before", "writeKeys": ["wk_undone"]})
     hookline.api("PATCH", "sources/undone", {"name": "<b>After</b>"})
     overview.get_by_role("link", name="Settings").click()
-    row = overview.get_by_role("row", name="in force")
+    row = overview.get_by_role("row", name="current")
     expect(row).to_contain_text("~ changed source undone")
     row.get_by_role("link").click()
     expect(overview.get_by_role("row", name="name")).to_contain_text("<b>After</b>")
@@ -23,7 +23,7 @@ def test_a_change_is_seen_and_undone(overview: Page, hookline: Hookline) -> None
     assert (overview.evaluate(width), overview.evaluate(CONTRAST)) == (False, [])
     overview.get_by_role("button", name="Undo this change").click()
     with overview.expect_navigation():  # from one version to the next: the address before it matches as well
-        overview.get_by_role("button", name="Go back").click()
+        overview.get_by_role("button", name="Roll back").click()
     expect(overview.get_by_role("row", name="name")).to_contain_text("Before")
     assert hookline.api("GET", "sources/undone").json["name"] == "Before"
     hookline.api("DELETE", "sources/undone")

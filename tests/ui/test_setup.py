@@ -53,16 +53,16 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     page.locator("#headers-1").fill("X-Team: shop")
     page.get_by_role("button", name="Add another URL").click()
     page.locator("#url-2").fill(receiver.url("/second"))
-    page.get_by_role("button", name="Save and go on").click()
+    page.get_by_role("button", name="Save and continue").click()
     expect(page.locator("#url-1-error")).to_contain_text("http")
     page.locator("#url-1").fill(receiver.url("/first"))
-    page.get_by_role("button", name="Save and go on").click()
+    page.get_by_role("button", name="Save and continue").click()
 
     secret = page.locator("#shared-secret").input_value()
-    page.get_by_role("button", name="Save and go on").click()
+    page.get_by_role("button", name="Save and continue").click()
     expect(page.get_by_role("heading", name="Send a test event to CRM")).to_be_visible()
     page.goto("/setup?source=web-shop")  # somebody comes back another day
-    page.get_by_role("button", name="Only show the request").click()
+    page.get_by_role("button", name="Preview request").click()
     expect(page.locator("summary", has_text="/first")).to_be_visible()
     assert asked(receiver) == set()
     page.get_by_role("button", name="Send", exact=True).click()
@@ -72,7 +72,7 @@ def test_from_nothing_to_delivered_events(page: Page, hookline: Hookline, receiv
     assert page.evaluate(CONTRAST) == []
     assert not sticks_out(page)
 
-    page.get_by_role("link", name="Go on").click()
+    page.get_by_role("link", name="Continue").click()
     page.get_by_role("button", name="Enable").click()
     expect(page.get_by_role("heading", name="CRM gets the events")).to_be_visible()
     crm = hookline.api("GET", "destinations/crm").json

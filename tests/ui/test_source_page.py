@@ -48,13 +48,13 @@ def test_it_offers_to_take_the_batches_of_rudderstack(overview: Page, hookline: 
     """One button sets what its SDKs send, the settings show it, and the offer is gone."""
     overview.goto("/sources/site")
     overview.get_by_role("tab", name="RudderStack JS").click()
-    overview.get_by_role("button", name="Take their batches").click()
+    overview.get_by_role("button", name="Accept larger batches").click()
     wait_until(lambda: hookline.api("GET", "sources/site").json["batchBytes"] == 4_194_304)
     overview.goto("/sources/site/settings")
     expect(overview.get_by_label("Largest batch")).to_have_value("4194304")
     overview.goto("/sources/site")
     expect(overview.get_by_role("tab", name="RudderStack JS")).to_be_visible()
-    expect(overview.get_by_role("button", name="Take their batches")).to_have_count(0)
+    expect(overview.get_by_role("button", name="Accept larger batches")).to_have_count(0)
     hookline.api("PATCH", "sources/site", {"batchBytes": 512_000})
 
 

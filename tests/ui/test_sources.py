@@ -24,7 +24,7 @@ def test_a_source_from_its_making_to_its_end(overview: Page, hookline: Hookline)
 
     page.locator(".tab-links").get_by_role("link", name="Keys").click()
     page.get_by_role("button", name="New key").click()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("td code")).to_have_count(2)
     old, new = page.locator("td code").all_inner_texts()
     for key in (old, new):
@@ -33,7 +33,7 @@ def test_a_source_from_its_making_to_its_end(overview: Page, hookline: Hookline)
     page.locator("tr", has_text=old).get_by_role("button", name="Revoke").click()
     revoke = page.locator("dialog[open]").get_by_role("button", name="Revoke")
     expect(revoke).to_be_disabled()
-    page.locator("dialog[open]").get_by_label("Type blog to go on").fill("blog")
+    page.locator("dialog[open]").get_by_label("Type blog to continue").fill("blog")
     revoke.click()
     expect(page.locator("td code")).to_have_text([new])
     assert hookline.api("GET", "sources/blog").json["writeKeys"] == [new]
@@ -43,7 +43,7 @@ def test_a_source_from_its_making_to_its_end(overview: Page, hookline: Hookline)
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#field-name-error")).to_contain_text("length")
     page.get_by_label("Name").fill("Our blog")
-    page.get_by_label("Takes events").uncheck()
+    page.get_by_label("Enabled").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Our blog")
@@ -52,7 +52,7 @@ def test_a_source_from_its_making_to_its_end(overview: Page, hookline: Hookline)
     assert page.evaluate(CONTRAST) == []
 
     page.get_by_role("button", name="Delete source").click()
-    page.locator("dialog[open]").get_by_label("Type blog to go on").fill("blog")
+    page.locator("dialog[open]").get_by_label("Type blog to continue").fill("blog")
     page.get_by_role("button", name="Delete", exact=True).click()
     page.wait_for_url("**/sources")
     assert hookline.api("GET", "sources/blog").status == 404
@@ -82,7 +82,7 @@ def test_what_was_rejected_is_on_the_sources_page(overview: Page, hookline: Hook
     """With the sentence, the code and the way to the item; without any there is a word about it."""
     hookline.api("PUT", "sources/clumsy", {"id": "clumsy", "name": "Clumsy", "writeKeys": ["wk_clumsy"]})
     overview.goto("/sources/clumsy/rejected")
-    expect(overview.get_by_role("heading", name="Nothing was rejected")).to_be_visible()
+    expect(overview.get_by_role("heading", name="Nothing rejected")).to_be_visible()
     wait_for_key(hookline, "wk_clumsy")
     hookline.post("/v1/batch", {"batch": [{"type": "track", "userId": "u", "messageId": "no-name"}]}, key="wk_clumsy")
     row = overview.locator("tr", has_text="missing_event")
@@ -118,7 +118,7 @@ def test_a_rate_limit_is_set_and_its_count_is_shown(overview: Page, hookline: Ho
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#field-rateLimit-bytes-error")).to_contain_text("1GB")
     page.get_by_label("Bytes per second").fill("1MB")
-    page.get_by_label("At once").fill("5m")
+    page.get_by_label("Burst").fill("5m")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
     limit = {"events": 0.01, "bytes": "1MB", "burst": "5m"}

@@ -59,8 +59,8 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "events",
             "Live events",
             "/events",
-            "Every event as it comes, with its fate. Nothing is left out without a row that says so. One that is "
-            "picked is shown beside: as a tree, raw, and as it was sent.",
+            "Every event as it arrives, with its status. A row shows when events were skipped. Details of the selected "
+            "event appear beside the list: as a tree, raw, and as sent.",
             lambda page: page.keyboard.press("j"),
         ),
         Stop(
@@ -74,7 +74,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "destinations",
             "Destinations",
             "/destinations",
-            "What gets events, how it is, and what waits for it.",
+            "Every destination with its health and its queued events.",
         ),
         Stop(
             "delivery",
@@ -110,8 +110,8 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "audience",
             "An audience",
             "/audiences/big_spenders",
-            "Who belongs to it, who is told, and how many joined and left with each sync. Members, and why somebody is "
-            "in or out, are a tab away.",
+            "The condition, its destinations, and how many people joined and left with each sync. Tabs show the "
+            "members and explain each one.",
         ),
         Stop(
             "audience-edit",
@@ -121,7 +121,7 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
             "says how many people that would be, and names some.",
             _count_people,
         ),
-        Stop("notices", "Notices", "/notices", "What Hookline tells about itself, with the next step."),
+        Stop("notices", "Notices", "/notices", "Problems that Hookline reports about itself, with the next step."),
         Stop(
             "usage",
             "Usage",
@@ -138,5 +138,5 @@ def stops(event: str, letter: str, replay: str) -> list[Stop]:
 
 
 def _count_people(page: Page) -> None:
-    page.get_by_role("button", name="Count people").click()
+    page.get_by_role("button", name="Preview audience").click()
     page.locator("definition-preview .sampled").wait_for()

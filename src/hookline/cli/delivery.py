@@ -141,7 +141,7 @@ def try_waiting(admin: AdminApi, destination: str, as_json: bool) -> int:
     waiting = asked["waiting"]
     about, count = "" if waiting["exact"] else "at most ", waiting["events"] + waiting["retrying"]
     if asked["tries"] == "oldest":
-        print(f"the oldest event that waits is sent now; if {destination} takes it, {about}{count} follow")
+        print(f"the oldest queued event is sent now; if {destination} accepts it, {about}{count} follow")
     else:
         print(f"{waiting['retrying']} events that wait for another attempt are sent now")
     return 0

@@ -224,7 +224,9 @@ def print_all(admin: AdminApi, over: str, as_json: bool) -> int:
         return 0
     print("\n".join(_sums(report["series"], over)))
     for each in failing:
-        print(f"  ▲ {each['id']}  {_number(each['failures'])} requests failed, {_number(each['givenUp'])} given up")
+        print(
+            f"  ▲ {each['id']}  {_number(each['failures'])} requests failed, {_number(each['givenUp'])} not delivered"
+        )
     return 0
 
 
@@ -256,7 +258,7 @@ def _sums(series: dict[str, Sequence[float | None]], over: str) -> Iterator[str]
 
 
 def _waits_for(waits: Json) -> str:
-    what = "its receiver is asked again" if waits["what"] == "probe" else "the first that failed is tried again"
+    what = "the next probe is sent" if waits["what"] == "probe" else "the first retry is due"
     return f"{what} at {waits['until']}" if waits["until"] else what
 
 
@@ -410,7 +412,7 @@ def _rest(page: Json, shown: int) -> Iterator[str]:
     if page["otherEvents"]:
         yield f"{page['otherEvents']:,} events have further names"
     if page["unread"]:
-        yield f"{page['unread']:,} events are still to be looked at"
+        yield f"{page['unread']:,} events left to read"
 
 
 def print_usage(admin: AdminApi, of: str, query: Mapping[str, str | None], form: Literal["text", "json", "csv"]) -> int:

@@ -206,7 +206,7 @@ def follow(admin: AdminApi, id: str, as_json: bool) -> int:
         return 0
     print(json.dumps(view) if as_json else line(view))
     if view["failed"] and not as_json:
-        print(f"what was given up again: hookline dead-letters list --destination {view['destination']}")
+        print(f"events not delivered: hookline dead-letters list --destination {view['destination']}")
     return 0 if view["state"] == "done" and not view["failed"] else 1
 
 
@@ -231,7 +231,7 @@ def line(view: View) -> str:
     """Return one replay in one line."""
     parts = [f"{MARKS.get(view['state'], '◔')} {view['id']}  {view['state']}  to {view['destination']}"]
     if view["state"] in ("counting", "preparing") and view["toCount"]:
-        parts.append(f"looked at {view['counted']:,} of {view['toCount']:,}")
+        parts.append(f"counted {view['counted']:,} of {view['toCount']:,}")
     else:
         total = "?" if view["total"] is None else f"{view['total']:,}"
         parts.append(f"{view['done']:,} of {total}")

@@ -235,7 +235,7 @@ def check_sources(path: str, destination: Destination, known: Mapping[str, objec
     for index, id in enumerate(destination.sources):
         place = join(path, f"sources[{index}]")
         if id not in known:
-            message = f"there is no source {id!r}; add it, or take it out of destination {destination.id!r}"
+            message = f"there is no source {id!r}; add it, or remove it from destination {destination.id!r}"
             problems.append(Problem("unknown_source", place, message))
         elif id in destination.sources[:index]:
             problems.append(Problem("duplicate_id", place, f"source {id!r} is named twice; name it once"))

@@ -237,7 +237,7 @@ def _check_unnamed(state: State, edit: Delete, edited: set[tuple[Kind, str]]) ->
             if (kind, id) in edited:
                 continue
             if edit.kind == "destination" and edit.id in definition.destinations:
-                message = f"destination {edit.id!r} is told of {WORDS[kind]} {id!r}; take it out of there first"
+                message = f"destination {edit.id!r} is synced with {WORDS[kind]} {id!r}; remove it there first"
                 return [Problem("destination_in_use", edit.path, message)]
             if (edit.kind, edit.id) in {each[:2] for each in references_of(definition)}:
                 message = f"audience {id!r} asks for {WORDS[edit.kind]} {edit.id!r}; take it out of there first"

@@ -231,9 +231,7 @@ class Store:
                 if stored is None:
                     raise ChangeRefused([Problem("not_found", "id", f"there is no destination {id!r}")])
                 if stored.lane is None:
-                    message = (
-                        f"destination {id!r} is disabled: nothing is sent to it and nothing waits; enable it first"
-                    )
+                    message = f"destination {id!r} is disabled, so nothing is queued for it; enable it first"
                     raise ChangeRefused([Problem("not_enabled", "enabled", message)])
                 lane = change(stored.lane)
                 if lane != stored.lane:

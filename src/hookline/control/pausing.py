@@ -98,7 +98,9 @@ class Pausing(Controller):
             raise Problem(409, "not_delivering", detail)
         count = standing.waiting.events + standing.waiting.retrying
         if not count:
-            raise Problem(409, "nothing_waits", f"Nothing waits for {object_id}; the next event is sent as it comes.")
+            raise Problem(
+                409, "nothing_waits", f"No event is queued for {object_id}. The next one is sent when it arrives."
+            )
         services.replays.try_lane(stored.lane.number, current_author())
         target = f"destinations/{object_id}"
         the_call().changed(target, AuditChange(target, "tried", None, count))

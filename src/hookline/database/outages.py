@@ -111,7 +111,7 @@ class Outages:
                 outage.seen = now
                 return
             self._open[database, trouble.kind] = Outage(database, trouble, now, now, lasts)
-        next_step = f"{trouble.next_step} All goes on by itself then."
+        next_step = f"{trouble.next_step} Hookline then recovers automatically."
         logger().error(trouble.code, database=database, reason=str(trouble), next_step=next_step)
 
     def _watch(self) -> None:

@@ -209,7 +209,7 @@ class Unread:
         is_early = isinstance(error, DatabaseNotMade) and time.monotonic() - self._since < MAKING_SECONDS
         if not is_early and self._reason != str(error):
             self._reason = str(error)
-            next_step = "what is known stays in force; it goes on by itself when the database can be read"
+            next_step = "the last known state stays in use; Hookline recovers when the database can be read"
             logger().error(f"{self._what}_unread", reason=self._reason, next_step=next_step)
 
     def end(self) -> None:

@@ -69,7 +69,7 @@ class AuditScreens(Controller):
         entry = None if number is None else services.audit.get(number)
         if entry is None:
             hint = "Entries are kept for a year."
-            return unknown(request, "settings", "Audit log", "There is no entry of this number", id, hint)
+            return unknown(request, "settings", "Audit log", "There is no entry with this number", id, hint)
         return screen(request, "settings_audit_entry.html", "settings", entry=entry, link=page_of_object(entry.target))
 
 

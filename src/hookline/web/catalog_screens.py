@@ -37,8 +37,8 @@ class CatalogScreens(Controller):
         """Show one kind with its guide."""
         entry = catalog_entry(kind)
         if entry is None:
-            hint = "No package that is installed brings it."
-            return unknown(request, "catalog", "Catalog", "There is no kind of destination of this name", kind, hint)
+            hint = "No installed package provides it."
+            return unknown(request, "catalog", "Catalog", "There is no destination kind with this name", kind, hint)
         return screen(request, "catalog_kind.html", "catalog", kind=entry, guide=blocks_of(entry.guide))
 
 

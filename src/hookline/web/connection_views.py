@@ -17,6 +17,8 @@ from hookline.web.snippets import Snippet, few_of_source, host_of
 
 SIGNATURES: dict[SecretSetting, str] = {"sharedSecret": "X-Signature", "standardWebhooks": "Standard Webhooks"}
 """What people know the ways of signing by."""
+TOO_MANY_REQUESTS = 429
+SERVER_ERRORS = 500
 
 
 class SourceView(NamedTuple):
@@ -41,7 +43,7 @@ class OverlapView(NamedTuple):
 
 
 class DestinationView(NamedTuple):
-    """One destination and how it is doing. ``asked_at``: when a receiver that does not answer is asked next."""
+    """One destination and how it is doing. ``asked_at``: the next probe, while the breaker is open."""
 
     id: str
     name: str
@@ -78,8 +80,7 @@ def destination_views(services: Services, destinations: Sequence[Stored[Destinat
     views: list[DestinationView] = []
     for stored in destinations:
         id, health = stored.object.id, healths.get(stored.object.id)
-        failing = health is not None and is_failing(recent.get(id, Recent()), health.retrying)
-        state = _destination_state(stored, health, id in open_breakers, failing)
+        state = _destination_state(stored, health, id in open_breakers, recent.get(id, Recent()))
         views.append(_destination_view(stored, health or Health(), state, probes.get(id), now_ms))
     return views
 
@@ -107,17 +108,29 @@ def _destination_view(
 
 
 def _destination_state(
-    stored: Stored[Destination], health: Health | None, breaker_open: bool, failing: bool
+    stored: Stored[Destination], health: Health | None, breaker_open: bool, recent: Recent
 ) -> tuple[str, str, str]:
     if not stored.object.enabled or stored.lane is None or health is None:
-        return "off", "○", "off"
+        return "off", "○", "Off"
     if stored.lane.paused is not None:
         because = f" ({stored.lane.paused.reason})" if stored.lane.paused.reason else ""
-        return "warn", "▲", f"paused; events wait{because}"
+        return "warn", "▲", f"Paused{because}"
     if breaker_open:
-        return "dead", "■", "not answering; events wait"
-    if failing:
-        return "warn", "▲", "failing; trying again" if health.retrying else "failing"
+        return "dead", "■", _receiver_word(health.failure)
+    if is_failing(recent, health.retrying):
+        share = recent.failures / max(1, recent.delivered + recent.failures)
+        return "warn", "▲", f"Degraded ({share:.0%} failing)" if recent.failures else "Degraded"
     if health.detached:
-        return "wait", "◔", "catching up"
-    return "good", "●", "healthy"
+        return "wait", "◔", "Catching up"
+    return "good", "●", "Healthy"
+
+
+def _receiver_word(failure: Failure | None) -> str:
+    """Name what a receiver does whose breaker is open, from its latest failed attempt."""
+    if failure is None or failure.status is None:
+        return "Unreachable"
+    if failure.status == TOO_MANY_REQUESTS:
+        verb = "Throttling"
+    else:
+        verb = "Erroring" if failure.status >= SERVER_ERRORS else "Refusing"
+    return f"{verb} ({failure.status})"

@@ -20,6 +20,8 @@ SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
 FILTERS = ("text", "type", "event", "userId", "source", "fate")
 FILTER_CHARACTERS_MAX = 1_000
+FILTER_WORDS = {"waiting": "queued: next", "parked": "queued: held back"}
+"""Two statuses with one word can be picked apart here."""
 
 
 class DebuggerPage(NamedTuple):
@@ -53,7 +55,7 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
         asked=asked,
         types=[(each, each) for each in get_args(MessageType)],
         sources=named,
-        fates=[(fate, MARKS[fate][2]) for fate in ranked],
+        fates=[(fate, FILTER_WORDS.get(fate, MARKS[fate][2])) for fate in ranked],
         marks=msgspec.json.encode(marks).decode(),
         keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
         collect=collect_url(services.settings),

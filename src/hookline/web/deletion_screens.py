@@ -16,21 +16,21 @@ from hookline.web.screen import screen, unknown
 
 ROWS_ON_A_PAGE = 50
 MARKS = {
-    "looking": ("wait", "◔", "being looked up"),
-    "erasing": ("wait", "◔", "being erased"),
-    "clearing": ("wait", "◔", "being erased"),
-    "waiting": ("warn", "▲", "waits for a receiver"),
+    "looking": ("wait", "◔", "finding events"),
+    "erasing": ("wait", "◔", "erasing"),
+    "clearing": ("wait", "◔", "erasing"),
+    "waiting": ("warn", "▲", "waiting for a receiver"),
     "done": ("good", "●", "done"),
 }
 FATES = {
     "delivered": ("good", "●", "acknowledged"),
     "open": ("wait", "◔", "open"),
-    "given_up": ("dead", "■", "given up"),
+    "given_up": ("dead", "■", "not delivered"),
 }
 ACTIONS = (
-    ("both", "both: erase, and store nothing more"),
-    ("delete", "delete: erase what is stored, tell the receivers"),
-    ("suppress", "suppress: store nothing more"),
+    ("both", "both: erase, and store no more events"),
+    ("delete", "delete: erase stored events, notify receivers"),
+    ("suppress", "suppress: store no more events"),
 )
 PEOPLE_SHOWN = 100
 """On the page of one request; the JSON has them all."""
@@ -68,7 +68,7 @@ class DeletionScreens(Controller):
         number = id_number(id, PREFIX)
         found = None if number is None else services.deletion_requests.get(number)
         if found is None:
-            hint = "It was never made here; requests are kept for good."
+            hint = "It was never created here. Requests are kept forever."
             return unknown(request, "deletion", "Deletion request", "There is no such deletion request", id, hint)
         report = evidence_of(services, found)
         return screen(

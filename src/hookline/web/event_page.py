@@ -19,6 +19,7 @@ from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
 from hookline.web.address import destination_href
 from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
+from hookline.web.rendering import MARKS
 from hookline.web.snippets import collect_url
 from hookline.web.verification import Verification, verifications_of
 from hookline.web.way import Station
@@ -169,8 +170,8 @@ def _delivered_state(fates: Sequence[str], delivered: int) -> str:
 
 
 def _ending(fates: Sequence[str]) -> str:
-    other = [fate.replace("_", " ") for fate in dict.fromkeys(fates) if fate not in ("delivered", "not_routed")]
-    return ", ".join(other)
+    words = (MARKS[fate][2] if fate in MARKS else fate for fate in fates if fate not in ("delivered", "not_routed"))
+    return ", ".join(dict.fromkeys(words))
 
 
 def _state(reached: bool, otherwise: str) -> str:

@@ -66,7 +66,7 @@ def first_steps(
         ),
         Step(
             "Connect a receiver",
-            "This starts one on this machine, connects it, and shows what arrives, signature checked.",
+            "This starts a receiver on this machine, connects it, and shows each event with its signature checked.",
             "hookline listen",
             bool(destinations),
             current == 1,

@@ -14,7 +14,7 @@ from hookline.control.services import FromServices, Services
 from hookline.web.rendering import page, redirect
 from hookline.web.signed_in import FORM_BYTES_MAX, person, read_form, signed_in
 
-OVER = "This link was already used, or is older than 72 hours. Ask an owner for a new one."
+OVER = "This link was already used or is older than 72 hours. Ask an owner for a new link."
 
 
 class Joining(Controller):

@@ -33,7 +33,7 @@ async def show_letter(request: Request[Any, Any, Any], services: FromServices, i
     """Show one dead letter."""
     letter = services.dead_letters.get(int(id)) if id.isascii() and id.isdecimal() and len(id) < 19 else None
     if letter is None:
-        hint = "It was retried with success, or it is older than what is kept."
+        hint = "It was delivered by a retry, or it is older than the retention time."
         return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
     found = await services.events.fates_at([(letter.partition, letter.offset)])
     fates = found[0].fate.destinations if found else ()

@@ -53,24 +53,24 @@ def _charts(log: SeriesLog, range: Range, slot: int) -> Sequence[ChartView]:
             failed.unit,
             found.times,
             [
-                (Line("requests that failed", "warn"), _scaled(of["failures"], failed)),
-                (Line("given up", "dead"), _scaled(of["given_up"], failed)),
+                (Line("failed requests", "warn"), _scaled(of["failures"], failed)),
+                (Line("not delivered", "dead"), _scaled(of["given_up"], failed)),
             ],
         ),
         chart(
             "waiting",
-            "Waiting",
+            "Queued",
             "events",
             found.times,
-            [(Line("to be delivered", "wait"), of["waiting"]), (Line("to be routed", "off"), of["lag"])],
+            [(Line("to deliver", "wait"), of["waiting"]), (Line("to route", "off"), of["lag"])],
             join=max,
         ),
         chart(
             "latency",
-            "From acceptance to the receiver's answer",
+            "Time from acceptance to the receiver's answer",
             "ms",
             found.times,
-            [(Line("half within", "accent"), of["latency_p50"]), (Line("95 % within", "warn"), of["latency_p95"])],
+            [(Line("p50", "accent"), of["latency_p50"]), (Line("p95", "warn"), of["latency_p95"])],
         ),
     ]
 

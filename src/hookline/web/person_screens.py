@@ -84,8 +84,8 @@ async def _show(request: Asked, services: Services, asked: Identity) -> Response
     if hidden is not None:
         return screen(request, "person_withheld.html", "people", asked=asked, hidden=hidden)
     if not is_known:
-        hint = "No event that is stored has this id. Ids are as the events have them, capitals included."
-        return unknown(request, "people", "Person", "Nobody is known by this id", asked.id, hint)
+        hint = "No stored event has this id. Ids are case-sensitive."
+        return unknown(request, "people", "Person", "No person has this id", asked.id, hint)
     return screen(
         request,
         "person.html",

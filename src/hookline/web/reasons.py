@@ -5,12 +5,12 @@ from __future__ import annotations
 NO_DESTINATION = "No destination is connected to this source."
 
 SENTENCES = {
-    "aimed_at_others": "It is meant for other destinations only.",
-    "source_not_connected": "This destination does not take events of this source.",
-    "destination_disabled": "The destination was switched off when the event came.",
-    "connected_later": "The destination was connected only after the event had come.",
-    "integrations_all_false": "The event's integrations switch off all destinations and do not name this one.",
-    "integrations_name_false": "The event's integrations switch off Webhooks.",
+    "aimed_at_others": "The event names other destinations only.",
+    "source_not_connected": "This destination is not connected to the event's source.",
+    "destination_disabled": "The destination was disabled when the event arrived.",
+    "connected_later": "The destination was connected after the event arrived.",
+    "integrations_all_false": "The event's integrations turn off all destinations except those it names.",
+    "integrations_name_false": "The event's integrations turn off Webhooks.",
 }
 
 

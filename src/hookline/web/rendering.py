@@ -28,8 +28,8 @@ NUMBER_SPACE = "\u202f"
 
 MARKS = {
     "delivered": ("good", "●", "delivered"),
-    "waiting": ("wait", "◔", "waiting"),
-    "parked": ("wait", "◔", "parked"),
+    "waiting": ("wait", "◔", "queued"),
+    "parked": ("wait", "◔", "queued"),
     "retrying": ("warn", "▲", "retrying"),
     "failed": ("dead", "■", "failed"),
     "expired": ("dead", "■", "expired"),
@@ -42,7 +42,10 @@ MARKS = {
     "discarded": ("off", "○", "discarded"),
     "erased": ("off", "○", "erased"),
 }
-"""Colour, shape and word of each fate: never colour alone."""
+"""Colour, shape and word of each status: never colour alone."""
+
+OUTCOMES = {"rejected": "refused"}
+"""Outcomes of attempts whose word is not their name: collect rejects an item, a receiver refuses an event."""
 
 
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: object) -> Response[str]:
@@ -83,6 +86,18 @@ def counted(value: int) -> str:
 def amount(value: float) -> str:
     """A number for a table: whole where it is large, three digits that count where it is small."""
     return number(value) if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def milliseconds(value: float) -> str:
+    """Write a time in the unit that reads well: ``840 ms``, ``1.3 s``, ``2.5 min``."""
+    if value < 1000:
+        return f"{amount(value)} ms"
+    return f"{value / 1000:.3g} s" if value < 60_000 else f"{amount(round(value / 60_000, 1))} min"
+
+
+def outcome_word(name: str) -> str:
+    """Return the words for the outcome of an attempt."""
+    return OUTCOMES.get(name, name).replace("_", " ")
 
 
 def json_text(value: object) -> str:
@@ -144,6 +159,8 @@ def _environment() -> Environment:
     environment.filters.update(
         number=number,
         amount=amount,
+        milliseconds=milliseconds,
+        outcome=outcome_word,
         counted=counted,
         size=size,
         lasting=lasting,

@@ -16,16 +16,16 @@ from hookline.web.way import Station
 
 ROWS = 50
 MARKS = {
-    "preparing": ("wait", "◔", "being counted"),
-    "queued": ("wait", "◔", "about to begin"),
+    "preparing": ("wait", "◔", "counting"),
+    "queued": ("wait", "◔", "starting"),
     "running": ("wait", "◔", "running"),
     "paused": ("warn", "▲", "paused"),
-    "cancelling": ("off", "○", "being cancelled"),
+    "cancelling": ("off", "○", "cancelling"),
     "cancelled": ("off", "○", "cancelled"),
     "done": ("good", "●", "done"),
 }
 _LEFT_OUT = frozenset({"destination", "rate", "dryRun", "letters"})
-"""Fields of a request that are told by themselves."""
+"""Fields of a request that the page shows elsewhere."""
 
 
 class ReplayRow(NamedTuple):
@@ -76,7 +76,7 @@ def replay_page(services: Services, replay: Replay) -> ReplayPage:
         Station("Found", total, "events", "good" if view.total else "wait" if view.total is None else "off"),
         Station("Sent", number(view.done), _left(left), "good" if view.done else "off"),
         Station("Delivered", number(view.delivered), _eta(view), "good" if view.delivered else "off"),
-        Station("Given up", number(view.failed), "see dead letters" if view.failed else "none", _bad(view.failed)),
+        Station("Not delivered", number(view.failed), "see dead letters" if view.failed else "none", _bad(view.failed)),
     ]
     can = {"paused": ("resume", "cancel"), "cancelling": ()}.get(view.state, ("pause", "cancel"))
     return ReplayPage(row, stations, can if view.ended_at is None else ("forget",))
@@ -91,7 +91,7 @@ def _what(request: ReplayRequest) -> list[tuple[str, str]]:
     """What was asked for, as the API calls it; everything that was not given is left out."""
     fields: dict[str, object] = msgspec.to_builtins(request)
     what = [(name, _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
-    return [("dead letters", "those picked"), *what] if request.letters is not None else what
+    return [("dead letters", "selected"), *what] if request.letters is not None else what
 
 
 def _text(value: object) -> str:
@@ -101,11 +101,11 @@ def _text(value: object) -> str:
 
 
 def _left(left: int | None) -> str:
-    return "" if left is None else f"{number(left)} to go" if left else "all of them"
+    return "" if left is None else f"{number(left)} left" if left else "all sent"
 
 
 def _eta(view: ReplayView) -> str:
-    return f"about {number(view.eta_seconds)} s to go" if view.eta_seconds else ""
+    return f"about {number(view.eta_seconds)} s left" if view.eta_seconds else ""
 
 
 def _bad(count: int) -> str:

@@ -27,6 +27,6 @@ async def show_replay(request: Request[Any, Any, Any], services: FromServices, i
     lane = lane_of(id)
     replay = None if lane is None else services.replays.get(lane)
     if replay is None:
-        hint = "It was never made, or it ended so long ago that it is forgotten."
+        hint = "It was never created, or it ended too long ago to be kept."
         return unknown(request, "destinations", "Replay", "There is no such replay", id, hint)
     return screen(request, "replay.html", "destinations", view=replay_page(services, replay))

@@ -47,7 +47,7 @@ class SignIn(Controller):
             found = await _found(services, account, password, throttle.fails_often(address))
         except TooManyWaiting:
             throttle.not_tried(address, account)
-            error = "Many sign in right now. Try again in a moment."
+            error = "Too many sign-ins right now. Try again in a moment."
             return _form(services, after, account, error, 503, {"Retry-After": "5"})
         if found is None:
             _refused(services, "failed", _target(services, account))
@@ -70,7 +70,7 @@ class SignIn(Controller):
             if wait_seconds is not None:
                 return _throttled(services, "/", "", wait_seconds, "one-time link")
             _refused(services, "failed", "one-time link")
-            error = "This link was already used, or is older than 15 minutes. The admin token opens the page as well."
+            error = "This link was already used or is older than 15 minutes. You can sign in with the admin token."
             return _form(services, "/", "", error, 403)
         # A page that goes on by itself, not a redirect: after one that began on another site (a web terminal) the
         # browser would not send the strict cookie back.
@@ -132,7 +132,7 @@ def _throttled(
     services: Services, after: str, account: str, wait_seconds: int, target: str | None = None
 ) -> Response[str]:
     _refused(services, "throttled", target or _target(services, account))
-    error = f"Too many wrong tries from your address. Try again in {-(-wait_seconds // 60)} minutes."
+    error = f"Too many failed attempts from your address. Try again in {-(-wait_seconds // 60)} minutes."
     return _form(services, after, account, error, 429, {"Retry-After": str(wait_seconds)})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hookline.control.role_metrics import RoleReport
-from hookline.web.rendering import number
+from hookline.web.rendering import milliseconds, number
 
 
 class Station(NamedTuple):
@@ -53,9 +53,9 @@ def _reached(count: float) -> str:
 
 def _asides(collect: RoleReport, deliver: RoleReport) -> list[Aside]:
     items = (
-        ("wait", "◔", deliver.number("hookline_deliver_queued"), "on their way"),
-        ("warn", "▲", deliver.number("hookline_deliver_retry_rows"), "waiting for a retry"),
-        ("dead", "■", deliver.number("hookline_deliver_dead_letters_total"), "given up"),
+        ("wait", "◔", deliver.number("hookline_deliver_queued"), "in flight"),
+        ("warn", "▲", deliver.number("hookline_deliver_retry_rows"), "retrying"),
+        ("dead", "■", deliver.number("hookline_deliver_dead_letters_total"), "not delivered"),
         ("dead", "■", collect.number("hookline_collect_rejected_total"), "rejected"),
         ("off", "○", deliver.number("hookline_deliver_duplicates_total"), "duplicates dropped"),
     )
@@ -76,5 +76,5 @@ def _latency(deliver: RoleReport) -> str:
     for bound, count in buckets.items():
         seen += count
         if seen >= half > 0 and bound != "+Inf":
-            return f"half within {number(float(bound) * 1000)} ms"
-    return "to receivers" if seen == 0 else "half after more than 5 s"
+            return f"p50 ≤ {milliseconds(float(bound) * 1000)}"
+    return "to receivers" if seen == 0 else "p50 over 5 s"

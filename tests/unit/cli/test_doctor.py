@@ -259,10 +259,12 @@ def test_open_breakers_are_known_from_the_report_or_the_last_checkpoint(folder: 
     connection = open_deliver(folder / "deliver.db")
     connection.execute("INSERT INTO lanes VALUES (1, 0, 0, 'open', x'00')")
     connection.close()
-    assert found(configured.check_destinations, here(folder)) == [("fail", "crm: its breaker is open; events wait")]
+    assert found(configured.check_destinations, here(folder)) == [
+        ("fail", "crm: its breaker is open; events are queued")
+    ]
     says = report("deliver", hookline_deliver_breaker_open={"destination": {"erp": 1, "crm": 0}})
     assert found(configured.check_destinations, here(folder, says)) == [
-        ("fail", "erp: its breaker is open; events wait")
+        ("fail", "erp: its breaker is open; events are queued")
     ]
 
 
@@ -296,7 +298,7 @@ def test_what_cannot_be_looked_at_is_a_finding(folder: Path) -> None:
     """A damaged file does not end the visit."""
     (folder / "control.db").write_bytes(os.urandom(4096))
     ((status, message),) = found(configured.check_destinations, here(folder))
-    assert (status, "cannot be looked at" in message) == ("fail", True)
+    assert (status, "cannot be checked" in message) == ("fail", True)
 
 
 @pytest.mark.parametrize(

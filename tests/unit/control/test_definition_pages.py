@@ -32,11 +32,11 @@ def links(control: Running, path: str) -> set[str]:
 
 def test_before_there_are_profiles_the_pages_say_that_they_wait(defined: Running) -> None:
     """Nothing is known yet: no members, no syncs, and a state that says so."""
-    assert "waits for its first sync Buyers buyers 0" in shown(defined, "/audiences")
-    assert "None yet" in shown(defined, "/audiences/buyers")
-    assert "Nobody yet" in shown(defined, "/audiences/buyers/members")
+    assert "first sync pending Buyers buyers 0" in shown(defined, "/audiences")
+    assert "No sync yet" in shown(defined, "/audiences/buyers")
+    assert "No people yet" in shown(defined, "/audiences/buyers/members")
     assert "No sync yet" in shown(defined, "/traits/spend/syncs")
-    assert "Nothing is known of this person" in shown(defined, "/traits/spend/why?user=u1")
+    assert "No such person" in shown(defined, "/traits/spend/why?user=u1")
 
 
 def test_the_list_has_members_the_last_sync_and_who_is_told(people: People) -> None:
@@ -65,7 +65,7 @@ def test_what_an_audience_says_and_hangs_together_with(people: People) -> None:
 def test_members_and_values_lead_to_the_person_and_to_why(people: People) -> None:
     """Those with an anonymous id alone are told once there is a user id."""
     text = shown(people.control, "/audiences/buyers/members")
-    assert re.search(r"u1 \S+ – yes Why anon anonymous \S+ – once there is a user id Why", text)
+    assert re.search(r"u1 \S+ – yes Why anon anonymous \S+ – once identified Why", text)
     assert {
         "/people/user/u1",
         "/people/anonymous/anon",
@@ -100,23 +100,23 @@ def test_why_names_what_decided_each_clause(people: People) -> None:
     text = shown(people.control, "/audiences/buyers/why?user=u1")
     assert "a member u1" in text
     assert 'did "Order" at least 2 times where properties.total >= 5' in text
-    assert "2 events count:" in text
+    assert "2 events match:" in text
     assert "computed.spend is 30" in text
     assert "/events/m0?source=site" in links(people.control, "/audiences/buyers/why?user=u1")
     assert "✗ no" in shown(people.control, "/audiences/buyers/why?user=u2")
     assert "a member anon" in shown(people.control, "/audiences/buyers/why?user=anon")
     assert "30 u1" in shown(people.control, "/traits/spend/why?user=u1")
-    assert "2 events count, 2 of them with a value" in shown(people.control, "/traits/spend/why?user=u1")
+    assert "2 events match, 2 of them with a value" in shown(people.control, "/traits/spend/why?user=u1")
 
 
 def test_syncs_are_listed_and_drawn_when_there_are_several(people: People) -> None:
     """Newest first, with a chart from the fifth on."""
-    assert "As a table" not in shown(people.control, "/audiences/buyers/syncs")
+    assert "Show as table" not in shown(people.control, "/audiences/buyers/syncs")
     for _ in range(5):
         people.sync.bring_forward(("audience", "buyers"))
         people.sync_all()
     text = shown(people.control, "/audiences/buyers/syncs")
-    assert "As a table" in text
+    assert "Show as table" in text
     assert "joined" in text
 
 

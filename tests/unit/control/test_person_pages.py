@@ -78,7 +78,7 @@ def test_a_search_leads_to_the_person(people: People) -> None:
         assert (answer.status, answer.headers["location"]) == (303, f"/people/{where}")
     nobody = page(people.control, "/people?id=nobody")
     assert nobody.status == 200
-    assert "Nobody is known by" in nobody.text
+    assert "No person has the id" in nobody.text
     assert page(people.control, "/people/user/nobody").status == 404
 
 
@@ -94,11 +94,11 @@ def test_those_who_were_met_last_are_listed(people: People) -> None:
 def test_before_there_are_profiles_a_person_has_events(defined: Running) -> None:
     """By the id that was given; a search finds either kind."""
     defined.append(*JOURNEY)
-    assert "Nobody has been met yet" in page(defined, "/people").text
+    assert "No people yet" in page(defined, "/people").text
     text = page(defined, "/people/user/ann").text
     assert "/events/j5?source=site" in text
     assert "/events/j0" not in text
-    assert "have not been read yet" in text
+    assert "has not read this person" in text
     answer = page(defined, "/people?id=visitor")
     assert answer.headers["location"] == "/people/anonymous/visitor"
 

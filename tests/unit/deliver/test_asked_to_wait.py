@@ -72,10 +72,10 @@ def test_it_is_said_what_a_destination_waits_for(rig: Rig, capsys: pytest.Captur
         standing = control.api("GET", "/destinations/crm/metrics").json
         assert (standing["state"], standing["waitsFor"]) == ("open", {"what": "probe", "until": until})
         (view,) = destination_views(control.services, control.services.store.destinations())
-        assert (view.word, view.asked_at) == ("not answering; events wait", until)
+        assert (view.word, view.asked_at) == ("Throttling (429)", until)
         assert f'{NEXT_PROBE}{{destination="crm"}}' in control.call("GET", "/metrics").text
         print_destination(AdminApi(f"http://127.0.0.1:{control.port}", TOKEN), "crm", "1h", as_json=False)
-    assert f"crm  open, last 1h; its receiver is asked again at {until}" in capsys.readouterr().out
+    assert f"crm  open, last 1h; the next probe is sent at {until}" in capsys.readouterr().out
 
 
 def test_it_is_said_what_a_few_events_wait_for(rig: Rig) -> None:

@@ -70,7 +70,7 @@ def test_health_is_judged_over_minutes(control: Running) -> None:
     publish(run, "deliver", {"hookline_deliver_retry_rows": {"destination": {"crm": 1, "new": 1, "still": 1}}})
     assert listed(control, state="failing") == ["erp", "mail", "still"]
     views = {row.view.id: row.view.word for row in destination_list(control.services, "", "", "").rows}
-    assert (views["crm"], views["erp"]) == ("healthy", "failing")
+    assert (views["crm"], views["erp"]) == ("Healthy", "Degraded (10% failing)")
     assert control.api("GET", "/destinations/erp/metrics").json["state"] == "failing"
 
 

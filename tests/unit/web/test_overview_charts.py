@@ -40,8 +40,8 @@ def test_counts_become_rates_and_gauges_stay(log: SeriesLog) -> None:
     assert events.unit == "/min"
     assert lines(events)["accepted"] == [120]
     assert lines(events)["delivered"] == [60, 0]
-    assert lines(failed)["requests that failed"] == [0, 30]
-    assert lines(waiting)["to be delivered"] == [4, 2]
+    assert lines(failed)["failed requests"] == [0, 30]
+    assert lines(waiting)["to deliver"] == [4, 2]
     assert [len(each.rows) for each in (events, failed, waiting)] == [120] * 3
 
 

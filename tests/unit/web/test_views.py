@@ -42,9 +42,9 @@ def test_the_way_counts_from_the_reports() -> None:
         ("10", "durable on disk"),
         ("9", "1 behind"),
         ("8", "25.0% failed"),
-        ("6", "half within 5 ms"),
+        ("6", "p50 ≤ 5 ms"),
     ]
-    assert [(each.value, each.word) for each in asides] == [("3", "waiting for a retry")]
+    assert [(each.value, each.word) for each in asides] == [("3", "retrying")]
 
 
 def test_without_reports_there_are_zeros() -> None:

@@ -63,7 +63,7 @@ def _wrong_settings(here: Here) -> Iterator[Finding]:
     except InvalidNoticeWebhooks as error:
         yield Finding("settings", "fail", str(error), "Correct it; Hookline does not start like this.")
     if notices.webhooks and not notices.secret:
-        next_step = "Set notices.secret, so that its receiver can tell ours from others."
+        next_step = "Set notices.secret, so that its receiver can verify the sender."
         yield Finding("settings", "warn", "notices are sent unsigned", next_step)
     elif notices.secret and _can_be_told(here, notices.secret):
         try:
@@ -93,7 +93,7 @@ def check_connections(here: Here) -> Iterator[Finding]:
     try:
         changes = _changes(here.server.admin(), file)
     except CommandFailed as failure:
-        yield Finding("connections", "warn", f"{file} is valid; whether it is applied cannot be told", str(failure))
+        yield Finding("connections", "warn", f"{file} is valid; cannot check whether it is applied", str(failure))
         return
     if changes:
         message = f"{file} is valid and not applied: {changes} object{'s' if changes > 1 else ''} would change"
@@ -129,7 +129,7 @@ def check_destinations(here: Here) -> Iterator[Finding]:
         "warn",
     )
     probes = deliver.by_label(NEXT_PROBE) if (deliver := here.reports.get("deliver")) and deliver.fresh else {}
-    known = [f"{id}: its breaker is open; events wait{_asked_at(probes.get(id))}" for id in sorted(failing)]
+    known = [f"{id}: its breaker is open; events are queued{_asked_at(probes.get(id))}" for id in sorted(failing)]
     yield from _bounded(known, "hookline tail --destination ID shows why; repair its receiver.")
     held = [(each.id, pause) for each in enabled if (pause := snapshot.lanes[each.id].paused) is not None]
     for by, status in PAUSED_BY.items():

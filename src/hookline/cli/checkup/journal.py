@@ -118,7 +118,7 @@ def _home(here: Here) -> Iterator[Finding]:
         return
     if home is not None and not is_there:
         message = f"the folder was {home} before: it was moved, put back or copied"
-        yield Finding("data_folder", "warn", message, "See that nobody works with the one that it is a copy of.")
+        yield Finding("data_folder", "warn", message, "Make sure that no process uses the original folder.")
 
 
 def _standing(here: Here) -> str:

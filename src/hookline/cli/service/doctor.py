@@ -65,12 +65,12 @@ def examine(check: Callable[[Here], Iterator[Finding]], here: Here) -> list[Find
         return list(check(here))
     except DatabaseUnreadable as error:
         next_step = "Run the hookline of the version that wrote it, or of a later one."
-        return [Finding(name, "fail", f"cannot be looked at: {error}", next_step)]
+        return [Finding(name, "fail", f"cannot be checked: {error}", next_step)]
     except DatabaseAway as away:
-        return [Finding(name, "fail", f"cannot be looked at: {away}", away.next_step)]
+        return [Finding(name, "fail", f"cannot be checked: {away}", away.next_step)]
     except (OSError, sqlite.Error, JournalError, CommandFailed) as error:
         next_step = "Run this as the user that runs Hookline; if it is, the file is damaged or of another version."
-        return [Finding(name, "fail", f"cannot be looked at: {error}", next_step)]
+        return [Finding(name, "fail", f"cannot be checked: {error}", next_step)]
 
 
 def _print(as_json: bool, origins: Sequence[Origin], findings: Sequence[Finding], started: bool) -> int:

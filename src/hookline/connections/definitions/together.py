@@ -56,11 +56,11 @@ def problems_together(definition: Definition, among: Surroundings) -> Iterator[D
     """Yield what is wrong with a definition, right by itself, among the others."""
     for index, id in enumerate(definition.destinations):
         if id not in among.destinations:
-            message = f"there is no destination {id!r}; add it, or take it out"
+            message = f"there is no destination {id!r}; add it, or remove it here"
             yield DefinitionProblem("unknown_destination", f"destinations[{index}]", message)
     for kind, id, path in references_of(definition):
         if id not in (among.audiences if kind == "audience" else among.traits):
-            message = f"there is no {_WORDS[kind]} {id!r}; add it, or take it out"
+            message = f"there is no {_WORDS[kind]} {id!r}; add it, or remove it here"
             yield DefinitionProblem("unknown_definition", path, message)
         elif kind == "audience" and (cycle := _way_back(definition.id, id, among.audiences)):
             names = " -> ".join([definition.id, *cycle])

@@ -21,7 +21,7 @@ def definition_warnings(definition: Definition, retention_seconds: float) -> Ite
     ``retention_seconds`` is how long the journal keeps events: a new definition learns of none that are older.
     """
     if not definition.destinations:
-        yield "destinations", "no destination is named, so nobody is told who comes and goes"
+        yield "destinations", "no destination is named, so nothing is synced"
     for path, part in _parts(definition):
         if part.within is not None and window_ms(part.within) > retention_seconds * 1000:
             days = retention_seconds / DAY_SECONDS

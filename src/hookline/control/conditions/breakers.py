@@ -47,7 +47,7 @@ class Breakers:
         return known.opened_at_ms - int(self._open_ms) if known is not None else moment.now_ms
 
     def _finding(self, id: str, why: str) -> Finding:
-        return Finding(self.kinds[0], id, f"{why}, its breaker is open since {iso(self._since_ms[id])}")
+        return Finding(self.kinds[0], id, f"{why}, since {iso(self._since_ms[id])}")
 
 
 def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, str]:
@@ -59,5 +59,8 @@ def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, s
     found: dict[str, str] = {}
     for lane, outcome, status in rows:
         if lane in lanes:
-            found.setdefault(lanes[lane], f"{outcome.replace('_', ' ')} {status or ''}".strip())
+            found.setdefault(
+                lanes[lane],
+                f"{'refused' if outcome == 'rejected' else outcome.replace('_', ' ')} {status or ''}".strip(),
+            )
     return found

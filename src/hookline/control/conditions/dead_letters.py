@@ -45,7 +45,7 @@ class DeadLetters:
                 continue
             count = _still_there(connection, destination, minutes[0][1])
             if count * 2 >= self._threshold:
-                detail = f"{count:,} deliveries given up within an hour".replace(",", "\u202f")
+                detail = f"{count:,} events not delivered within an hour".replace(",", "\u202f")
                 found.append(Finding(self.kinds[0], destination, detail, count, weak=count < self._threshold))
         return found
 

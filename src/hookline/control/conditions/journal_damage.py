@@ -59,7 +59,7 @@ def who_missed(deliver: ReadOnly, spans: Iterable[Damage | End]) -> str:
     """Say which destinations waited for events that are gone."""
     connection = deliver.open()
     if connection is None:
-        return "nobody can say now who waited for them"
+        return "the destinations that missed them are unknown"
     found: set[str] = set()
     for each in spans:
         end = each.next if isinstance(each, Damage) else each.next_offset
@@ -70,7 +70,7 @@ def who_missed(deliver: ReadOnly, spans: Iterable[Damage | End]) -> str:
         )
         found.update(row[0] for row in rows.fetchall())
     if not found:
-        return "no destination was waiting for them"
+        return "no destination missed them"
     shown = ", ".join(sorted(found)[:DESTINATIONS_SHOWN_MAX])
     return f"not delivered to {shown}" + (" and others" if len(found) > DESTINATIONS_SHOWN_MAX else "")
 

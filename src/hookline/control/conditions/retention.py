@@ -95,7 +95,7 @@ class Retention:
                 of_destination[destination] = min(drop_ms, of_destination.get(destination, drop_ms))
         for destination, drop_ms in sorted(of_destination.items()):
             seen_ms = drop_ms - now_ms + moment.now_ms
-            detail = f"the oldest that wait go at about {_to_the_hour(seen_ms)}"
+            detail = f"the oldest queued events are removed at about {_to_the_hour(seen_ms)}"
             yield Finding("retention_near", destination, detail, weak=drop_ms - now_ms > self._ahead_ms)
 
     def _lost(self, connection: Connection, moment: Moment) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ class Roles:
 
 
 def _down(role: str, since_ms: int) -> Finding:
-    return Finding("role_down", role, f"it has not reported since {iso(since_ms)}")
+    return Finding("role_down", role, f"no report since {iso(since_ms)}")
 
 
 def _restarted(role: str, moment: Moment) -> Finding:

@@ -55,7 +55,7 @@ class Sources:
         return id in self._last_ms and now_ms - self._last_ms[id] >= self._silent_ms
 
     def _finding(self, id: str) -> Finding:
-        return Finding(self.kinds[0], id, f"its last event came at {iso(self._last_ms[id])}")
+        return Finding(self.kinds[0], id, f"its last event arrived at {iso(self._last_ms[id])}")
 
     def _save(self, known: set[str], saved_ms: dict[str, int]) -> None:
         """Remember what moved on, and forget sources that are no longer there."""

@@ -168,7 +168,7 @@ def _owner_kept(execute: Callable[..., Any]) -> Iterator[None]:
     yield
     ((accounts, owners),) = execute(query).fetchall()
     if accounts and before and not owners:
-        raise AccountError("last_owner", "Nobody else who can sign in is an owner; make somebody an owner first.")
+        raise AccountError("last_owner", "This is the only owner who can sign in. Make another account an owner first.")
 
 
 def _usable(name: str) -> str:

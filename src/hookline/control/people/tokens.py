@@ -66,7 +66,7 @@ class Tokens:
             with self._database.transaction() as execute:
                 ((count,),) = execute("SELECT count(*) FROM tokens").fetchall()
                 if count >= TOKENS_MAX:
-                    raise TokenError("too_many", f"There are {TOKENS_MAX} tokens; revoke those that nobody uses.")
+                    raise TokenError("too_many", f"There are {TOKENS_MAX} tokens. Revoke unused ones first.")
                 (row,) = execute(
                     "INSERT INTO tokens (name, scope, digest, hint, created_at, created_by, expires_at)"
                     f" VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {_COLUMNS}",

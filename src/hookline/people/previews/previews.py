@@ -36,7 +36,7 @@ READING_SHARE = 0.9
 UNREADABLE = "It cannot be read, perhaps since Hookline was updated meanwhile; ask again."
 TOO_LONG = (
     f"It was not done within {TIME_MAX_MS // 60_000} minutes: the journal is long, or profiles are far behind. Save it "
-    "without destinations instead: it is read up in its own time, tells nobody, and its members can be listed."
+    "without destinations instead: it reads stored events in the background, syncs nothing, and lists its members."
 )
 
 

@@ -92,15 +92,15 @@ def _mark(definition: Definition, found: _Found, now_ms: int) -> Mark:
     if not definition.enabled:
         return "off", "○", "off"
     if found.state is None:
-        return "wait", "◔", "waits for its first sync"
+        return "wait", "◔", "first sync pending"
     if found.unread:
-        return "wait", "◔", f"{number(found.unread)} stored events still to read"
+        return "wait", "◔", f"{number(found.unread)} stored events left to read"
     if found.state.is_telling:
-        return "wait", "◔", "telling destinations"
+        return "wait", "◔", "syncing"
     if found.state.is_anew:
-        return "wait", "◔", "everybody is looked at" if found.state.number else "waits for its first sync"
+        return "wait", "◔", "re-evaluating" if found.state.number else "first sync pending"
     if found.state.next_ms <= now_ms:
-        return "wait", "◔", "sync is due"
+        return "wait", "◔", "sync due"
     return "good", "●", "in sync"
 
 

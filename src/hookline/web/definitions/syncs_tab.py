@@ -54,9 +54,9 @@ def _chart(definition: Definition, newest: Sequence[EndedSync]) -> ChartView:
         (Line(came, "good"), [float(each.came) for each in syncs]),
         (Line(went, "off"), [float(each.went) for each in syncs]),
     ]
-    return chart("syncs", "People per sync", "", times, lines, sum)
+    return chart("syncs", "People changed per sync", "", times, lines, sum)
 
 
 def change_words(definition: Definition) -> tuple[str, str]:
     """What it means that a value came, and that it went."""
-    return ("joined", "left") if kin_of(definition).kind == "audience" else ("changed", "lost their value")
+    return ("joined", "left") if kin_of(definition).kind == "audience" else ("changed", "lost the value")

@@ -16,7 +16,7 @@ from hookline.insights.resolutions import SPANS, Range
 from hookline.insights.series_log import Series, Sums
 from hookline.web.chart_view import ChartView, Line, Values, chart
 from hookline.web.destination.flow import Flow, flows
-from hookline.web.rendering import amount, number
+from hookline.web.rendering import milliseconds, number
 from hookline.web.way import Station
 
 RANGE: Range = "1h"
@@ -66,19 +66,19 @@ def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
         Station(
             "Not filtered",
             number(max(0, accepted - filtered)),
-            f"{number(filtered)} filtered" if filtered else "no filter stopped any",
+            f"{number(filtered)} filtered" if filtered else "none filtered",
             "good" if accepted else "off",
         ),
         Station(
-            "Tried",
+            "Attempted",
             number(attempted),
-            f"{number(flow.waiting)} wait" if flow.waiting else "nothing waits",
+            f"{number(flow.waiting)} queued" if flow.waiting else "nothing queued",
             "wait" if flow.waiting else "good" if attempted else "off",
         ),
         Station(
             "Delivered",
             number(delivered),
-            f"{number(given_up)} given up" if given_up else f"{number(failures)} failed requests",
+            f"{number(given_up)} not delivered" if given_up else f"{number(failures)} failed requests",
             ending,
         ),
     ]
@@ -86,7 +86,7 @@ def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
 
 def _percentiles(sums: Sums) -> list[tuple[str, str]]:
     found = ((f"p{share}", percentile(sums.response, share / 100)) for share in (50, 95, 99))
-    return [(name, f"{amount(value)} ms") for name, value in found if value is not None]
+    return [(name, milliseconds(value)) for name, value in found if value is not None]
 
 
 def _charts(series: Series) -> list[ChartView]:
@@ -100,13 +100,11 @@ def _charts(series: Series) -> list[ChartView]:
         (Line("failed requests", "dead"), per_second("failures")),
     ]
     times = [
-        (Line("half within", "accent"), values["response_p50"]),
-        (Line("95 % within", "warn"), values["response_p95"]),
+        (Line("p50", "accent"), values["response_p50"]),
+        (Line("p95", "warn"), values["response_p95"]),
     ]
     return [
         chart("rates", "Delivered and failed", "per second", series.times, rates),
-        chart(
-            "waiting", "Waiting, at most", "events", series.times, [(Line("waiting", "wait"), values["waiting"])], max
-        ),
-        chart("times", "Time of a successful request", "ms", series.times, times, max),
+        chart("waiting", "Queued, at most", "events", series.times, [(Line("queued", "wait"), values["waiting"])], max),
+        chart("times", "Response time of successful requests", "ms", series.times, times, max),
     ]

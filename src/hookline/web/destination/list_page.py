@@ -17,7 +17,7 @@ from hookline.web.destination.flow import Flow, flows
 from hookline.web.object_list import object_page
 
 PATH = "/destinations"
-STATES = (("failing", "failing"), ("paused", "paused"), ("healthy", "healthy"), ("off", "off"))
+STATES = (("failing", "Failing"), ("paused", "Paused"), ("healthy", "Healthy"), ("off", "Off"))
 
 
 class DestinationRow(NamedTuple):

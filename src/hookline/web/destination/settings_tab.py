@@ -15,11 +15,11 @@ from hookline.web.verification import Verification, verifications_of
 
 SOURCES_SHOWN = 200
 FAN_OUTS = (
-    ("any", "Any URL that accepts ends it"),
-    ("all", "All URLs must accept"),
-    ("fallback", "The next URL only when the one before fails"),
+    ("any", "Delivered when any URL accepts"),
+    ("all", "Delivered when all URLs accept"),
+    ("fallback", "Try the next URL only when one fails"),
 )
-ORDERS = (("none", "As fast as possible"), ("user", "One user's events one after the other"))
+ORDERS = (("none", "As fast as possible"), ("user", "In order for each user"))
 
 
 class Url(NamedTuple):

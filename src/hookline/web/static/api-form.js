@@ -21,7 +21,7 @@
       await send(form, event.submitter);
     } catch (error) {
       if (error instanceof hookline.fields.Unusable) showAt(form, error.field, error.message);
-      else complain(form, "Hookline did not answer; try again in a moment.");
+      else complain(form, "Hookline did not answer. Try again in a moment.");
     } finally {
       delete form.dataset.sending;
     }

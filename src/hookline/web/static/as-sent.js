@@ -1,6 +1,6 @@
 // How a request is shown as it goes out, and what came back; with the curl line that sends the same.
 (() => {
-  const { make, copyable, quoted } = hookline.elements;
+  const { outcomeWord, took, make, copyable, quoted } = hookline.elements;
 
   const curlOf = (request) => {
     const flags = request.headers
@@ -16,20 +16,20 @@
   const request = (each) => make("div", { class: "as-sent" },
     paste(`${each.method} ${each.target} HTTP/1.1\n${linesOf(each.headers)}\n\n${each.body}`),
     make("p", { class: "detail-tools" }, copyable("Copy as curl", () => curlOf(each)), copyable("Copy body", () => each.body)),
-    each.masked ? make("p", { class: "hint" }, "Credentials in headers are masked here; they are sent as they are.") : null,
+    each.masked ? make("p", { class: "hint" }, "Header credentials are masked here. The real request has them.") : null,
     ...each.signatures.map(({ header, algorithm, signedContent }) => make("p", { class: "hint" },
-      `${header} is ${algorithm}, over the ${signedContent === each.body ? "body's bytes exactly" : "id, the time and the body with full stops between"}.`)));
+      `${header} is ${algorithm}, of ${signedContent === each.body ? "the exact bytes of the body" : "id, time and body, joined with full stops"}.`)));
 
-  const PARTS = [["dns", "DNS"], ["connect", "connect"], ["tls", "TLS"], ["wait", "wait"], ["total", "in all"]];
+  const PARTS = [["dns", "DNS"], ["connect", "connect"], ["tls", "TLS"], ["wait", "wait"], ["total", "total"]];
   const answer = (each) => {
     const good = each.outcome === "success";
-    const word = each.outcome.replaceAll("_", " ");
-    const took = PARTS.filter(([part]) => each.milliseconds[part] !== null)
-      .map(([part, name]) => make("span", {}, make("span", { class: "muted" }, name), ` ${each.milliseconds[part]} ms`));
+    const word = outcomeWord(each.outcome);
+    const times = PARTS.filter(([part]) => each.milliseconds[part] !== null)
+      .map(([part, name]) => make("span", {}, make("span", { class: "muted" }, name), ` ${took(each.milliseconds[part])}`));
     return make("div", { class: "answer" },
       make("p", {}, make("span", { class: `mark ${good ? "good" : "dead"}` }, make("span", { "aria-hidden": "true" }, good ? "●" : "■"), ` ${word}`),
         each.status ? ` ${each.status}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
-      make("p", { class: "numbers" }, ...took),
+      make("p", { class: "numbers" }, ...times),
       each.error ? make("p", { class: "problem" }, make("bdi", { class: "error-text" }, each.error)) : null,
       each.headers.length || each.body ? paste(`${linesOf(each.headers)}\n\n${each.body}${each.bodyCut ? "\n… cut after 64 KB" : ""}`) : null);
   };

@@ -7,15 +7,15 @@
   const fetched = async (url) => {
     const answer = await fetch(url).catch(() => null);
     const json = await answer?.json().catch(() => null);
-    if (!answer?.ok) throw new Error(json?.detail || "Hookline did not answer; close this and open it again.");
+    if (!answer?.ok) throw new Error(json?.detail || "Hookline did not answer. Close this and open it again.");
     return json;
   };
 
   const drawn = ({ attempt, request, note, answer }) => make("div", { class: "shown" },
-    request ? hookline.asSent.request(request) : make("p", { class: "muted" }, `The request cannot be shown: ${note}.`),
+    request ? hookline.asSent.request(request) : make("p", { class: "muted" }, `The request is not available: ${note}.`),
     answer ? hookline.asSent.answered(answer)
-      : make("p", { class: "muted" }, attempt.outcome === "success" ? `It was answered ${attempt.status}; of answers that accept nothing more is kept.`
-        : attempt.error ? make("bdi", { class: "error-text" }, attempt.error) : "There was no answer."));
+      : make("p", { class: "muted" }, attempt.outcome === "success" ? `The receiver answered ${attempt.status}. Hookline does not keep the rest of successful answers.`
+        : attempt.error ? make("bdi", { class: "error-text" }, attempt.error) : "No answer."));
 
   const fill = async (details) => {
     const place = details.querySelector("[data-fetched]");

@@ -1,4 +1,4 @@
-// Draws each chart from the table below it, with uPlot; the legend tells the numbers of all lines where the pointer is.
+// Draws each chart from the table below it, with uPlot; the legend shows the numbers of all lines where the pointer is.
 (() => {
   const HEIGHT_PIXELS = 160;
   const SHAPES = { good: "●", wait: "◔", warn: "▲", dead: "■", off: "○", accent: "◆" };
@@ -24,7 +24,16 @@
   const short = (value) => {
     if (value === null || value === undefined) return "no data";
     if (Math.abs(value) >= 1000) return Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value);
-    return String(Number(value.toPrecision(3)));
+    return digits(value);
+  };
+  const digits = (value) => String(Number(value.toPrecision(3)));
+
+  // Times read as 840 ms, 1.3 s or 2.5 min; every other number keeps the unit of its chart.
+  const inUnit = (value, unit) => {
+    if (value === null || value === undefined) return "no data";
+    if (unit !== "ms") return short(value) + (unit ? ` ${unit}` : "");
+    if (value >= 60000) return `${digits(value / 60000)} min`;
+    return value >= 1000 ? `${digits(value / 1000)} s` : `${digits(value)} ms`;
   };
 
   // Only points without neighbours are drawn as such: no line would show them.
@@ -39,7 +48,7 @@
       this.figure = figure;
       this.plot = figure.querySelector("[data-plot]");
       this.legend = figure.querySelector("[data-legend]");
-      this.unit = figure.dataset.unit ? ` ${figure.dataset.unit}` : "";
+      this.unit = figure.dataset.unit || "";
       this.text = "";
     }
 
@@ -75,7 +84,7 @@
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [
           { ...axis, grid: { show: false }, size: 28, space: 72, values: (_, splits) => splits.map((at) => this.when(at)) },
-          { ...axis, grid: { stroke: faint, width: 1 }, size: 56, space: 48, values: (_, splits) => splits.map(short) },
+          { ...axis, grid: { stroke: faint, width: 1 }, size: 56, space: 48, values: (_, splits) => splits.map((at) => (this.unit === "ms" ? inUnit(at, "ms") : short(at))) },
         ],
         series: [{}, ...this.names.map(({ name, kind }, index) => ({
           label: name, stroke: colour(index), width: 1.5, dash: DASHES[kind], points: { size: 4, filter: alone }, spanGaps: false,
@@ -84,7 +93,7 @@
       }, this.data, this.plot);
     }
 
-    // A day's worth is told by the clock, more by the day.
+    // Up to two days are labelled by the clock, more by the day.
     when(seconds) {
       const times = this.data[0];
       const isLong = times.length > 1 && times.at(-1) - times[0] > 2 * DAY_SECONDS;
@@ -99,7 +108,7 @@
         const values = this.data[i + 1];
         const at = index ?? values.findLastIndex((value) => value !== null);
         const value = values[at];
-        this.legend.children[i].querySelector("b").textContent = short(value) + (value == null ? "" : this.unit);
+        this.legend.children[i].querySelector("b").textContent = inUnit(value, this.unit);
       });
       const when = this.legend.querySelector(".when");
       when.textContent = index === null || index === undefined ? "" : clock.format(this.data[0][index] * 1000);

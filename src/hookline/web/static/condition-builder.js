@@ -73,7 +73,7 @@
     #problem = make("p", { class: "error", role: "alert" });
     #hidden = make("input", { type: "hidden", name: "condition", "data-type": "json" });
     #shown = make("code");
-    #text = area("", "The condition as JSON", () => this.#changed(), { rows: "8" });
+    #text = area("", "Whole condition as JSON", () => this.#changed(), { rows: "8" });
 
     connectedCallback() {
       this.#choices = JSON.parse(this.dataset.choices);
@@ -84,7 +84,7 @@
       this.append(
         ...lists(this.#choices), ...ROOTS.slice(0, 2).map(([root]) => offers(`person-${root}`, this.#choices[root])),
         this.#sentence, this.#problem, this.#hidden,
-        make("div", { class: "builder-text" }, make("p", { class: "line" }, make("span", { class: "muted" }, "The same as text"), make("span", { class: "buttons" }, turn)), paste, this.#text));
+        make("div", { class: "builder-text" }, make("p", { class: "line" }, make("span", { class: "muted" }, "As text"), make("span", { class: "buttons" }, turn)), paste, this.#text));
       this.addEventListener("refused", (event) => { event.preventDefault(); this.#refused(event.detail); });
       this.closest("form").addEventListener("submit", () => this.clear(), true);
       this.#draw();
@@ -100,7 +100,7 @@
         try {
           this.#root = rootOf(JSON.parse(this.#text.value));
         } catch {
-          this.#problem.textContent = "■ This is no condition as JSON.";
+          this.#problem.textContent = "■ This is not a condition in JSON.";
           return;
         }
       }
@@ -108,7 +108,7 @@
       this.#text.value = this.#isText ? this.#shown.textContent : "";
       this.#sentence.hidden = paste.hidden = this.#isText;
       this.#text.hidden = !this.#isText;
-      turn.textContent = this.#isText ? "Back to the sentence" : "Edit as text";
+      turn.textContent = this.#isText ? "Visual editor" : "Edit as text";
       if (this.#isText) this.#text.focus();
       this.clear();
       this.#draw();
@@ -154,7 +154,7 @@
     }
 
     #join(node) {
-      return select(GROUPS, node.group, "How they are joined", (picked) => { node.group = picked; node.explicit ||= picked !== "all"; this.#draw(); }, { "data-control": `${node.number}-join` });
+      return select(GROUPS, node.group, "Match", (picked) => { node.group = picked; node.explicit ||= picked !== "all"; this.#draw(); }, { "data-control": `${node.number}-join` });
     }
 
     #inner(node, depth) {
@@ -190,7 +190,7 @@
           make("p", { class: "builder-row" }, make("span", {}, "for whom"), this.#join(node), less), node.place, ...this.#inner(node, depth + 1));
       }
       if (node.text !== undefined) {
-        const text = area(node.text, "A condition as JSON", (typed) => { node.text = typed; this.#changed(); });
+        const text = area(node.text, "Condition as JSON", (typed) => { node.text = typed; this.#changed(); });
         return make("div", { class: "builder-clause" }, make("p", { class: "builder-row" }, make("span", {}, "for whom"), less), text, node.place);
       }
       return this.#clause(node, less);
@@ -201,7 +201,7 @@
       const kind = KINDS.map(([each]) => each).find((each) => each in clause) || "event";
       const key = (name) => ({ "data-control": `${node.number}-${name}` });
       const changed = (redraw) => { if (redraw) this.#draw(); else this.#changed(); };
-      const which = select(KINDS, kind, "What is asked", (picked) => this.#become(node, picked), key("kind"));
+      const which = select(KINDS, kind, "Clause type", (picked) => this.#become(node, picked), key("kind"));
       if (kind === "audience") {
         return make("div", { class: "builder-clause" }, make("p", { class: "builder-row" }, which, this.#audience(clause, changed, key), less), node.place);
       }
@@ -227,7 +227,7 @@
 
     #audience(clause, changed, key) {
       const known = this.#choices.audiences.map(({ id, name }) => [id, name]);
-      if (!known.some(([id]) => id === clause.audience)) known.unshift([clause.audience, clause.audience || "(there is no other yet)"]);
+      if (!known.some(([id]) => id === clause.audience)) known.unshift([clause.audience, clause.audience || "(no other audience yet)"]);
       return select(known, clause.audience, "Audience", (picked) => { clause.audience = picked; changed(false); }, key("audience"));
     }
 
@@ -243,10 +243,10 @@
           const root = rootOfPath(path);
           if (!root) return [field(path, "Field", (typed) => set(typed, false), { class: "path", ...named("path") })];
           const name = path.slice(root.length + 1);
-          const roots = select(ROOTS, root, "Of what", (picked) => set(`${picked}.${picked === "computed" ? escaped(this.#choices.computed[0]?.id || "") : ""}`, true), named("root"));
+          const roots = select(ROOTS, root, "Kind of trait", (picked) => set(`${picked}.${picked === "computed" ? escaped(this.#choices.computed[0]?.id || "") : ""}`, true), named("root"));
           if (root !== "computed") return [roots, field(name, "Trait", (typed) => set(`${root}.${typed}`, false), { class: "path", list: `person-${root}`, ...named("path") })];
           const known = this.#choices.computed.map((each) => [escaped(each.id), each.name]);
-          if (!known.some(([id]) => id === name)) known.unshift([name, name || "(there is none yet)"]);
+          if (!known.some(([id]) => id === name)) known.unshift([name, name || "(none yet)"]);
           return [roots, select(known, name, "Computed trait", (picked) => set(`computed.${picked}`, false), named("path"))];
         },
         take: (text, redraw) => { clause.if = text ?? NEW.if(this.#choices).if; changed(redraw); },

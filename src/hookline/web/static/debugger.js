@@ -184,7 +184,7 @@
   const tell = () => {
     const meanwhile = pending.reduce((sum, item) => sum + (item.skipped || 1), pendingSkipped);
     const why = paused.button ? "Paused" : paused.text ? "Paused while text is selected" : "Paused while you read below";
-    state.textContent = isPaused() ? `${why}; ${number(meanwhile)} came meanwhile` : `${number(list.size)} shown${older ? ", more below" : ""}`;
+    state.textContent = isPaused() ? `${why}; ${number(meanwhile)} new` : `${number(list.size)} shown${older ? ", more below" : ""}`;
     pauseButton.textContent = isPaused() ? "Resume" : "Pause";
     pauseButton.setAttribute("aria-pressed", String(isPaused()));
     resume.hidden = !(isPaused() && meanwhile);

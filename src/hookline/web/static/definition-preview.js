@@ -10,15 +10,16 @@
     #builder;
     #turn = 0;
     #isTrait = false;
-    #ask = button("plain", "Count people", () => this.#begin());
+    #ask = button("plain", "Preview audience", () => this.#begin());
     #result = make("div", { role: "status" });
-    #changed = make("p", { class: "hint", hidden: true }, "It was changed since; count again.");
+    #changed = make("p", { class: "hint", hidden: true }, "The definition changed. Preview again.");
 
     connectedCallback() {
       this.#builder = this.closest("form").querySelector("condition-builder, trait-builder");
+      if (this.#builder.localName === "trait-builder") this.#ask.textContent = "Preview trait";
       this.#builder.addEventListener("changed", () => { this.#changed.hidden = !this.#result.hasChildNodes(); });
-      this.append(make("h2", {}, "Who would that be"),
-        make("p", { class: "hint" }, "Stored events are read for it. Nobody is told, and nothing is saved."),
+      this.append(make("h2", {}, "Preview"),
+        make("p", { class: "hint" }, "The preview reads stored events. Nothing is synced or saved."),
         make("p", { class: "buttons" }, this.#ask), this.#changed, this.#result);
     }
 
@@ -31,7 +32,7 @@
       this.#isTrait = "computedTrait" in asked;
       this.#changed.hidden = true;
       this.#builder.clear();
-      this.#say(make("p", { class: "muted" }, "Asked for…"));
+      this.#say(make("p", { class: "muted" }, "Starting…"));
       let { answer, json } = await fetched(API, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
       if (turn !== this.#turn) return;
       if (answer?.status === 422 && json?.errors?.length) {
@@ -43,7 +44,7 @@
       }
       while (turn === this.#turn) {
         if (answer?.status === 401) { hookline.toSignIn(); return; }
-        if (!answer?.ok) { this.#complain(json?.detail || "Hookline did not answer; try again in a moment."); return; }
+        if (!answer?.ok) { this.#complain(json?.detail || "Hookline did not answer. Try again in a moment."); return; }
         this.#show(json);
         if (json.state === "done" || json.state === "failed") return;
         await new Promise((done) => { setTimeout(done, LOOK_MS); });
@@ -59,14 +60,14 @@
       if (state === "failed") { this.#complain(detail); return; }
       const parts = [];
       if (state !== "done") {
-        const word = state === "reading" ? "Reading stored events" : "Looking at everybody";
+        const word = state === "reading" ? "Reading stored events" : "Evaluating people";
         parts.push(make("p", { class: "muted" }, `${word}…`), make("progress", { class: "wide-bar", max: 1, value: progress, "aria-label": word }));
       }
       if (members !== null && people !== null) {
         const verb = this.#isTrait ? " with a value" : "";
         parts.push(make("p", { class: "matched" }, make("strong", {}, number(members)), ` of ${number(people)} ${people === 1 ? "person" : "people"}${verb}`));
       }
-      if (sample.length) parts.push(make("h3", {}, "Such as"), make("ul", { class: "sampled" }, ...sample.map((each) => sampled(each, this.#isTrait))));
+      if (sample.length) parts.push(make("h3", {}, "Examples"), make("ul", { class: "sampled" }, ...sample.map((each) => sampled(each, this.#isTrait))));
       this.#say(...parts);
     }
   }

@@ -19,6 +19,11 @@
     return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
   };
 
+  // Words for the outcome of an attempt: collect rejects an item, a receiver refuses an event.
+  const outcomeWord = (name) => (name === "rejected" ? "refused" : name.replaceAll("_", " "));
+  // 840 ms or 1.3 s.
+  const took = (value) => (value < 1000 ? `${value} ms` : `${Number((value / 1000).toPrecision(3))} s`);
+
   // Whose an event is; the same addresses as web/address.py.
   const person = (userId, anonymousId) => {
     const id = userId || anonymousId;
@@ -49,5 +54,5 @@
   const number = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-  hookline.elements = { make, useMarks, markOf, mark, person, moment, copyable, Exact, parse, number, quoted };
+  hookline.elements = { make, useMarks, markOf, mark, outcomeWord, took, person, moment, copyable, Exact, parse, number, quoted };
 })();

@@ -1,6 +1,6 @@
 // <event-detail>: one event beside the list: its fate at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { make, mark, person, moment, copyable, parse, quoted } = hookline.elements;
+  const { outcomeWord, took, make, mark, person, moment, copyable, parse, quoted } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
 
   class EventDetail extends HTMLElement {
@@ -19,7 +19,7 @@
       this.replaceChildren(
         make("div", { class: "detail-head" },
           make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " ", make("bdi", {}, item.name || event.messageId)),
-          make("a", { class: "plain", href: item.href, "data-open": true }, "Why: the whole story")),
+          make("a", { class: "plain", href: item.href, "data-open": true }, "Show full history")),
         make("ul", { class: "fates" }),
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
@@ -101,7 +101,7 @@
 
     async _sent(item) {
       const concerned = item.event.destinations.filter((each) => each.fate !== "not_routed");
-      if (!concerned.length) return [make("p", { class: "muted" }, "No destination is concerned, so nothing is sent.")];
+      if (!concerned.length) return [make("p", { class: "muted" }, "No destination gets this event.")];
       const body = JSON.stringify({ messageId: item.event.messageId, source: item.event.source, dryRun: true });
       const parts = [];
       for (const { id } of concerned.slice(0, 5)) {
@@ -124,13 +124,13 @@
   const fatesOf = (event) => {
     if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
     const concerned = event.destinations.filter((each) => each.fate !== "not_routed");
-    if (!concerned.length) return [make("li", {}, mark(event.fate || "not_routed"), " ", make("span", { class: "muted" }, "no destination takes it"))];
+    if (!concerned.length) return [make("li", {}, mark(event.fate || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"))];
     return concerned.map((each) => {
       const last = each.attempts.at(-1);
-      const told = last ? `${last.outcome.replaceAll("_", " ")}${last.status ? ` ${last.status}` : ""}, attempt ${last.number}, ${last.milliseconds} ms` : each.rule || each.reason || "";
+      const shown = last ? `${outcomeWord(last.outcome)}${last.status ? ` ${last.status}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.reason || "";
       return make("li", {}, mark(each.fate), " ",
         make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
-        make("bdi", { class: "muted" }, told));
+        make("bdi", { class: "muted" }, shown));
     });
   };
 

@@ -175,7 +175,7 @@
     make("bdi", { class: "event-source cut" }, item.event.source),
     make("span", { class: "event-time" }, moment(item.event.receivedAt)));
 
-  const skippedText = (count) => `${number(count)} more came here, faster than is shown. They are stored and delivered; filter to see fewer.`;
+  const skippedText = (count) => `${number(count)} more arrived here too fast to show. They are stored and delivered. Filter to see fewer.`;
   const skippedRow = (item) => make("div", { role: "option", class: "event-row skipped", "aria-disabled": "true" },
     make("span", { class: "muted" }, skippedText(item.skipped)));
 

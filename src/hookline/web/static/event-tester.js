@@ -30,7 +30,7 @@
       method: "POST", headers: { "Content-Type": "application/json" }, body,
     }).catch(() => null);
     const json = await response?.json().catch(() => null);
-    if (!response?.ok) throw new Error(json?.detail || "Hookline did not answer; try again in a moment.");
+    if (!response?.ok) throw new Error(json?.detail || "Hookline did not answer. Try again in a moment.");
     return json;
   };
 
@@ -38,8 +38,8 @@
     const { sent, reason, stoppedBy, editedBy } = report.routing;
     const why = stoppedBy ? `the filter ${stoppedBy} stops it` : REASONS[reason] || reason;
     routing.replaceChildren(make("p", { class: sent ? "muted" : "problem" },
-      sent ? `An event like this one would be sent${editedBy.length ? `, without what ${editedBy.join(", ")} takes out` : ""}.`
-        : `An event like this one would not be sent: ${why}. The test is sent all the same.`));
+      sent ? `Hookline would send an event like this${editedBy.length ? `, without what ${editedBy.join(", ")} removes` : ""}.`
+        : `Hookline would not send an event like this: ${why}. The test is sent anyway.`));
     requests.replaceChildren(...report.requests.flatMap((each, index) => [
       make("h3", { class: "mono" }, make("bdi", {}, each.url)), request(each),
       ...(report.answers ? [make("h3", {}, "The answer"), answer(report.answers[index])] : []),

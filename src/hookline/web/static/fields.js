@@ -15,13 +15,13 @@ hookline.fields = (() => {
     },
     moment: (text) => { // as its reader's clock has it
       const at = new Date(text);
-      if (Number.isNaN(at.getTime())) throw new Unusable("This is no date and time.");
+      if (Number.isNaN(at.getTime())) throw new Unusable("This is not a date and time.");
       return at.toISOString();
     },
     list: (text) => text.split(/[\n,]/).map((each) => each.trim()).filter(Boolean),
     pairs: (text) => Object.fromEntries(text.split("\n").filter((line) => line.trim()).map((line) => {
       const at = line.indexOf(":");
-      if (at < 1) throw new Unusable("Write one header per line, as “Name: value”.");
+      if (at < 1) throw new Unusable("Write one header per line: “Name: value”.");
       return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
     })),
   };

@@ -7,7 +7,7 @@
   const { parse, write, valueOf, ops } = hookline.conditions;
   const DO = [
     ["drop", "do not send it"], ["sample", "send only a share"],
-    ["dropProperties", "leave out fields"], ["allowProperties", "keep only fields"],
+    ["dropProperties", "remove fields"], ["allowProperties", "keep only fields"],
   ];
   const PATHS = ["type", "event", "userId", "name", "properties.", "traits.", "context."];
 
@@ -52,7 +52,7 @@
 
     #draw() {
       this.#list.replaceChildren(...this.#filters.map((filter, index) => this.#row(filter, index)));
-      if (!this.#filters.length) this.#list.append(make("li", { class: "muted" }, make("span", { "data-count": true, hidden: true }), make("span", { "data-error": true, hidden: true }), "No filter: every event is sent as it came."));
+      if (!this.#filters.length) this.#list.append(make("li", { class: "muted" }, make("span", { "data-count": true, hidden: true }), make("span", { "data-error": true, hidden: true }), "No filters. Every event is sent unchanged."));
       this.#changed();
     }
 
@@ -69,7 +69,7 @@
         this.#list.children[index + by].querySelector(by < 0 ? "[data-up]" : "[data-down]").focus();
       };
       const remove = () => { this.#filters.splice(index, 1); this.#draw(); };
-      const what = select(DO, filter.do, "What is done", (value) => { filter.do = value; this.#draw(); });
+      const what = select(DO, filter.do, "Action", (value) => { filter.do = value; this.#draw(); });
       const last = index === this.#filters.length - 1;
       return make("li", { class: "filter-row" },
         make("div", { class: "filter-what" }, make("span", { class: "muted" }, "then"), what, ...this.#more(filter),
@@ -103,8 +103,8 @@
         const text = make("textarea", { rows: "2", "aria-label": "Condition", spellcheck: "false" });
         text.value = filter.if;
         text.addEventListener("input", () => { filter.if = text.value; this.#changed(); });
-        const back = button("quiet", "As clauses", () => { filter.asText = false; this.#draw(); });
-        const hint = make("span", { class: "hint" }, "More than clauses can say; simplify it to see them.");
+        const back = button("quiet", "Visual editor", () => { filter.asText = false; this.#draw(); });
+        const hint = make("span", { class: "hint" }, "Too complex for the visual editor. Simplify the text to use it.");
         text.addEventListener("change", () => { back.hidden = !parse(filter.if); hint.hidden = !back.hidden; });
         back.hidden = !simple;
         hint.hidden = Boolean(simple);
@@ -121,7 +121,7 @@
       if (!rows.length) rows.push(make("div", { class: "clause" }, make("span", { class: "muted" }, "if"), make("span", {}, "any event")));
       return make("div", { class: "filter-clauses" }, ...rows, make("div", { class: "buttons" },
         button("quiet", "Add a clause", () => { simple.clauses.push({ path: "event", op: "=", value: "" }); redraw(); }),
-        button("quiet", "As text", () => { filter.asText = true; this.#draw(); })));
+        button("quiet", "Edit as text", () => { filter.asText = true; this.#draw(); })));
     }
 
     async #save() {
@@ -129,10 +129,10 @@
       const answer = await fetch(this.dataset.api, {
         method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ filters: this.filters }),
       }).catch(() => null);
-      if (answer?.ok) { this.#said.textContent = "Saved; it counts for what is sent from now on."; return; }
+      if (answer?.ok) { this.#said.textContent = "Saved. Applies to events sent from now on."; return; }
       const problem = await answer?.json().catch(() => null);
       this.show(null, problem?.errors || []);
-      this.#problem.textContent = `■ ${problem?.detail || "Hookline did not answer; try again in a moment."}`;
+      this.#problem.textContent = `■ ${problem?.detail || "Hookline did not answer. Try again in a moment."}`;
     }
   }
 

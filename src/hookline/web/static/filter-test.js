@@ -10,7 +10,7 @@
     #turn = 0;
 
     connectedCallback() {
-      this.append(make("h2", {}, "On recent events"), make("div", { role: "status", "data-result": true }, make("p", { class: "muted" }, "Looking…")), make("div", { "data-samples": true }));
+      this.append(make("h2", {}, "Test on recent events"), make("div", { role: "status", "data-result": true }, make("p", { class: "muted" }, "Testing…")), make("div", { "data-samples": true }));
       const builder = document.querySelector("filter-builder");
       builder.addEventListener("changed", () => this.#soon(builder));
       this.#soon(builder);
@@ -43,22 +43,22 @@
     #show({ total, matched, filtered, changed, samples }) {
       const place = this.querySelector("[data-samples]");
       if (!total) {
-        this.#say(make("p", { class: "muted" }, "No event of its sources is kept yet; this looks again when a filter changes."));
+        this.#say(make("p", { class: "muted" }, "Its sources have no stored events yet. The test runs again when a filter changes."));
         place.replaceChildren();
         return;
       }
       this.#say(
         make("p", { class: "matched" }, make("strong", {}, `matched ${number(matched)} of ${number(total)}`)),
-        make("p", { class: "muted" }, `${number(total - filtered)} would be sent, ${number(filtered)} not; ${number(changed)} with something left out.`));
+        make("p", { class: "muted" }, `${number(total - filtered)} would be sent, ${number(changed)} of them changed. ${number(filtered)} would not be sent.`));
       place.replaceChildren(...samples.map((sample) => {
         const href = `/events/${encodeURIComponent(sample.messageId)}?source=${encodeURIComponent(sample.source)}`;
-        const word = sample.after === null ? "not sent" : JSON.stringify(sample.after) === JSON.stringify(sample.before) ? "sent as it came" : "sent with less";
+        const word = sample.after === null ? "not sent" : JSON.stringify(sample.after) === JSON.stringify(sample.before) ? "sent unchanged" : "sent with fields removed";
         const name = sample.before.event || sample.before.name || sample.messageId;
         return make("details", { class: "sample" },
           make("summary", {}, make("bdi", {}, name), ` – ${word}`),
-          make("p", {}, make("a", { href }, "The event")),
+          make("p", {}, make("a", { href }, "Open event")),
           make("h3", {}, "Without filters"), treeOf(sample.before),
-          make("h3", {}, "With them"), sample.after === null ? make("p", { class: "muted" }, "not sent") : treeOf(sample.after));
+          make("h3", {}, "With filters"), sample.after === null ? make("p", { class: "muted" }, "not sent") : treeOf(sample.after));
       }));
     }
   }

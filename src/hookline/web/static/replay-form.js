@@ -12,20 +12,20 @@
     delete asked.dryRun;
     const mine = (form.counting = answer.id);
     while (answer.state === "counting") {
-      const share = answer.toCount ? ` ${number(answer.counted || 0)} of ${number(answer.toCount)} looked at` : "";
+      const share = answer.toCount ? ` ${number(answer.counted || 0)} of ${number(answer.toCount)} counted` : "";
       place.replaceChildren(make("p", { role: "status", class: "muted" }, `Counting…${share}`));
       await new Promise((done) => { setTimeout(done, LOOK_MS); });
       if (form.counting !== mine) return;
       const next = await fetch(`/api/v1/replays/${encodeURIComponent(answer.id)}`).catch(() => null);
       if (next?.ok) answer = await next.json();
-      else if (next) { place.replaceChildren(make("p", { class: "error" }, "■ The count was lost; count again.")); return; }
+      else if (next) { place.replaceChildren(make("p", { class: "error" }, "■ The count was lost. Count again.")); return; }
     }
     place.replaceChildren(...(answer.total === null ? [make("p", { class: "error" }, `■ ${answer.reason}`)] : result(answer, asked)));
     hookline.dress(place);
   };
 
   const result = (answer, asked) => {
-    if (!answer.total) return [make("p", { role: "status" }, "No event matches; nothing would be sent.")];
+    if (!answer.total) return [make("p", { role: "status" }, "No event matches. Nothing would be sent.")];
     const rows = answer.sample.map((each) => make("tr", {},
       make("td", {}, make("a", { href: `/events/${encodeURIComponent(each.messageId)}?source=${encodeURIComponent(each.source)}` },
         make("span", { class: "type" }, each.type), " ", make("bdi", {}, each.event || each.messageId))),
@@ -35,9 +35,9 @@
     start.addEventListener("click", () => send(start, problem, asked));
     return [
       make("p", { role: "status" }, make("strong", {}, `${number(answer.total)} events`), ` would be sent again, in about ${lasting(answer.etaSeconds)}.`),
-      make("div", { class: "scroll" }, make("table", { "aria-label": "A few of them" }, make("tbody", {}, ...rows))),
+      make("div", { class: "scroll" }, make("table", { "aria-label": "Sample events" }, make("tbody", {}, ...rows))),
       problem,
-      make("p", { class: "buttons" }, start, make("span", { class: "hint" }, "It can be paused and cancelled at any moment.")),
+      make("p", { class: "buttons" }, start, make("span", { class: "hint" }, "You can pause or cancel it at any time.")),
     ];
   };
 
@@ -48,7 +48,7 @@
     }).catch(() => null);
     const made = await answer?.json().catch(() => null);
     if (answer?.ok) { location.assign(`/replays/${encodeURIComponent(made.id)}`); return; }
-    problem.textContent = `■ ${made?.detail || "Hookline did not answer; look at the list below before trying again."}`;
+    problem.textContent = `■ ${made?.detail || "Hookline did not answer. Check the list below before you try again."}`;
     button.disabled = false;
   };
 

@@ -7,8 +7,8 @@
   const KEYS = ["event", "page", "screen", "aggregate", "property", "within", "between", "where"];
   const AGGREGATES = [
     ["count", "number"], ["sum", "sum"], ["average", "average"], ["min", "smallest"], ["max", "largest"],
-    ["mostFrequent", "most frequent"], ["first", "first"], ["last", "last"], ["uniqueList", "list of different values"],
-    ["uniqueCount", "number of different values"],
+    ["mostFrequent", "most frequent"], ["first", "first"], ["last", "last"], ["uniqueList", "list of distinct values"],
+    ["uniqueCount", "number of distinct values"],
   ];
   const KINDS = [["event", "every event"], ["page", "every view of the page"], ["screen", "every view of the screen"]];
 
@@ -26,7 +26,7 @@
       this.#clause = JSON.parse(this.dataset.begins);
       this.append(
         ...lists(this.#choices), offers("trait-paths", []), this.#sentence, this.#problem, ...Object.values(this.#hidden),
-        make("div", { class: "builder-text" }, make("p", { class: "muted" }, "The same as text"),
+        make("div", { class: "builder-text" }, make("p", { class: "muted" }, "As text"),
           make("div", { class: "paste" }, make("pre", { tabindex: "0", id: "trait-text" }, this.#shown), make("button", { type: "button", class: "copy", "data-copy": "trait-text" }, "Copy"))));
       this.addEventListener("refused", (event) => {
         event.preventDefault();
@@ -60,7 +60,7 @@
         this.#clause = { [kind]: "", ...clause };
         this.#draw();
       };
-      const aggregate = select(AGGREGATES, clause.aggregate, "What is made of them", (picked) => {
+      const aggregate = select(AGGREGATES, clause.aggregate, "Aggregate", (picked) => {
         clause.aggregate = picked;
         if (picked === "count") delete clause.property;
         else clause.property ??= pathsOf(clause, this.#choices)[0] ?? "properties.";
@@ -68,7 +68,7 @@
       }, key("aggregate"));
       this.#sentence.replaceChildren(
         make("p", { class: "builder-row" }, "Of each person, the ", aggregate, ...this.#property(clause, changed, key)),
-        make("p", { class: "builder-row" }, clause.aggregate === "count" ? "of " : "over ", select(KINDS, kindOf(clause), "What counts", become, key("kind")),
+        make("p", { class: "builder-row" }, clause.aggregate === "count" ? "of " : "over ", select(KINDS, kindOf(clause), "Calls", become, key("kind")),
           named(clause, this.#choices, changed, key), times(clause, changed, key)),
         ...where(clause, this.#kept, this.#choices, changed, key));
       this.#changed();

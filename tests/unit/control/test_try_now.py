@@ -55,7 +55,7 @@ def test_an_open_breaker_is_probed_at_once(rig: Rig, capsys: pytest.CaptureFixtu
         rig.pass_time(1.1)
         assert len(rig.network.waiting) == 1
         assert try_waiting(AdminApi(f"http://127.0.0.1:{control.port}", TOKEN), "crm", as_json=False) == 0
-        assert "the oldest event that waits is sent now" in capsys.readouterr().out
+        assert "the oldest queued event is sent now" in capsys.readouterr().out
     hear(rig)
     for _ in range(20):
         rig.answer_all(200)

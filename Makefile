@@ -36,6 +36,7 @@ lint: .venv/.ready-dev ## Check format, style, types and the order of the rooms
 	@.venv/bin/mypy
 	@.venv/bin/mypy --config-file clients/python/pyproject.toml
 	@.venv/bin/lint-imports
+	@.venv/bin/python scripts/house.py --check
 
 format: .venv/.ready-dev ## Rewrite the sources in the house format
 	@.venv/bin/ruff format src tests examples clients deploy bench scripts

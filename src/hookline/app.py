@@ -34,7 +34,7 @@ FREEZE_SECONDS = 1.0
 
 
 def run_collect(settings: Settings) -> int:
-    """The public edge and the journal; return the exit code."""
+    """Return the public edge and the journal; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
         from hookline.collect.before_opening import known_by_all
@@ -165,7 +165,7 @@ def _pages() -> Sequence[ControllerRouterHandler]:
 
 
 def boot_id() -> str | None:
-    """What all roles under one supervisor share, and no others: the pipe whose end ends them."""
+    """Return what all roles under one supervisor share, and no others: the pipe whose end ends them."""
     descriptor = os.environ.get(SUPERVISOR_FD)
     return f"pipe-{os.fstat(int(descriptor)).st_ino}" if descriptor else None
 
@@ -208,7 +208,7 @@ def _run(
 
 
 def _until_told_to_stop(ending: Ending) -> asyncio.Event:
-    """What is set by a signal to end, or when the supervisor is gone."""
+    """Return what is set by a signal to end, or when the supervisor is gone."""
     stop = asyncio.Event()
 
     def told() -> None:

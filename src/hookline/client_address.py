@@ -25,7 +25,8 @@ Network = IPv4Network | IPv6Network
 
 
 def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: Sequence[Network]) -> str:
-    """The nearest address that is no trusted proxy's (``collect.trusted_proxies``); the peer's where none is trusted.
+    """Return the nearest address that is no trusted proxy's (``collect.trusted_proxies``); the peer's where none is
+    trusted.
 
     A proxy adds whom it was asked by at the end of ``X-Forwarded-For``, or of ``Forwarded`` where there is no such
     header. So only what a trusted one added is believed: whatever stands before that, the client may have made up.
@@ -91,7 +92,7 @@ def _forwarded_hops(text: str) -> Iterator[str]:
 
 
 def _address(text: str) -> Address | None:
-    """An address as proxies write it, with or without a port."""
+    """Return an address as proxies write it, with or without a port."""
     found = _WITH_PORT.fullmatch(text)
     try:
         address = ip_address((found[1] or found[2] or "") if found else text)

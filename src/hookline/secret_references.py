@@ -27,7 +27,7 @@ class SecretMissing(Exception):
 
 
 def is_reference(value: str) -> bool:
-    """Whether the value names a secret instead of being one."""
+    """Return whether the value names a secret instead of being one."""
     return value.startswith(("env:", "file:"))
 
 
@@ -49,8 +49,8 @@ def resolve_in(
     environment: Mapping[str, str] | None = None,
     bytes_max: int = SECRET_BYTES_MAX,
 ) -> str:
-    """The secret that ``value`` is or refers to, a file being one of ``secrets_dir`` of at most ``bytes_max``; raise
-    SecretMissing when the reference leads nowhere."""
+    """Return the secret that ``value`` is or refers to, a file being one of ``secrets_dir`` of at most ``bytes_max``;
+    raise SecretMissing when the reference leads nowhere."""
     if not is_reference(value):
         return value
     try:
@@ -70,7 +70,7 @@ def resolve_in(
 
 
 def mask(secret: str) -> str:
-    """What people may see of a secret: the last four characters of a long one; a reference is no secret."""
+    """Return what people may see of a secret: the last four characters of a long one; a reference is no secret."""
     if is_reference(secret):
         return secret
     return MASK + (secret[-_SHOWN_CHARS:] if len(secret) >= _SHOWN_FROM_CHARS else "")

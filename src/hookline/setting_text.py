@@ -19,7 +19,7 @@ UNITS: dict[object, tuple[tuple[str, float], ...]] = {
 
 
 def shown(key: str, value: object) -> object:
-    """A setting's value as people may see it."""
+    """Return a setting's value as people may see it."""
     if key in SECRET_KEYS and value is not None:
         return mask(str(value))
     if key in URL_KEYS and value is not None:
@@ -61,7 +61,7 @@ def without_secrets(url: str, mark: str = "") -> str:
 
 
 def written(key: str, value: object) -> str:
-    """A setting's value as a settings file has it."""
+    """Return a setting's value as a settings file has it."""
     value, kind = shown(key, value), keys().get(key)
     if value is None or value == []:
         return "none"
@@ -75,7 +75,7 @@ def written(key: str, value: object) -> str:
 
 
 def _in_units(value: float, units: tuple[tuple[str, float], ...]) -> str:
-    """The value in the largest unit that gives a whole number."""
+    """Return the value in the largest unit that gives a whole number."""
     for name, size in units:
         if value and value % size == 0:
             return f"{value // size:.0f}{name}"

@@ -17,7 +17,8 @@ DAY_SECONDS = 86_400.0
 
 
 def parse_as(raw: object, kind: Any) -> Any:
-    """What was written, as a value of a setting's type; raise ValueError or TypeError that says what to write."""
+    """Return what was written, as a value of a setting's type; raise ValueError or TypeError that says what to
+    write."""
     if get_origin(kind) is types.UnionType:  # the only unions are `str | None`
         return None if raw is None or raw == "" else str(raw)
     if get_origin(kind) is Literal:

@@ -192,11 +192,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_path(self) -> Path:
-        """The data folder as an absolute path."""
+        """Return the data folder as an absolute path."""
         return Path(self.data_dir).expanduser().absolute()
 
     def socket_path(self, name: str) -> Path:
-        """Where a local socket of this installation is: in ``run/`` of the data folder.
+        """Return where a local socket of this installation is: in ``run/`` of the data folder.
 
         The system takes about 100 bytes of a socket's path. For a deeper data folder it is a path by way of this
         process's own descriptor of ``run/``, which leads to the same file; where there are no such paths, it is in a
@@ -265,7 +265,7 @@ def load(
 
 @cache
 def keys() -> Mapping[str, Any]:
-    """Every dotted key with its type, in the order of the reference."""
+    """Return every dotted key with its type, in the order of the reference."""
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(Settings).items():
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -276,7 +276,7 @@ def keys() -> Mapping[str, Any]:
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """The value of a dotted key."""
+    """Return the value of a dotted key."""
     value: Any = settings
     for part in key.split("."):
         value = getattr(value, part)
@@ -284,7 +284,7 @@ def value_of(settings: Settings, key: str) -> Any:
 
 
 def environment_name(key: str) -> str:
-    """The environment variable of a dotted key: ``deliver.timeout`` is ``HOOKLINE_DELIVER_TIMEOUT``."""
+    """Return the environment variable of a dotted key: ``deliver.timeout`` is ``HOOKLINE_DELIVER_TIMEOUT``."""
     return "HOOKLINE_" + key.replace(".", "_").upper()
 
 

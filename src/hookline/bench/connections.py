@@ -14,14 +14,14 @@ Connections = dict[str, Any]
 
 
 def source(name: str = "bench", write_key: str = WRITE_KEY) -> Connections:
-    """A server source."""
+    """Return a server source."""
     return {"id": name, "name": name, "type": "server", "enabled": True, "writeKeys": [write_key]}
 
 
 def destination(
     name: str, port: int, sources: Sequence[str] = ("bench",), enabled: bool = True, host: str = "127.0.0.1"
 ) -> Connections:
-    """A webhook destination with one URL on this machine, signed."""
+    """Return a webhook destination with one URL on this machine, signed."""
     return {
         "id": name,
         "name": name,
@@ -33,5 +33,5 @@ def destination(
 
 
 def one_receiver(port: int) -> Connections:
-    """One source whose events all go to one receiver."""
+    """Return one source whose events all go to one receiver."""
     return {"sources": [source()], "destinations": [destination("receiver", port)]}

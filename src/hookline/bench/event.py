@@ -27,7 +27,7 @@ EVENT_BYTES = len(_HEAD) + len(ID_PREFIX) + ID_DIGITS + len(_TAIL)
 
 
 def authorization(write_key: str) -> bytes:
-    """The header's value for a write key."""
+    """Return the header's value for a write key."""
     return b"Basic " + b64encode(f"{write_key}:".encode())
 
 
@@ -35,12 +35,12 @@ AUTHORIZATION = authorization(WRITE_KEY)
 
 
 def event(number: int) -> bytes:
-    """The event with this number."""
+    """Return the event with this number."""
     return b"%b%b%010d%b" % (_HEAD, ID_PREFIX, number, _TAIL)
 
 
 def write_key(source: int) -> str:
-    """The write key of one of several sources."""
+    """Return the write key of one of several sources."""
     return f"{WRITE_KEY}_{source}"
 
 
@@ -66,7 +66,7 @@ class Requests:
         self._between = _TAIL + b"," + self._begin
 
     def request(self, first: int) -> bytes:
-        """The request with the events ``first`` to ``first + events - 1``."""
+        """Return the request with the events ``first`` to ``first + events - 1``."""
         head = self._heads[first // self.events % len(self._heads)]
         if self._single:
             return head + event(first)

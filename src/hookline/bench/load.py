@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float, float, float]:
-    """The values' p50, p99, p99.9 and maximum; zeros when there are none."""
+    """Return the values' p50, p99, p99.9 and maximum; zeros when there are none."""
     if not values:
         return 0.0, 0.0, 0.0, 0.0
     ordered = sorted(values)

@@ -19,7 +19,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def memory_of(pid: int) -> Memory:
-    """The memory of a process; zeros where the system does not tell."""
+    """Return the memory of a process; zeros where the system does not tell."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -50,12 +50,12 @@ def pin(pid: int, core: int | None) -> None:
 
 
 def cores() -> tuple[int, int]:
-    """The core of what is measured and the core of what measures; the same one on a single-core machine."""
+    """Return the core of what is measured and the core of what measures; the same one on a single-core machine."""
     return 0, min(1, (os.cpu_count() or 1) - 1)
 
 
 def tool(name: str) -> str | None:
-    """The path of an installed program; servers often lie outside the PATH of ordinary users."""
+    """Return the path of an installed program; servers often lie outside the PATH of ordinary users."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/opt/homebrew/bin")
 
 
@@ -66,5 +66,5 @@ def listens(port: int) -> bool:
 
 
 def describe() -> dict[str, object]:
-    """The machine, for the report."""
+    """Return the machine, for the report."""
     return {"system": platform.platform(), "python": platform.python_version(), "cores": os.cpu_count()}

@@ -52,7 +52,7 @@ class Nginx:
 
     @property
     def pid(self) -> int:
-        """The process id, for pinning."""
+        """Return the process id, for pinning."""
         return self._process.pid
 
     def requests(self) -> int | None:
@@ -104,14 +104,14 @@ def wrk(folder: Path, port: int, path: str, script: str, seconds: float, core: i
 
 
 def post_script(body: bytes, headers: dict[str, str]) -> str:
-    """A wrk script that sends the same POST again and again."""
+    """Return a wrk script that sends the same POST again and again."""
     lines = ['wrk.method = "POST"', f"wrk.body = [==[{body.decode()}]==]"]
     lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()]
     return "\n".join(lines)
 
 
 def numbered_script(template: bytes, mark: bytes, headers: dict[str, str]) -> str:
-    """A wrk script that sends POSTs in which ``mark`` is replaced by a counter of ten digits."""
+    """Return a wrk script that sends POSTs in which ``mark`` is replaced by a counter of ten digits."""
     before, _, after = template.partition(mark)
     lines = ['wrk.method = "POST"']
     lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()]

@@ -114,7 +114,7 @@ class Rig:
         return process
 
     def loaded(self, output: bytes) -> Result:
-        """The result of a load generator that has ended."""
+        """Return the result of a load generator that has ended."""
         result = msgspec.json.decode(output, type=Result)
         self._next += result.sent
         if result.first_refusal is not None:
@@ -131,7 +131,7 @@ class Rig:
         return result, len(arrivals) / (max(arrivals) - began) if arrivals else 0.0
 
     def received(self) -> int:
-        """How many requests have reached the receiver."""
+        """Return how many requests have reached the receiver."""
         return int(self.arrivals.counters[receiver.RECEIVED])
 
     def drain(self, expected: int) -> None:
@@ -166,7 +166,7 @@ class Rig:
 
     @property
     def next_number(self) -> int:
-        """The first event number not yet used."""
+        """Return the first event number not yet used."""
         return self._next
 
     def stop(self) -> None:

@@ -58,7 +58,7 @@ def measure(measures: Mapping[str, Measure], *, seconds: float, repeat: int, jso
 
 
 def _medians(repeats: list[Figures]) -> Figures:
-    """The median of each figure; of faults the worst, since one loss is a loss."""
+    """Return the median of each figure; of faults the worst, since one loss is a loss."""
     return {
         name: (max if _is_fault(name) else statistics.median)([figures[name] for figures in repeats])
         for name in repeats[0]

@@ -151,7 +151,7 @@ def _fill(bench: Rig, events: int) -> int:
 
 
 def _rate(count: Callable[[], int], seconds: float) -> float:
-    """How fast a count grows once it has begun to: over at most ``seconds``, or until it stands still."""
+    """Return how fast a count grows once it has begun to: over at most ``seconds``, or until it stands still."""
     warm = count() + WARM_UP_EVENTS
     deadline = time.monotonic() + START_WAIT_SECONDS
     while count() < warm and time.monotonic() < deadline:

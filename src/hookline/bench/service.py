@@ -147,7 +147,7 @@ class Service:
         return found
 
     def events_accepted(self) -> int:
-        """The journal's durable end, summed over partitions."""
+        """Return the journal's durable end, summed over partitions."""
         from hookline.journal.local.reader import LocalReader
 
         reader = LocalReader(self.data / "journal")
@@ -168,7 +168,7 @@ class Service:
         return self._process is not None and self._process.poll() is None
 
     def metric(self, name: str) -> float:
-        """The sum of a metric's samples."""
+        """Return the sum of a metric's samples."""
         lines = self._admin("GET", "/metrics").decode().splitlines()
         samples = [line.rpartition(" ") for line in lines if line.partition("{")[0].partition(" ")[0] == name]
         return sum(float(value) for _, _, value in samples)
@@ -214,7 +214,7 @@ class Service:
 
 
 def hold(port: int) -> socket.socket | None:
-    """A socket on a loopback port that nobody has; None when somebody has it.
+    """Return a socket on a loopback port that nobody has; None when somebody has it.
 
     It does not listen, so connections are refused. It shares the port with servers, which set SO_REUSEADDR before they
     bind, and not with others that look for a free one: they bind without, as this does.
@@ -230,7 +230,7 @@ def hold(port: int) -> socket.socket | None:
 
 
 def free_port(besides: int = 0) -> int:
-    """A port nothing listens on, below those that systems give to outgoing connections: it stays free."""
+    """Return a port nothing listens on, below those that systems give to outgoing connections: it stays free."""
     for port in random.sample(PORTS, 200):
         holder = None if port == besides else hold(port)
         if holder is None:

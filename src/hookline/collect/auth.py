@@ -44,7 +44,7 @@ class WriteKeys:
         }
 
     def of_headers(self, headers: Headers) -> Source | None:
-        """The source that a request's headers name; None when they name none."""
+        """Return the source that a request's headers name; None when they name none."""
         authorization = headers.get(b"authorization")
         if authorization is not None:
             source = self.of_header(authorization)
@@ -54,7 +54,7 @@ class WriteKeys:
         return self.of_key(key.decode("latin-1")) if key else None
 
     def of_header(self, authorization: bytes) -> Source | None:
-        """The source of an Authorization header; None when the header names no user."""
+        """Return the source of an Authorization header; None when the header names no user."""
         source = self._by_header.get(authorization)
         if source is not None:
             return self._enabled(source)
@@ -62,7 +62,7 @@ class WriteKeys:
         return self.of_key(user) if user else None
 
     def of_key(self, key: object) -> Source:
-        """The source of a write key; raise WriteKeyRefused."""
+        """Return the source of a write key; raise WriteKeyRefused."""
         if not isinstance(key, str) or not key:
             raise WriteKeyRefused("missing_write_key")
         source = self._by_key.get(key) if len(key) <= WRITE_KEY_CHARACTERS_MAX else None
@@ -79,7 +79,7 @@ class WriteKeys:
 
 
 def query_key(query: bytes) -> str | None:
-    """The ``writeKey`` of a query string."""
+    """Return the ``writeKey`` of a query string."""
     if b"writeKey" not in query:
         return None
     try:

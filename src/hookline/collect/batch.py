@@ -53,7 +53,7 @@ _SCALAR: msgspec.json.Decoder[Scalar] = msgspec.json.Decoder(Scalar)
 
 
 def write_key_of(batch: Batch) -> object:
-    """The envelope's write key, else the first event's."""
+    """Return the envelope's write key, else the first event's."""
     key = _scalar(batch.write_key)
     if key is None and batch.batch:
         key = read_item(batch.batch[0])[0].write_key
@@ -77,7 +77,7 @@ class Part(NamedTuple):
 
 
 def about_library(batch: Batch) -> list[bytes]:
-    """What may name the library that sent a batch: its envelope, and its first event."""
+    """Return what may name the library that sent a batch: its envelope, and its first event."""
     return [b'{"context":%b}' % bytes(batch.context), *map(bytes, (batch.batch or ())[:1])]
 
 
@@ -147,7 +147,7 @@ def _part(
 
 
 def _listed(doubtful: list[int], items: list[bytes], records: list[Record], first: int) -> list[ListedWarning]:
-    """The warnings of these events, those of rejected ones apart: one more than are told at most."""
+    """Return the warnings of these events, those of rejected ones apart: one more than are told at most."""
     found: list[ListedWarning] = []
     for index in doubtful:
         if records[index].rejection is None:
@@ -168,7 +168,7 @@ def _around_nested_deeper(batch: Batch, body: bytes, items_bytes: int) -> bool:
 
 
 def _heads(raws: list[msgspec.Raw]) -> list[Head]:
-    """The heads of the items; an item that is no event, or has a field of the wrong type, gets an empty one."""
+    """Return the heads of the items; an item that is no event, or has a field of the wrong type, gets an empty one."""
     try:
         return list(map(HEAD.decode, raws))
     except msgspec.ValidationError:
@@ -205,7 +205,7 @@ def _open_envelope(batch: Batch, arrival: Arrival) -> list[EventWarning]:
 
 
 def _written(context: bytes, integrations: bytes) -> bytes:
-    """The envelope as it is stored, empty when it has nothing to give to events."""
+    """Return the envelope as it is stored, empty when it has nothing to give to events."""
     members = [
         b'"%b":%b' % (name, value)
         for name, value in ((b"context", context), (b"integrations", integrations))

@@ -65,7 +65,7 @@ class KeptConnections:
             self._written = content
 
     def read(self) -> tuple[Snapshot, Suppressed | None] | None:
-        """What was kept; None when there is nothing, or nothing that this version can read."""
+        """Return what was kept; None when there is nothing, or nothing that this version can read."""
         try:
             kept = msgspec.msgpack.decode(self._path.read_bytes(), type=_Kept)
         except FileNotFoundError:

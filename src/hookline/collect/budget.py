@@ -69,7 +69,7 @@ class StoredBytes:
             self._slots.popleft()
 
     def above_share(self) -> frozenset[str]:
-        """The sources that stored more than an equal share of all that was stored."""
+        """Return the sources that stored more than an equal share of all that was stored."""
         total: Counter[str] = Counter()
         for slot in self._slots:
             total.update(slot.stored)
@@ -88,7 +88,7 @@ class Verdict(NamedTuple):
     everybody: bool = False
 
     def refuses(self, source: str) -> bool:
-        """Whether events of this source are answered 503."""
+        """Return whether events of this source are answered 503."""
         return self.everybody or source in self.sources
 
 
@@ -110,11 +110,11 @@ class Budget:
 
     @property
     def stored_bytes(self) -> int:
-        """What the journal takes."""
+        """Return what the journal takes."""
         return self._appender.stored_bytes()
 
     def is_near(self) -> bool:
-        """Whether so much is stored that it matters what of it is waited for."""
+        """Return whether so much is stored that it matters what of it is waited for."""
         return self.stored_bytes >= self._bytes_max * NEAR_SHARE
 
     async def wait(self) -> None:
@@ -141,7 +141,8 @@ class Budget:
         return self._note(Verdict(self._stored.above_share(), everybody), now_ms)
 
     def needed(self, now_ms: int) -> Needed:
-        """What lanes wait for, read where it may have to be waited for; all there is while that cannot be read."""
+        """Return what lanes wait for, read where it may have to be waited for; all there is while that cannot
+        be read."""
         working: dict[int, int] = {}
         held: dict[int, int] = {}
         try:

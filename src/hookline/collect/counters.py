@@ -53,7 +53,7 @@ class Counters:
         self.warnings: defaultdict[str, int] = defaultdict(int)
 
     def snapshot(self) -> dict[str, int]:
-        """All counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
+        """Return all counts by name; those with a label as ``requests.200`` and ``rejected.missing_event``."""
         counts = {name: value for name in self.__slots__ if isinstance(value := getattr(self, name), int)}
         counts.update({f"requests.{status.decode()}": count for status, count in self.requests.items()})
         counts.update({f"rejected.{code}": count for code, count in self.rejected.items()})

@@ -131,7 +131,7 @@ _ROUNDS = 8
 
 
 def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
-    """Whether any of these is nested deeper than ``levels_max``; nearly always none needs a closer look."""
+    """Return whether any of these is nested deeper than ``levels_max``; nearly always none needs a closer look."""
     bounds = [len(item) + OBJECT_BYTES_MIN * (len(item) - len(item.replace(b"[", b""))) for item in items]
     if max(bounds, default=0) <= OBJECT_BYTES_MIN * levels_max:
         return False
@@ -139,7 +139,7 @@ def any_nested_deeper(items: list[bytes], levels_max: int) -> bool:
 
 
 def nested_deeper(body: bytes, levels_max: int) -> bool:
-    """Whether valid JSON is nested deeper than ``levels_max``, which is at least ``2 * _ROUNDS``."""
+    """Return whether valid JSON is nested deeper than ``levels_max``, which is at least ``2 * _ROUNDS``."""
     # ``bytes.count`` looks at each byte by itself; ``replace`` leaps from one occurrence to the next.
     arrays = len(body) - len(body.replace(b"[", b""))
     if len(body) + OBJECT_BYTES_MIN * arrays <= OBJECT_BYTES_MIN * levels_max:
@@ -164,7 +164,7 @@ _URL_SAFE = str.maketrans(" -_", "++/")
 
 
 def event_of(query: bytes) -> bytes:
-    """The event's JSON, not yet looked into; raise BadBody when the query holds none."""
+    """Return the event's JSON, not yet looked into; raise BadBody when the query holds none."""
     try:
         fields = parse_qsl(query.decode(), keep_blank_values=True, max_num_fields=PIXEL_FIELDS_MAX, errors="strict")
     except UnicodeDecodeError:

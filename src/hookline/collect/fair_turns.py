@@ -98,7 +98,7 @@ class PatientAppends:
 
     @property
     def is_full(self) -> bool:
-        """Whether greedy sources have to wait."""
+        """Return whether greedy sources have to wait."""
         return self._held_bytes >= HELD_BYTES_MAX
 
     def hold(self, records: list[Record], done: Done) -> None:

@@ -132,7 +132,7 @@ class Intake:
 
     @property
     def ready(self) -> bool:
-        """Whether a snapshot is loaded and the journal takes records, as far as is known."""
+        """Return whether a snapshot is loaded and the journal takes records, as far as is known."""
         spent = self.refusing is not None and self.refusing.everybody
         return self.takes and not (self.away or spent or self.stops) and self._clock() >= self._full_until
 
@@ -385,7 +385,7 @@ class Intake:
             self._refuse(exchange, record.rejection.code)
 
     def _read_single(self, body: bytes) -> tuple[Head, bytes, str | None, bool]:
-        """The head of an event, its bytes, the code that refuses it, and whether a warning may be due."""
+        """Return the head of an event, its bytes, the code that refuses it, and whether a warning may be due."""
         body = body.strip(b" \t\r\n")
         try:
             head, body, repaired = load(body, HEAD, NESTING_LEVELS_MAX)

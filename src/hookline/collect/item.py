@@ -104,7 +104,7 @@ _PASSED_OVER = ("timestamp", "original_timestamp", "sent_at", "write_key")
 
 
 def read_item(item: msgspec.Raw) -> tuple[Head, str | None]:
-    """The head of a batch's item and the code that refuses it, if any."""
+    """Return the head of a batch's item and the code that refuses it, if any."""
     try:
         return HEAD.decode(item), None
     except msgspec.ValidationError:
@@ -117,7 +117,7 @@ def read_item(item: msgspec.Raw) -> tuple[Head, str | None]:
 
 
 def read_leniently(raw: RawHead) -> tuple[Head, str | None]:
-    """The head of an event of which some field has the wrong type, and the code that refuses it, if any."""
+    """Return the head of an event of which some field has the wrong type, and the code that refuses it, if any."""
     head = Head()
     refused: str | None = None
     for name, code in _REFUSED.items():
@@ -136,7 +136,7 @@ def read_leniently(raw: RawHead) -> tuple[Head, str | None]:
 
 
 def read_choices(raw: msgspec.Raw) -> Choices | None:
-    """A destination selection map; None when it is no object."""
+    """Return a destination selection map; None when it is no object."""
     try:
         return _CHOICES.decode(raw)
     except msgspec.ValidationError:
@@ -144,7 +144,7 @@ def read_choices(raw: msgspec.Raw) -> Choices | None:
 
 
 def context_choices(raw: msgspec.Raw) -> Choices | None:
-    """The destination selection map within a context."""
+    """Return the destination selection map within a context."""
     try:
         inner = _RAW_CONTEXT.decode(raw).get("integrations")
     except msgspec.ValidationError:
@@ -153,7 +153,7 @@ def context_choices(raw: msgspec.Raw) -> Choices | None:
 
 
 def text(value: Scalar) -> str:
-    """An id or a name as a string, the way JavaScript writes numbers; empty when absent."""
+    """Return an id or a name as a string, the way JavaScript writes numbers; empty when absent."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -186,7 +186,7 @@ class Arrival(msgspec.Struct, gc=False):
 
 
 def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refused: str | None = None) -> Record:
-    """The record of one event; its ``rejection`` is set when the event breaks a rule.
+    """Return the record of one event; its ``rejection`` is set when the event breaks a rule.
 
     ``type_`` is what the path says, None in a batch. ``refused`` is the code of a fault found before.
     """
@@ -224,12 +224,13 @@ def record_of(item: bytes, head: Head, arrival: Arrival, type_: str | None, refu
 
 
 def unreadable(body: bytes, arrival: Arrival, type_: str | None, code: str) -> Record:
-    """The record of a call whose body is not even JSON."""
+    """Return the record of a call whose body is not even JSON."""
     return _rejected(_quoted(body), arrival, type_ or "", "", "", code)
 
 
 def selection(head: Head, shared: tuple[Choices, ...]) -> dict[str, bool] | None:
-    """The effective destination selection (SPEC 2.4), later maps over earlier ones; None when it disables nothing."""
+    """Return the effective destination selection (SPEC 2.4), later maps over earlier ones; None when it disables
+    nothing."""
     if not shared and not head.integrations and (head.context is None or not head.context.integrations):
         return None
     own = (head.context.integrations if head.context is not None else None, head.integrations)
@@ -287,7 +288,7 @@ def _rejected(item: bytes, arrival: Arrival, kind: str, user_key: str, message_i
 
 
 def _quoted(item: bytes) -> bytes:
-    """A JSON object that shows the start of what cannot be kept as it is."""
+    """Return a JSON object that shows the start of what cannot be kept as it is."""
     start = item[: REJECTED_BODY_BYTES_MAX // 2].decode("utf-8", "replace")
     quoted = msgspec.json.encode({"bytes": len(item), "start": start})
     if len(quoted) > REJECTED_BODY_BYTES_MAX:  # control characters grow sixfold when escaped
@@ -301,9 +302,8 @@ _NEED_NO_NAME = frozenset(("identify", "page", "screen"))
 def usual_records(
     items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival
 ) -> tuple[list[Record], list[int], list[int]]:
-    """The records of the usual events in their order, equal to what ``record_of`` makes, the others' indexes, and the
-    indexes of usual ones with a time nobody can read.
-    """
+    """Return the records of the usual events in their order, equal to what ``record_of`` makes, the others' indexes,
+    and the indexes of usual ones with a time nobody can read."""
     others = _unusual(items, heads, arrival)
     # Any: the type checker cannot see that type, ids and time of what is left are text.
     usual: Sequence[Any] = heads
@@ -367,7 +367,8 @@ def _unusual(items: Sequence[bytes], heads: Sequence[Head], arrival: Arrival) ->
 
 
 def concerns(suppressed: Suppressed, head: Head) -> bool:
-    """Whether an event names a suppressed person: as its user, its anonymous id or, in an alias, who it was before."""
+    """Return whether an event names a suppressed person: as its user, its anonymous id or, in an alias, who it was
+    before."""
     for id in (head.user_id, head.anonymous_id, head.previous_id):
         if id is not None and (id if id.__class__ is str else text(id)) in suppressed:
             return True
@@ -375,5 +376,5 @@ def concerns(suppressed: Suppressed, head: Head) -> bool:
 
 
 def concerned(suppressed: Suppressed, heads: Sequence[Head]) -> list[int]:
-    """The indexes of the events that name suppressed people."""
+    """Return the indexes of the events that name suppressed people."""
     return [index for index, head in enumerate(heads) if concerns(suppressed, head)]

@@ -179,7 +179,8 @@ class CollectRole:
         await self._follow_erased()
 
     async def _is_due(self, is_patient: bool) -> bool:
-        """Whether connections may be read: of an earlier boot only when control takes long, never half made ones."""
+        """Return whether connections may be read: of an earlier boot only when control takes long, never half made
+        ones."""
         self._is_of_this_boot = await self._ask(partial(self.feed.ready, self._boot_id))
         if not (self._is_of_this_boot or is_patient or await self._ask(self.feed.ready)):
             raise DatabaseNotMade("control has not finished its first start-up yet")

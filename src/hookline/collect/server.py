@@ -68,7 +68,7 @@ class Edge:
 
     @property
     def ready(self) -> bool:
-        """What ``/readyz`` answers."""
+        """Return what ``/readyz`` answers."""
         return self._intake.ready
 
     def set_snapshot(self, snapshot: Snapshot, kept: bool = False) -> None:
@@ -86,7 +86,7 @@ class Edge:
 
     @property
     def kept(self) -> bool:
-        """Whether the sources in use are those that were kept on the disk."""
+        """Return whether the sources in use are those that were kept on the disk."""
         return self._intake.kept
 
     def refuse(self, verdict: Verdict | None) -> None:
@@ -99,7 +99,7 @@ class Edge:
 
     @property
     def away(self) -> bool:
-        """Whether the journal is known not to take records just now."""
+        """Return whether the journal is known not to take records just now."""
         return self._intake.away
 
     def set_away(self, away: bool) -> None:

@@ -67,7 +67,7 @@ class _TracedCall:
 
     @property
     def peer(self) -> str:
-        """The address at the line's other end."""
+        """Return the address at the line's other end."""
         return self._line.peer
 
     def turn_of(self, who: object) -> object:

@@ -36,7 +36,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def compare(before: Object | None, after: Object | None) -> tuple[FieldChange, ...]:
-    """The fields that differ between two states of one object."""
+    """Return the fields that differ between two states of one object."""
     old, new = _flat(before, hide=False), _flat(after, hide=False)
     shown_old, shown_new = _flat(before, hide=True), _flat(after, hide=True)
     return tuple(

@@ -99,7 +99,7 @@ def check_all(
     audiences: Sequence[tuple[str, Audience]] = (),
     computed_traits: Sequence[tuple[str, ComputedTrait]] = (),
 ) -> list[Problem]:
-    """The problems of a whole configuration; each object comes with its path."""
+    """Return the problems of a whole configuration; each object comes with its path."""
     problems: list[Problem] = []
     known: dict[str, Source] = {}
     write_keys: dict[str, str] = {}
@@ -132,7 +132,7 @@ def check_all(
 
 
 def check_definitions(placed: Sequence[tuple[str, Definition]], among: Surroundings) -> list[Problem]:
-    """The problems of audiences and computed traits, each with its path, ``among`` all there are with them.
+    """Return the problems of audiences and computed traits, each with its path, ``among`` all there are with them.
 
     What lies between them is looked at once each is right by itself.
     """
@@ -152,13 +152,13 @@ def check_definitions(placed: Sequence[tuple[str, Definition]], among: Surroundi
 
 
 def check_source(path: str, source: Source) -> list[Problem]:
-    """The problems of a source by itself: its rate limit."""
+    """Return the problems of a source by itself: its rate limit."""
     fault = source.rate_limit.fault() if source.rate_limit is not None else None
     return [] if fault is None else [Problem("invalid_value", join(path, f"rateLimit.{fault[0]}"), fault[1])]
 
 
 def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> list[Problem]:
-    """A write key names one source; ``owners`` maps the keys of all sources to their ids."""
+    """Return a write key names one source; ``owners`` maps the keys of all sources to their ids."""
     problems: list[Problem] = []
     for index, key in enumerate(source.write_keys):
         owner = owners.get(key, source.id)
@@ -169,7 +169,7 @@ def check_write_keys(path: str, source: Source, owners: Mapping[str, str]) -> li
 
 
 def check_destination(path: str, destination: Destination) -> list[Problem]:
-    """The problems of a destination by itself: kind, URLs, headers, secrets, filters."""
+    """Return the problems of a destination by itself: kind, URLs, headers, secrets, filters."""
     problems = [Problem(code, join(path, place), text) for code, place, text in kind_problems(destination)]
     for index, webhook in enumerate(destination.settings.webhooks):
         place = join(path, f"settings.webhooks[{index}]")
@@ -230,7 +230,7 @@ def _check_standard_headers(path: str, destination: Destination) -> Iterable[Pro
 
 
 def check_sources(path: str, destination: Destination, known: Mapping[str, object]) -> list[Problem]:
-    """The sources that a destination names exist, and each is named once."""
+    """Return the sources that a destination names exist, and each is named once."""
     problems: list[Problem] = []
     for index, id in enumerate(destination.sources):
         place = join(path, f"sources[{index}]")
@@ -243,7 +243,7 @@ def check_sources(path: str, destination: Destination, known: Mapping[str, objec
 
 
 def check_counts(counts: Mapping[Kind, int]) -> list[Problem]:
-    """One installation holds so many objects of each kind."""
+    """Return one installation holds so many objects of each kind."""
     return [
         Problem("too_many", f"{kind}s", f"there are {count} {WORDS[kind]}s, at most {COUNTS_MAX[kind]} are allowed")
         for kind, count in counts.items()
@@ -252,7 +252,7 @@ def check_counts(counts: Mapping[Kind, int]) -> list[Problem]:
 
 
 def join(path: str, inner: str) -> str:
-    """The path of something inside of what is at ``path``."""
+    """Return the path of something inside of what is at ``path``."""
     return path + inner if inner.startswith("[") or not path or not inner else f"{path}.{inner}"
 
 

@@ -44,12 +44,12 @@ class Put:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the object."""
+        """Return the kind of the object."""
         return kind_of(self.object)
 
     @property
     def id(self) -> str:
-        """The id of the object."""
+        """Return the id of the object."""
         return self.object.id
 
 
@@ -68,7 +68,7 @@ CertificateFault = Callable[[WebhookSettings], str | None]
 
 
 def restore_secrets(state: State, edits: Sequence[Edit]) -> tuple[list[Edit], list[Problem]]:
-    """The edits with every ``keep`` and mask replaced by the stored secret, and where there was none."""
+    """Return the edits with every ``keep`` and mask replaced by the stored secret, and where there was none."""
     restored: list[Edit] = []
     problems: list[Problem] = []
     for edit in edits:
@@ -95,7 +95,7 @@ def check_edits(
     may_refer: bool = True,
     certificate_fault: CertificateFault = lambda settings: None,
 ) -> list[Problem]:
-    """The problems that the objects would have after the edits, each at the edit that brings it.
+    """Return the problems that the objects would have after the edits, each at the edit that brings it.
 
     Without ``may_refer`` a reference to a secret may only stay where it is. ``certificate_fault`` says what is wrong
     with the client certificate that settings refer to; it is asked where they refer to another one than before.
@@ -246,7 +246,7 @@ def _check_unnamed(state: State, edit: Delete, edited: set[tuple[Kind, str]]) ->
 
 
 def _check_shape(edit: Put) -> list[Problem]:
-    """What a struct made by a program may hold and the database would never decode again."""
+    """Return what a struct made by a program may hold and the database would never decode again."""
     try:
         msgspec.json.decode(msgspec.json.encode(edit.object), type=type(edit.object))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:

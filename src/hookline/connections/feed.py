@@ -55,7 +55,7 @@ class Feed:
         return state.snapshot()
 
     def ready(self, boot_id: str | None = None) -> bool:
-        """Whether control has finished start-up, the ``--connections`` file included.
+        """Return whether control has finished start-up, the ``--connections`` file included.
 
         With ``boot_id``: in this boot; a marker that an earlier one left does not count.
         """

@@ -44,7 +44,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> tuple[str, list[Problem]]:
-    """The text of the file, or why it cannot be read."""
+    """Return the text of the file, or why it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
@@ -60,7 +60,7 @@ def load(path: Path) -> tuple[str, list[Problem]]:
 
 
 def read(text: str) -> tuple[Configuration, list[Problem]]:
-    """The objects that a file's text describes, and what is wrong with its shape."""
+    """Return the objects that a file's text describes, and what is wrong with its shape."""
     tree = YamlTree(text)
     configuration, problems = read_configuration(tree)
     return configuration, sorted([*tree.problems, *problems], key=lambda problem: problem.line or 0)
@@ -88,7 +88,7 @@ def check_text(text: str, plan_level: str = PLAN_LEVEL) -> list[Problem]:
 
 
 def diff(store: Store, text: str, prune: bool = False) -> Applied:
-    """What ``apply`` would do."""
+    """Return what ``apply`` would do."""
     return apply(store, text, author="", ends=dict, prune=prune, dry_run=True)
 
 
@@ -120,7 +120,7 @@ def apply(
 
 
 def export(snapshot: Snapshot) -> str:
-    """The connections as a file that ``apply`` reads back; ``keep`` stands for the stored secrets."""
+    """Return the connections as a file that ``apply`` reads back; ``keep`` stands for the stored secrets."""
     document = {
         "sources": [_document(source) for source in snapshot.sources],
         "destinations": [_document(redact(destination, keep=True)) for destination in snapshot.destinations],
@@ -131,7 +131,7 @@ def export(snapshot: Snapshot) -> str:
 
 
 def definition_text(definition: Definition) -> str:
-    """One audience or computed trait as it stands in the file."""
+    """Return one audience or computed trait as it stands in the file."""
     section = "audiences" if kind_of(definition) == "audience" else "computedTraits"
     return _written({section: [_document(definition)]})
 
@@ -195,8 +195,8 @@ def _restored(object: Object, stored: Stored[Any] | None) -> Object:
 
 
 def _with_rotated(object: Object, stored: Stored[Any] | None) -> tuple[Object, list[SecretSetting]]:
-    """The object without secrets that were rotated out: a file that still has one must not undo the rotation, nor
-    keep the service from starting."""
+    """Return the object without secrets that were rotated out: a file that still has one must not undo the rotation,
+    nor keep the service from starting."""
     if not isinstance(object, Destination):
         return object, []
     return with_rotated(object, None if stored is None else stored.object)
@@ -213,7 +213,7 @@ def _owned(store: Store) -> Sequence[Delete]:
 
 
 def _document(object: Object) -> dict[str, Any]:
-    """The object without what is as good as absent."""
+    """Return the object without what is as good as absent."""
     built: dict[str, Any] = msgspec.to_builtins(object)
     for webhook in built.get("settings", {}).get("webhooks", ()):
         if not webhook["headers"]:

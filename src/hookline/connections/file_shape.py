@@ -41,14 +41,14 @@ class Configuration:
         self.computed_traits: list[tuple[str, ComputedTrait]] = []
 
     def objects(self) -> Iterator[tuple[str, Object]]:
-        """Every object with its path, those first that others name."""
+        """Yield every object with its path, those first that others name."""
         yield from self.sources
         yield from self.destinations
         yield from self.audiences
         yield from self.computed_traits
 
     def placed(self, problems: Iterable[Problem]) -> list[Problem]:
-        """The problems with their lines, in the order of the file."""
+        """Return the problems with their lines, in the order of the file."""
         found = [problem if problem.line else replace(problem, line=self._line_of(problem)) for problem in problems]
         return sorted(found, key=lambda problem: problem.line or 0)
 
@@ -57,7 +57,7 @@ class Configuration:
 
 
 def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
-    """What the document says, as far as it can be understood, and every problem of its shape."""
+    """Return what the document says, as far as it can be understood, and every problem of its shape."""
     configuration = Configuration(tree)
     problems: list[Problem] = []
     document = {} if tree.value is None else tree.value
@@ -91,8 +91,8 @@ def _read_section(
 
 
 def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) -> Any:
-    """The value without keys that its type does not have, each of which is a problem; the rest is checked all the
-    same, so that one wrong key does not hide another mistake."""
+    """Return the value without keys that its type does not have, each of which is a problem; the rest is checked all
+    the same, so that one wrong key does not hide another mistake."""
     if get_origin(type) in (UnionType, Union):
         type = next((each for each in get_args(type) if each not in (str, int, float, NoneType)), type)
     if get_origin(type) is Annotated:
@@ -119,7 +119,7 @@ _StructMeta = type(msgspec.Struct)
 
 @cache
 def _keys(type: type[msgspec.Struct]) -> dict[str, Any]:
-    """The keys of a struct as they are written, with their types."""
+    """Return the keys of a struct as they are written, with their types."""
     return {field.encode_name: field.type for field in msgspec.structs.fields(type)}
 
 

@@ -48,13 +48,13 @@ class Version(NamedTuple):
 
 
 def newest_version(connection: Connection) -> Version:
-    """The version in force; 0 before the first change."""
+    """Return the version in force; 0 before the first change."""
     row = connection.execute("SELECT version, at FROM versions ORDER BY version DESC LIMIT 1").fetchone()
     return Version(*row) if row else Version()
 
 
 def has_version(connection: Connection, version: Version) -> bool:
-    """Whether this very version was ever in force."""
+    """Return whether this very version was ever in force."""
     return connection.execute("SELECT 1 FROM versions WHERE version = ? AND at = ?", version).fetchone() is not None
 
 
@@ -72,7 +72,7 @@ def rows_at(connection: Connection, version: int, kinds: Sequence[Kind] = KINDS)
 def rows_between(
     connection: Connection, after: int, until: int, kinds: Sequence[Kind] = KINDS
 ) -> tuple[list[Row], list[Row]]:
-    """The rows that left and the rows that came between two versions, as seen at the later one."""
+    """Return the rows that left and the rows that came between two versions, as seen at the later one."""
     marks = ",".join("?" * len(kinds))
     left = connection.execute(
         f"SELECT {_COLUMNS} FROM objects WHERE until > ? AND until <= ? AND since <= ? AND kind IN ({marks})",

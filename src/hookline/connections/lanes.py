@@ -10,7 +10,8 @@ from hookline.connections.model import Destination, Lane, Offsets
 
 
 def next_lane(lane: Lane | None, destination: Destination, ends: Offsets, new_number: Callable[[], int]) -> Lane | None:
-    """The destination's lane after a change: ``lane`` is the one before it, ``ends`` the journal's ends within it.
+    """Return the destination's lane after a change: ``lane`` is the one before it, ``ends`` the journal's ends within
+    it.
 
     A disabled destination has none, unless it is still getting what was accepted before. An enabled one keeps the
     number and the begin of each source it already had; what it is connected to anew begins at ``ends``. A number is

@@ -81,7 +81,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
     @property
     def certificate_pair(self) -> tuple[str, str] | None:
-        """The references to the client certificate and its key, None where there are none."""
+        """Return the references to the client certificate and its key, None where there are none."""
         if self.client_certificate is None or self.client_key is None:
             return None
         return self.client_certificate, self.client_key

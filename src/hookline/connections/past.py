@@ -69,7 +69,7 @@ class Past:
         return [self._read(connection, row, LISTED_CHANGES_MAX, with_fields=False) for row in rows]
 
     def version(self, number: int, limit: int = ALL) -> Version | None:
-        """One version with what it changed, field by field, of so many objects; None when there is none."""
+        """Return one version with what it changed, field by field, of so many objects; None when there is none."""
         connection = self._database.open()
         if connection is None:
             return None
@@ -77,7 +77,8 @@ class Past:
         return None if found is None else self._read(connection, found, limit, with_fields=True)
 
     def changes(self, number: int, limit: int) -> list[Change]:
-        """What became of the first so many objects of a version, field by field, those included that it deleted."""
+        """Return what became of the first so many objects of a version, field by field, those included that it
+        deleted."""
         connection = self._database.open()
         if connection is None:
             return []
@@ -113,7 +114,7 @@ class Past:
 
 
 def way_back(store: Store, version: int) -> tuple[list[Change], list[Edit]]:
-    """What makes the objects be as they were at a version, which must exist.
+    """Return what makes the objects be as they were at a version, which must exist.
 
     Secrets that were rotated out since stay out, and those that the history no longer holds are the ones of now. How
     far each destination has come is left alone: a destination made anew gets events from now on.
@@ -158,7 +159,7 @@ def _object(row: Row | None) -> Object | None:
 
 
 def _note(left: Row | None, came: Row | None) -> str | None:
-    """What changed beside the object's own fields."""
+    """Return what changed beside the object's own fields."""
     if left is None or came is None:
         return None
     before, after = _lane(left), _lane(came)

@@ -55,12 +55,13 @@ class ReceiverUrl(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What connections are shared by: requests of one origin may use one keep-alive connection."""
+        """Return what connections are shared by: requests of one origin may use one keep-alive connection."""
         return self.scheme, self.host, self.port
 
 
 def origin_of(url: str) -> tuple[str, ...]:
-    """What receives a request to this URL: scheme, host and port; of a text that is no such URL, the text itself."""
+    """Return what receives a request to this URL: scheme, host and port; of a text that is no such URL, the text
+    itself."""
     try:
         scheme, host, port = parse_receiver_url(url).origin
     except ValueError:
@@ -115,7 +116,7 @@ def _split_port(authority: str, default: int) -> tuple[str, int]:
 
 
 def _parse_host(literal: str) -> tuple[str, bool]:
-    """The host in its one form, and whether it is an IP address."""
+    """Return the host in its one form, and whether it is an IP address."""
     if literal.startswith("["):
         try:
             return _parse_ipv6(literal), True
@@ -143,7 +144,7 @@ def _parse_ipv6(literal: str) -> str:
 
 
 def _to_ascii(literal: str) -> str:
-    """An international name as DNS knows it (xn--…)."""
+    """Return an international name as DNS knows it (xn--…)."""
     if not _IDNA_DEVIATIONS.isdisjoint(literal):
         raise ValueError("write this international host name in its xn-- form")
     try:

@@ -31,17 +31,18 @@ class NothingToKeep(ValueError):
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether a static header's value is a credential, by the header's name."""
+    """Return whether a static header's value is a credential, by the header's name."""
     return _SECRET_HEADER.search(name) is not None
 
 
 def stands_for_stored(value: str) -> bool:
-    """Whether a value is ``keep`` or a mask."""
+    """Return whether a value is ``keep`` or a mask."""
     return value == KEEP or value.startswith(MASK)
 
 
 def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Destination:
-    """The destination with its secrets masked, or with ``keep`` in their place, and the rotations that run still."""
+    """Return the destination with its secrets masked, or with ``keep`` in their place, and the rotations that run
+    still."""
 
     def hidden(secret: str) -> str:
         return KEEP if keep and not is_reference(secret) else mask(secret)
@@ -68,7 +69,7 @@ def redact(destination: Destination, keep: bool = False, now_ms: int = 0) -> Des
 
 
 def restore(destination: Destination, stored: Destination | None) -> Destination:
-    """The destination with each ``keep`` and each mask replaced by the secret it stands for.
+    """Return the destination with each ``keep`` and each mask replaced by the secret it stands for.
 
     Raise NothingToKeep where ``keep`` has no stored secret. A header's value is kept only for a webhook of the same
     origin (scheme, host, port), so that a credential never moves to another receiver unseen.

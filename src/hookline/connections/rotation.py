@@ -34,21 +34,21 @@ class RotationRefused(Exception):
 
 
 def secret_of(settings: WebhookSettings, setting: SecretSetting) -> str | None:
-    """The secret now in a setting, None where there is none."""
+    """Return the secret now in a setting, None where there is none."""
     if setting == "sharedSecret":
         return settings.shared_secret
     return None if settings.standard_webhooks is None else settings.standard_webhooks.secret
 
 
 def with_secret(settings: WebhookSettings, setting: SecretSetting, secret: str) -> WebhookSettings:
-    """The settings with another secret."""
+    """Return the settings with another secret."""
     if setting == "sharedSecret":
         return replace(settings, shared_secret=secret)
     return replace(settings, standard_webhooks=StandardWebhooks(secret=secret))
 
 
 def setting_to_rotate(destination: Destination, named: SecretSetting | None) -> SecretSetting:
-    """The setting that is meant: the one named, or the only one that holds a secret."""
+    """Return the setting that is meant: the one named, or the only one that holds a secret."""
     found = [each for each in SECRET_SETTINGS if secret_of(destination.settings, each) is not None]
     if named is not None and named not in found:
         raise RotationRefused(
@@ -68,7 +68,7 @@ def setting_to_rotate(destination: Destination, named: SecretSetting | None) -> 
 def rotate(
     destination: Destination, setting: SecretSetting, secret: str, overlap_seconds: float, now_ms: int
 ) -> Destination:
-    """The destination with a new secret, the one it replaces good for ``overlap_seconds`` more."""
+    """Return the destination with a new secret, the one it replaces good for ``overlap_seconds`` more."""
     if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
         days = OVERLAP_SECONDS_MAX // 86_400
         raise RotationRefused("invalid_overlap", f"the overlap must be between 0s and {days}d")
@@ -98,7 +98,7 @@ def rotate(
 
 
 def end_overlap(destination: Destination, setting: SecretSetting | None, now_ms: int) -> Destination:
-    """The destination with its overlaps (or that of one setting) ended now: only the new secrets sign."""
+    """Return the destination with its overlaps (or that of one setting) ended now: only the new secrets sign."""
     ending = [each for each in running_rotations(destination, now_ms) if setting in (None, each.setting)]
     if not ending:
         what = "no secret of the destination" if setting is None else f"settings.{setting}"
@@ -109,22 +109,22 @@ def end_overlap(destination: Destination, setting: SecretSetting | None, now_ms:
 
 
 def running_rotations(destination: Destination, now_ms: int) -> tuple[Rotation, ...]:
-    """The rotations whose overlap has not ended."""
+    """Return the rotations whose overlap has not ended."""
     return tuple(each for each in destination.rotations if each.previous is not None and now_ms < until_ms(each))
 
 
 def running_rotation(destination: Destination, setting: SecretSetting, now_ms: int) -> Rotation | None:
-    """The running rotation of one setting; there is at most one."""
+    """Return the running rotation of one setting; there is at most one."""
     return next((each for each in running_rotations(destination, now_ms) if each.setting == setting), None)
 
 
 def until_ms(rotation: Rotation) -> int:
-    """When the overlap ends, in milliseconds since the epoch."""
+    """Return when the overlap ends, in milliseconds since the epoch."""
     return round(datetime.fromisoformat(rotation.until).timestamp() * 1000)
 
 
 def carry_rotations(destination: Destination, stored: Destination | None) -> Destination:
-    """The destination with the rotations that its stored state has: they are nobody's to write.
+    """Return the destination with the rotations that its stored state has: they are nobody's to write.
 
     Another secret ends the overlap, no secret ends everything; what comes in ``destination`` itself is dropped.
     """
@@ -140,7 +140,7 @@ def carry_rotations(destination: Destination, stored: Destination | None) -> Des
 
 
 def rotated_out(destination: Destination, stored: Destination | None) -> Iterator[SecretSetting]:
-    """The settings in which a destination brings back a secret that was rotated out."""
+    """Yield the settings in which a destination brings back a secret that was rotated out."""
     for setting in SECRET_SETTINGS if stored is not None and stored.rotations else ():
         assert stored is not None
         secret = secret_of(destination.settings, setting)
@@ -152,7 +152,7 @@ def rotated_out(destination: Destination, stored: Destination | None) -> Iterato
 
 
 def with_rotated(destination: Destination, stored: Destination | None) -> tuple[Destination, list[SecretSetting]]:
-    """The destination with the stored secret wherever it has one that was rotated out, and where that was."""
+    """Return the destination with the stored secret wherever it has one that was rotated out, and where that was."""
     stale = list(rotated_out(destination, stored))
     settings = destination.settings
     for setting in stale:
@@ -163,7 +163,7 @@ def with_rotated(destination: Destination, stored: Destination | None) -> tuple[
 
 
 def new_secret(setting: SecretSetting) -> str:
-    """A secret nobody can guess, in the form of its setting."""
+    """Return a secret nobody can guess, in the form of its setting."""
     if setting == "standardWebhooks":
         return new_standard_secret()
     return secrets.token_urlsafe(SHARED_SECRET_BYTES)

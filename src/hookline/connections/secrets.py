@@ -72,12 +72,12 @@ def _references(settings: WebhookSettings) -> Iterator[tuple[str, str, tuple[str
 
 
 def resolve(value: str, settings: Settings, environment: Mapping[str, str] | None = None) -> str:
-    """The secret that ``value`` is or refers to; raise SecretMissing when the reference leads nowhere."""
+    """Return the secret that ``value`` is or refers to; raise SecretMissing when the reference leads nowhere."""
     return resolve_in(value, settings.secrets.dir, environment)
 
 
 def resolve_all(destination: Destination, settings: Settings, now_ms: int) -> Destination:
-    """The destination with every reference replaced by its secret, as the sender needs it at ``now_ms``: of its
+    """Return the destination with every reference replaced by its secret, as the sender needs it at ``now_ms``: of its
     rotations only those that run.
 
     Raise SecretMissing, also when a secret could not be sent as the value of its header.

@@ -34,12 +34,12 @@ _decode_lane = msgspec.json.Decoder(Lane).decode
 
 
 def kind_of(object: Object) -> Kind:
-    """The kind of an object."""
+    """Return the kind of an object."""
     return _KIND_OF[type(object)]
 
 
 def decode_object(kind: Kind, document: str) -> Any:
-    """The object that a row's document describes, of the type of its kind."""
+    """Return the object that a row's document describes, of the type of its kind."""
     try:
         return _decoder(kind).decode(document)
     except msgspec.ValidationError:
@@ -47,7 +47,7 @@ def decode_object(kind: Kind, document: str) -> Any:
 
 
 def _as_once_accepted(kind: Kind, document: str) -> Any:
-    """The object where ids or write keys end in a line end, which none may have any more.
+    """Return the object where ids or write keys end in a line end, which none may have any more.
 
     They stay as they are, for events and lanes go by them; ``hookline doctor`` names them.
     """
@@ -100,7 +100,7 @@ class State:
         }
 
     def of_kind(self, kind: Kind) -> dict[str, Any]:
-        """The objects of a kind by id, as they are stored."""
+        """Return the objects of a kind by id, as they are stored."""
         return self._by_kind[kind]
 
     def refresh(self, connection: Connection) -> bool:

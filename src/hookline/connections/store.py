@@ -95,11 +95,11 @@ class Store:
 
     @property
     def version(self) -> int:
-        """The version in force; 0 before the first change."""
+        """Return the version in force; 0 before the first change."""
         return self._state.version
 
     def now_ms(self) -> int:
-        """The time by the store's clock, milliseconds since the epoch."""
+        """Return the time by the store's clock, milliseconds since the epoch."""
         return self._now_ms()
 
     def snapshot(self, version: int | None = None) -> Snapshot:
@@ -114,12 +114,12 @@ class Store:
             return past.snapshot()
 
     def source(self, id: str) -> Stored[Source] | None:
-        """A source in force, None when there is none of this id."""
+        """Return a source in force, None when there is none of this id."""
         with self._lock:
             return self._state.sources.get(id)
 
     def last_source(self, id: str) -> Source | None:
-        """A source as it is, or as it was before it was deleted; None when there never was one of this id."""
+        """Return a source as it is, or as it was before it was deleted; None when there never was one of this id."""
         with self._lock:
             stored = self._state.sources.get(id)
             if stored is not None:
@@ -129,37 +129,37 @@ class Store:
             return decode_object("source", row[0]) if row else None
 
     def destination(self, id: str) -> Stored[Destination] | None:
-        """A destination in force, None when there is none of this id."""
+        """Return a destination in force, None when there is none of this id."""
         with self._lock:
             return self._state.destinations.get(id)
 
     def sources(self) -> list[Stored[Source]]:
-        """The sources in force, in the order of their ids."""
+        """Return the sources in force, in the order of their ids."""
         with self._lock:
             return [self._state.sources[id] for id in sorted(self._state.sources)]
 
     def destinations(self) -> list[Stored[Destination]]:
-        """The destinations in force, in the order of their ids."""
+        """Return the destinations in force, in the order of their ids."""
         with self._lock:
             return [self._state.destinations[id] for id in sorted(self._state.destinations)]
 
     def audience(self, id: str) -> Stored[Audience] | None:
-        """An audience in force, None when there is none of this id."""
+        """Return an audience in force, None when there is none of this id."""
         with self._lock:
             return self._state.audiences.get(id)
 
     def computed_trait(self, id: str) -> Stored[ComputedTrait] | None:
-        """A computed trait in force, None when there is none of this id."""
+        """Return a computed trait in force, None when there is none of this id."""
         with self._lock:
             return self._state.computed_traits.get(id)
 
     def stored(self, kind: Kind, id: str) -> Stored[Any] | None:
-        """An object in force of any kind, None when there is none of this id."""
+        """Return an object in force of any kind, None when there is none of this id."""
         with self._lock:
             return self._state.of_kind(kind).get(id)
 
     def in_force(self, kind: Kind) -> list[Stored[Any]]:
-        """The objects in force of a kind, in the order of their ids."""
+        """Return the objects in force of a kind, in the order of their ids."""
         with self._lock:
             return [stored for _, stored in sorted(self._state.of_kind(kind).items())]
 
@@ -269,7 +269,7 @@ class Store:
             self._refresh()
 
     def check(self, edits: Sequence[Edit]) -> list[Problem]:
-        """What ``change`` would refuse, without changing anything."""
+        """Return what ``change`` would refuse, without changing anything."""
         with self._lock:
             restored, problems = restore_secrets(self._state, edits)
             return problems or self._check(restored)

@@ -9,5 +9,5 @@ _RANDOM_BYTES = 18
 
 
 def new_write_key() -> str:
-    """A key nobody can guess (144 bits), recognisable by its prefix."""
+    """Return a key nobody can guess (144 bits), recognisable by its prefix."""
     return PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)

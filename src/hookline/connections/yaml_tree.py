@@ -45,7 +45,7 @@ class YamlTree:
             self.value = self._build(self._root, "", DEPTH_MAX)
 
     def line_of(self, path: str) -> int | None:
-        """The line, from 1, of what is at ``path`` or of the nearest thing around it."""
+        """Return the line, from 1, of what is at ``path`` or of the nearest thing around it."""
         inner, rest = self._root, path
         line = None
         while inner is not None:
@@ -120,7 +120,8 @@ class YamlTree:
 
 
 def _step(node: yaml.Node, path: str) -> tuple[int, yaml.Node, str] | None:
-    """One step down along ``path``: the line where it leads, the inner node and the path left; None at the end."""
+    """Return one step down along ``path``: the line where it leads, the inner node and the path left; None at
+    the end."""
     path = path.removeprefix(".")
     if isinstance(node, yaml.SequenceNode) and path.startswith("["):
         index, _, rest = path[1:].partition("]")

@@ -89,7 +89,7 @@ def check_needs(app: Litestar) -> None:
 
 
 def needs_of(app: Litestar) -> Iterator[tuple[str, str, Any]]:
-    """Every method and path with what it declares; OPTIONS, which Litestar adds by itself, left out."""
+    """Yield every method and path with what it declares; OPTIONS, which Litestar adds by itself, left out."""
     for route in app.routes:
         if isinstance(route, HTTPRoute):
             for handler in route.route_handlers:
@@ -99,7 +99,7 @@ def needs_of(app: Litestar) -> Iterator[tuple[str, str, Any]]:
 
 
 def login_location(connection: Connection) -> str:
-    """The form's address, with the way back here."""
+    """Return the form's address, with the way back here."""
     query = connection.scope["query_string"].decode("latin-1")
     here = connection.scope["raw_path"].decode("latin-1").partition("?")[0] + (f"?{query}" if query else "")
     after = local_path(here)
@@ -112,7 +112,8 @@ def to_login(_: Request[Any, Any, Any], error: SignInNeeded) -> Response[str]:
 
 
 def local_path(text: str | None) -> str:
-    """The path if it leads to one of our pages, else the first page: no way to be sent elsewhere after signing in."""
+    """Return the path if it leads to one of our pages, else the first page: no way to be sent elsewhere after signing
+    in."""
     if not text or len(text) > NEXT_CHARACTERS_MAX or not text.isascii() or not text.isprintable():
         return "/"
     if not text.startswith("/") or text.startswith("//") or "\\" in text:

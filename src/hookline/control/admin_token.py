@@ -45,16 +45,16 @@ class AdminToken:
 
     @property
     def mark(self) -> bytes:
-        """What tells that it is still the same token, and no more."""
+        """Return what tells that it is still the same token, and no more."""
         return sha256(b"mark" + self._digest).digest()[:_MARK_BYTES]
 
     def matches(self, presented: str) -> bool:
-        """Whether this is the token; takes the same time whatever is presented."""
+        """Return whether this is the token; takes the same time whatever is presented."""
         return compare_digest(sha256(presented.encode("utf-8", "surrogatepass")).digest(), self._digest)
 
 
 def load(settings: Settings) -> AdminToken:
-    """The token of the settings, else that of the data folder, made up at the first start."""
+    """Return the token of the settings, else that of the data folder, made up at the first start."""
     if settings.control.admin_token:
         return AdminToken(settings.control.admin_token)
     path = settings.data_path / FILE_NAME

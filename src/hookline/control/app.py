@@ -94,13 +94,13 @@ class ApiBesidePages:
 
 
 def checked(app: Litestar) -> Litestar:
-    """The application itself, once all its routes declare what they need; raise UndeclaredRoute."""
+    """Return the application itself, once all its routes declare what they need; raise UndeclaredRoute."""
     check_needs(app)
     return app
 
 
 def application(routes: Sequence[ControllerRouterHandler], services: Services | None = None) -> Litestar:
-    """The routes with their guard; without services they can be looked at, not asked."""
+    """Return the routes with their guard; without services they can be looked at, not asked."""
     return Litestar(
         route_handlers=routes,
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
@@ -114,7 +114,7 @@ def application(routes: Sequence[ControllerRouterHandler], services: Services | 
 
 
 def api_routes() -> Sequence[ControllerRouterHandler]:
-    """The admin API, its description, and the probes."""
+    """Return the admin API, its description, and the probes."""
     return [api(), openapi.served(api), get_healthz, get_readyz, get_metrics]
 
 

@@ -59,7 +59,7 @@ class AttemptSearch:
         """The replay of each lane, None for the destination's own."""
 
     def page(self, wanted: AttemptFilter, url: str | None, limit: int, before: Key) -> ShownPage:
-        """The newest that are meant, at most ``limit``."""
+        """Return the newest that are meant, at most ``limit``."""
         deadline = time.monotonic() + SEARCH_SECONDS_MAX
         page = self._log.newest(
             self._destination,
@@ -74,7 +74,7 @@ class AttemptSearch:
         return ShownPage([self.shown(each) for each in page.attempts], after)
 
     def get(self, key: Key) -> LoggedAttempt | None:
-        """One attempt."""
+        """Return one attempt."""
         return self._log.get(self._destination, self.lanes, key)
 
     def record(self, attempt: LoggedAttempt) -> Record | None:
@@ -82,7 +82,7 @@ class AttemptSearch:
         return self._events.record_at(attempt.partition, attempt.offset)
 
     def url(self, attempt: LoggedAttempt) -> str:
-        """The URL; of results in blocks it is the one of that number in the settings of then."""
+        """Return the URL; of results in blocks it is the one of that number in the settings of then."""
         if attempt.url is not None:
             return attempt.url
         index = attempt.url_index or 0
@@ -95,7 +95,7 @@ class AttemptSearch:
         return self._urls[key]
 
     def shown(self, attempt: LoggedAttempt) -> ShownAttempt:
-        """The attempt with its event."""
+        """Return the attempt with its event."""
         record = self.record(attempt)
         return ShownAttempt(
             id=attempt.id,

@@ -105,7 +105,7 @@ def _clause(reader: ProfileReader, reason: Reason) -> Clause:
 
 
 def deciding_event(reader: ProfileReader, deciding: Deciding) -> DecidingEvent:
-    """The event at a place, as far as the journal still has it."""
+    """Return the event at a place, as far as the journal still has it."""
     record = reader.record(deciding.place)
     return DecidingEvent(
         at=iso(deciding.at_ms),

@@ -107,7 +107,7 @@ class AudiencePreviews(Controller):
 
 
 def _definition(services: Services, wanted: PreviewRequest) -> Definition:
-    """What a preview is asked of; raise Problem for what could not be saved either."""
+    """Return what a preview is asked of; raise Problem for what could not be saved either."""
     if (wanted.condition is None) == (wanted.computed_trait is None):
         raise Problem(422, "invalid_object", "Give either a `condition` or a `computedTrait`.")
     definition: Definition

@@ -48,16 +48,16 @@ class Call:
 
     @cached_property
     def identity(self) -> Identity:
-        """Who calls, or why nobody is known to."""
+        """Return who calls, or why nobody is known to."""
         return identify(self._doors, self.headers.get("authorization", ""), self.session_key, self.address, self.id)
 
     @property
     def caller(self) -> Caller | None:
-        """Who calls, None when nobody is known to."""
+        """Return who calls, None when nobody is known to."""
         return self.identity.caller
 
     def still_known(self) -> bool:
-        """Whether the caller would be let in now: what takes long asks again. It is no use of a session."""
+        """Return whether the caller would be let in now: what takes long asks again. It is no use of a session."""
         caller = self.caller
         if caller is None:
             return False
@@ -76,7 +76,7 @@ class Call:
 
     @cached_property
     def session_key(self) -> str | None:
-        """What the session cookie holds."""
+        """Return what the session cookie holds."""
         try:
             found = SimpleCookie(self.headers.get("cookie", "")).get(self._doors.sessions.cookie_name)
         except CookieError:
@@ -90,26 +90,26 @@ class Call:
 
 
 def current_call() -> Call | None:
-    """The request being served, None outside of one."""
+    """Return the request being served, None outside of one."""
     return _current.get()
 
 
 def the_call() -> Call:
-    """The request being served, for handlers, which run within one."""
+    """Return the request being served, for handlers, which run within one."""
     call = _current.get()
     assert call is not None, "a handler runs within a call"
     return call
 
 
 def the_caller() -> Caller:
-    """Who makes the request, for handlers of routes that let nobody unknown in."""
+    """Return who makes the request, for handlers of routes that let nobody unknown in."""
     caller = the_call().caller
     assert caller is not None, "the guard lets nobody unknown in"
     return caller
 
 
 def current_caller() -> Caller | None:
-    """Who makes the request being served, None when nobody is known to."""
+    """Return who makes the request being served, None when nobody is known to."""
     call = _current.get()
     return None if call is None else call.caller
 

@@ -47,7 +47,7 @@ class Caller(NamedTuple):
 
     @property
     def author(self) -> str:
-        """What stands in the history of connections and in the audit log."""
+        """Return what stands in the history of connections and in the audit log."""
         if self.kind == "token":
             return f"{TOKEN} {self.name}"
         # An account that was called so before that was refused.
@@ -55,9 +55,9 @@ class Caller(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells callers apart, also when they are called the same."""
+        """Return what tells callers apart, also when they are called the same."""
         return f"{self.kind}:{self.id or ''}:{self.role}"
 
     def may(self, need: Need) -> bool:
-        """Whether the caller may use what has this need."""
+        """Return whether the caller may use what has this need."""
         return meets(self.role, need)

@@ -44,12 +44,12 @@ class CatalogEntry(CatalogKind, frozen=True, kw_only=True, rename="camel"):
 
 
 def catalog_kinds() -> list[CatalogKind]:
-    """The kinds of destination there are."""
+    """Return the kinds of destination there are."""
     return [CatalogKind(**_facts(kind)) for kind in kinds().values()]
 
 
 def catalog_entry(id: str) -> CatalogEntry | None:
-    """One kind; None when there is none of this id."""
+    """Return one kind; None when there is none of this id."""
     kind = kinds().get(id)
     return None if kind is None else CatalogEntry(guide=kind.guide, **_facts(kind))
 

@@ -80,17 +80,17 @@ class DeadLetterLog:
         return [_letter(row) for row in self._rows(f"{_SELECT} WHERE d.id IN ({marks}) ORDER BY d.id DESC", ids)]
 
     def get(self, letter_id: int) -> DeadLetter | None:
-        """The dead letter with this id, None when there is none."""
+        """Return the dead letter with this id, None when there is none."""
         rows = self._rows(f"{_SELECT} WHERE d.id = ?", (letter_id,))
         return _letter(rows[0]) if rows else None
 
     def count(self, wanted: LetterFilter) -> dict[str, int]:
-        """How many the filter asks for, by destination."""
+        """Return how many the filter asks for, by destination."""
         where, values = wanted.where()
         return dict(self._rows(f"SELECT destination, count(*) FROM dead_letters WHERE {where} GROUP BY 1", values))
 
     def last_id(self) -> int:
-        """The newest letter's id."""
+        """Return the newest letter's id."""
         rows = self._rows("SELECT coalesce(max(id), 0) FROM dead_letters")
         return int(rows[0][0]) if rows else 0
 
@@ -110,7 +110,7 @@ class DeadLetterLog:
             limit -= len(rows)
 
     def is_full(self, destination: str) -> bool:
-        """Whether older letters of a destination may have made room for newer ones."""
+        """Return whether older letters of a destination may have made room for newer ones."""
         rows = self._rows("SELECT count(*) FROM dead_letters WHERE destination = ?", (destination,))
         return bool(rows) and rows[0][0] >= LETTERS_MAX
 
@@ -128,17 +128,18 @@ class DeadLetterLog:
                     yield FinalAttempt(lane, partition, offset)
 
     def is_retried(self, attempt: FinalAttempt) -> bool:
-        """Whether the event waits for another try after all."""
+        """Return whether the event waits for another try after all."""
         query = 'SELECT 1 FROM retries WHERE lane = ? AND partition = ? AND "offset" = ?'
         return bool(self._rows(query, attempt))
 
     def retries(self, partition: int, offset: int, lanes: Collection[int]) -> list[RetryPlace]:
-        """Where the event at a place waits for another try, in any of some lanes."""
+        """Return where the event at a place waits for another try, in any of some lanes."""
         rows = self._rows('SELECT lane FROM retries WHERE partition = ? AND "offset" = ?', (partition, offset))
         return [RetryPlace(lane, partition, offset) for (lane,) in rows if lane in lanes]
 
     def discarded_ranges(self, destination: str, since_ms: int) -> list[LostRange]:
-        """What was discarded when the destination was disabled; what a person took out of a replay is not meant."""
+        """Return what was discarded when the destination was disabled; what a person took out of a replay is
+        not meant."""
         rows = self._rows(
             "SELECT lane, partition, first_offset, last_offset FROM ranges WHERE destination = ? AND at >= ?"
             " AND fate = 'discarded' AND lane NOT IN (SELECT lane FROM replays)",
@@ -147,7 +148,8 @@ class DeadLetterLog:
         return [LostRange(*row) for row in rows]
 
     def discarded(self, action: int) -> int | None:
-        """How many letters deliver has discarded for this action; None until it has, or when newer ones followed."""
+        """Return how many letters deliver has discarded for this action; None until it has, or when newer ones
+        followed."""
         rows = self._rows("SELECT discarded FROM letter_actions WHERE last = ?", (action,))
         return int(rows[0][0]) if rows else None
 

@@ -170,7 +170,7 @@ async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
 
 
 def _filter(services: Services, selection: LetterSelection) -> LetterFilter:
-    """The selection among the letters that are there now, not those that come while it is carried out."""
+    """Return the selection among the letters that are there now, not those that come while it is carried out."""
     return LetterFilter(
         destination=selection.destination,
         source=selection.source,

@@ -113,7 +113,7 @@ class ComputedTraits(Controller):
 
 
 def stored_audience(services: Services, object_id: str) -> Stored[Audience]:
-    """The audience with this id; raise Problem when there is none."""
+    """Return the audience with this id; raise Problem when there is none."""
     stored = services.store.audience(object_id)
     if stored is None:
         raise not_found("audience", object_id)
@@ -121,7 +121,7 @@ def stored_audience(services: Services, object_id: str) -> Stored[Audience]:
 
 
 def stored_computed_trait(services: Services, object_id: str) -> Stored[ComputedTrait]:
-    """The computed trait with this id; raise Problem when there is none."""
+    """Return the computed trait with this id; raise Problem when there is none."""
     stored = services.store.computed_trait(object_id)
     if stored is None:
         raise not_found("computed trait", object_id)

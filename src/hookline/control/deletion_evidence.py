@@ -71,7 +71,7 @@ class DeletionEvidence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidence:
-    """The report as of now."""
+    """Return the report as of now."""
     by_person: dict[int, list[AffectedSource]] = {}
     for message in services.delete_messages.of(request.number):
         receipts = services.delete_messages.receipts(message.id)

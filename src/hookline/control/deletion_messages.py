@@ -98,7 +98,7 @@ class DeletionMessages:
         self._messages.settle(message, receipts, again)
 
     async def places(self, request: DeletionRequest) -> dict[int, Places]:
-        """Where the delete messages themselves lie, every try that is still there."""
+        """Return where the delete messages themselves lie, every try that is still there."""
         messages = self._messages.of(request.number)
         wanted = [
             fingerprint(each.source, self._requests.message_id(request, each.number, each.source, tries))

@@ -107,7 +107,7 @@ class DeletionRequests(Controller):
 
 
 def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView:
-    """A request as the API shows it."""
+    """Return a request as the API shows it."""
     return DeletionRequestView(
         id=request_id(request.number),
         action=request.action,
@@ -123,7 +123,7 @@ def view_of(services: Services, request: DeletionRequest) -> DeletionRequestView
 
 
 def deletion_request(services: Services, id: str) -> DeletionRequest:
-    """The request with this id; raise Problem when there is none."""
+    """Return the request with this id; raise Problem when there is none."""
     number = id_number(id, PREFIX)
     found = None if number is None else services.deletion_requests.get(number)
     if found is None:

@@ -135,7 +135,7 @@ class DeletionWatch:
         self._requests.plan(request, found, self._planned(found))
 
     def _planned(self, found: Found) -> list[Planned]:
-        """Who is told: for each person every source that has data of them, at its enabled destinations."""
+        """Return who is told: for each person every source that has data of them, at its enabled destinations."""
         by_source: dict[str, list[str]] = {}
         for stored in self._connections.destinations():
             if stored.lane is not None:

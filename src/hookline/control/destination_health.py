@@ -58,7 +58,7 @@ class DestinationHealth:
         self._database = ReadOnly(place)
 
     def of_lanes(self, lanes: dict[str, int]) -> dict[str, Health]:
-        """The health of destinations, given the lane number of each that is enabled."""
+        """Return the health of destinations, given the lane number of each that is enabled."""
         connection = self._database.open()
         if connection is None:
             return dict.fromkeys(lanes, Health())

@@ -26,7 +26,7 @@ class DestinationPast:
         self._lock = threading.Lock()
 
     def lanes(self, destination: str) -> dict[int, str | None]:
-        """Every lane's number, with the id of the replay whose lane it is."""
+        """Return every lane's number, with the id of the replay whose lane it is."""
         query = "SELECT DISTINCT lane FROM objects WHERE kind = 'destination' AND id = ? AND lane IS NOT NULL"
         found: dict[int, str | None] = {_lane(lane).number: None for (lane,) in self._rows(query, destination)}
         for lane, request in self._rows("SELECT lane, request FROM replays"):
@@ -35,7 +35,7 @@ class DestinationPast:
         return found
 
     def at(self, destination: str, at_ms: int, lane: int) -> Destination | None:
-        """The destination as it was when a lane of it sent something; None when it is not known at all.
+        """Return the destination as it was when a lane of it sent something; None when it is not known at all.
 
         What deliver learns of a change comes a moment after it, so this may be off by a fraction of a second.
         """

@@ -90,7 +90,7 @@ def standing_of(services: Services, stored: Stored[Destination]) -> DestinationS
 
 
 def next_probes(services: Services) -> dict[str, str]:
-    """When each receiver with an open breaker is asked next, as far as the deliver process here knows."""
+    """Return when each receiver with an open breaker is asked next, as far as the deliver process here knows."""
     deliver = services.metrics.reports().get("deliver")
     found = deliver.by_label(NEXT_PROBE) if deliver is not None else {}
     return {id: iso(int(seconds * 1000)) for id, seconds in found.items()}
@@ -140,7 +140,8 @@ def _state(paused: bool, states: list[str], failing: bool) -> State:
 def _count(
     journal: Reader, destination: Destination, lane: Lane, partition: int, start: int
 ) -> tuple[int, bool, int | None]:
-    """How many records from ``start`` on belong to the lane, whether that is exact, and when the first came (ms)."""
+    """Return how many records from ``start`` on belong to the lane, whether that is exact, and when the first came
+    (ms)."""
     end = journal.end(partition)
     start = max(start, journal.start(partition))
     count, seen, first_ms = 0, 0, None

@@ -25,7 +25,7 @@ class EffectiveSetting(msgspec.Struct, frozen=True):
 
 
 def effective_settings(settings: Settings, origins: Mapping[str, str]) -> list[EffectiveSetting]:
-    """All of them in the order of the reference, secrets masked."""
+    """Return all of them in the order of the reference, secrets masked."""
     return [EffectiveSetting(key, shown(key, value_of(settings, key)), origins.get(key, UNKNOWN)) for key in keys()]
 
 

@@ -16,17 +16,17 @@ _TAG_CHARACTERS = 16
 
 
 def etag_of(value: Any) -> str:
-    """The tag of anything that JSON can hold."""
+    """Return the tag of anything that JSON can hold."""
     return f'"{sha256(msgspec.json.encode(value)).hexdigest()[:_TAG_CHARACTERS]}"'
 
 
 def tagged(body: T, etag: str, status: int = 200, headers: dict[str, str] | None = None) -> Response[T]:
-    """An answer that says which state of the object it shows."""
+    """Return an answer that says which state of the object it shows."""
     return Response(body, status_code=status, headers={"ETag": etag, **(headers or {})})
 
 
 def has_condition() -> bool:
-    """Whether the request says which state of the object it is meant for."""
+    """Return whether the request says which state of the object it is meant for."""
     return _condition() is not None
 
 

@@ -22,7 +22,7 @@ class ErasedProfiles:
 
     @property
     def exist(self) -> bool:
-        """Whether there are profiles at all."""
+        """Return whether there are profiles at all."""
         return self._database.open() is not None
 
     def ids_of(self, user_ids: Sequence[str]) -> dict[str, list[str]]:
@@ -46,7 +46,7 @@ class ErasedProfiles:
         return [set() if person is None else {trait.source for trait in person.traits().values()} for person in found]
 
     def answer(self, request: DeletionRequest) -> tuple[int, int] | None:
-        """How many people and entries of theirs went in the round under way; None while they are still there."""
+        """Return how many people and entries of theirs went in the round under way; None while they are still there."""
         connection = self._database.open()
         if connection is None:
             return 0, 0

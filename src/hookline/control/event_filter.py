@@ -23,7 +23,7 @@ class EventFilter(NamedTuple):
     text: str | None = None
 
     def matcher(self) -> Callable[[Record], bool]:
-        """Whether a record is wanted, as far as it tells by itself: of fates it only knows ``rejected``."""
+        """Return whether a record is wanted, as far as it tells by itself: of fates it only knows ``rejected``."""
         holds_text = _holding(self.text) if self.text else None
 
         def matches(record: Record) -> bool:
@@ -44,12 +44,12 @@ EVERYTHING = EventFilter()
 
 
 def event_name(record: Record) -> str:
-    """What a person calls the event: a track call's event, a page's or screen's name; empty for other types."""
+    """Return what a person calls the event: a track call's event, a page's or screen's name; empty for other types."""
     return name_in(record.type, record.body)
 
 
 def name_in(message_type: str, body: bytes) -> str:
-    """The name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
+    """Return the name in an event's JSON; rejected items are kept as they came, so it may not be JSON at all."""
     try:
         named = _named.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -57,7 +57,7 @@ class LoggedEvent(NamedTuple):
 
     @property
     def cursor(self) -> str:
-        """Where it lies, as the API writes it."""
+        """Return where it lies, as the API writes it."""
         return f"{self.partition}:{self.offset}"
 
 
@@ -82,44 +82,46 @@ class EventLog:
     async def newest(
         self, wanted: EventFilter, limit: int, after: str | None = None, seconds: float = SEARCH_SECONDS_MAX
     ) -> Page:
-        """The newest events that match, at most ``limit``, older than the cursor ``after``, as found in ``seconds``."""
+        """Return the newest events that match, at most ``limit``, older than the cursor ``after``, as found in
+        ``seconds``."""
         before = parse_cursor(after) if after else None
         return await self._run(lambda: self._newest(wanted, limit, before, seconds))
 
     async def of_message(self, message_id: str, source: str | None) -> EventFate | None:
-        """The fate of a message, None when it is unknown (or no longer kept)."""
+        """Return the fate of a message, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._fate_reader().of_message(message_id, source))
 
     async def why_unknown(self, message_id: str, source: str | None) -> str:
-        """Why nothing is known of a message."""
+        """Return why nothing is known of a message."""
         return await self._run(lambda: self._fate_reader().why_unknown(message_id, source))
 
     async def find(self, message_id: str, source: str | None) -> Found | None:
-        """Where a message lies, None when it is unknown (or no longer kept)."""
+        """Return where a message lies, None when it is unknown (or no longer kept)."""
         return await self._run(lambda: self._fate_reader().find(message_id, source))
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What some work comes to that reads with this log's reader, on its thread."""
+        """Return what some work comes to that reads with this log's reader, on its thread."""
         return await self._run(work)
 
     def record_at(self, partition: int, offset: int) -> Record | None:
-        """The record at a place, None when it is not kept; only within ``run``."""
+        """Return the record at a place, None when it is not kept; only within ``run``."""
         return self._journal().get(partition, offset)
 
     async def ends(self) -> dict[int, int]:
-        """One past the newest durable offset of each partition."""
+        """Return one past the newest durable offset of each partition."""
         return await self._run(self._ends)
 
     async def since(self, starts: dict[int, int]) -> tuple[list[LoggedEvent], int, dict[int, int]]:
-        """The newest few events from these offsets on, how many were left out, and the offsets to go on from."""
+        """Return the newest few events from these offsets on, how many were left out, and the offsets to go on from."""
         return await self._run(lambda: self._since(starts))
 
     async def fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
-        """The events at these places with their fates as they are now; those no longer kept are missing."""
+        """Return the events at these places with their fates as they are now; those no longer kept are missing."""
         return await self._run(lambda: self._fates_at(places))
 
     async def over_newest(self, work: Callable[[Iterator[Record]], T]) -> T:
-        """What ``work`` makes of the newest records, of which it gets as many as can be read in the time there is."""
+        """Return what ``work`` makes of the newest records, of which it gets as many as can be read in the time there
+        is."""
         return await self._run(lambda: work(self._newest_records()))
 
     def close(self) -> None:
@@ -198,7 +200,7 @@ class EventLog:
 
 
 def fates_of(event: EventFate) -> set[str]:
-    """Every fate the event has: over its destinations, or its own where no destination has a say."""
+    """Return every fate the event has: over its destinations, or its own where no destination has a say."""
     fates = {destination.fate for destination in event.destinations}
     return fates | {event.fate} if event.fate else fates
 

@@ -105,7 +105,7 @@ class Events(Controller):
 
 
 async def _while_known(call: Call, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The messages, until the session ends or the token is revoked; a heartbeat comes while nothing else does."""
+    """Yield the messages, until the session ends or the token is revoked; a heartbeat comes while nothing else does."""
     looked = time.monotonic()
     async for message in messages:
         if time.monotonic() - looked > KNOWN_SECONDS:
@@ -116,12 +116,12 @@ async def _while_known(call: Call, messages: AsyncIterator[bytes]) -> AsyncItera
 
 
 def id_in_path(request: Request[Any, Any, Any], prefix: str) -> str:
-    """The message id as it was sent: it may hold slashes, which the decoded path cannot tell from separators."""
+    """Return the message id as it was sent: it may hold slashes, which the decoded path cannot tell from separators."""
     raw = request.scope["raw_path"].decode("latin-1").partition("?")[0]
     return unquote(raw.partition(prefix)[2], errors="replace")
 
 
 def unknown_event(message_id: str, reason: str) -> Problem:
-    """The problem of a message that nothing is known about."""
+    """Return the problem of a message that nothing is known about."""
     shown = message_id if len(message_id) <= 100 else message_id[:100] + "…"
     return Problem(404, "unknown_event", f"There is no event with the message id {shown!r}: {reason}.")

@@ -21,7 +21,8 @@ _PROCESS = {
 
 
 def exposition(reports: Mapping[str, RoleReport]) -> bytes:
-    """The text a scraper gets; a role that no longer reports is 0 in ``hookline_role_up`` and has no other values."""
+    """Return the text a scraper gets; a role that no longer reports is 0 in ``hookline_role_up`` and has no other
+    values."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Reports(reports))
     return generate_latest(registry)

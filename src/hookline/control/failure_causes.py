@@ -44,7 +44,7 @@ class FailureCauses:
         self._lock = threading.Lock()
 
     def of(self, destination: str, since_ms: int) -> Causes:
-        """The causes of what failed from a time on."""
+        """Return the causes of what failed from a time on."""
         groups = self._rows(
             "SELECT outcome, status, count(*) AS failed, min(at), max(at)"
             " FROM (SELECT outcome, status, at FROM attempts"

@@ -68,7 +68,7 @@ class Fleet(msgspec.Struct, frozen=True):
 
     @property
     def unowned(self) -> list[FleetPartition]:
-        """The partitions that nobody delivers."""
+        """Return the partitions that nobody delivers."""
         return [each for each in self.partitions if each.worker is None]
 
 

@@ -67,7 +67,7 @@ class Forgetting:
 
 
 def _without(value: Any, erased: Collection[str]) -> Any:
-    """The same JSON with these texts replaced wherever they stand as a value."""
+    """Return the same JSON with these texts replaced wherever they stand as a value."""
     if isinstance(value, str):
         return ERASED if value in erased else value
     if isinstance(value, list):

@@ -14,7 +14,7 @@ _POINTER = "/settings/standardWebhooks/generate"
 
 
 def generate_secret(fields: Any, stored: Destination | None) -> tuple[Any, str | None]:
-    """The body with a new secret in place of ``generate``, and that secret; None when none was asked for.
+    """Return the body with a new secret in place of ``generate``, and that secret; None when none was asked for.
 
     Refused where a secret is stored already: replacing that one must be a rotation, or receivers would fail.
     """
@@ -35,7 +35,7 @@ def generate_secret(fields: Any, stored: Destination | None) -> tuple[Any, str |
 
 
 def revealed(destination: Destination, secret: str | None) -> Destination:
-    """The redacted destination with the secret that was just made for it, if one was."""
+    """Return the redacted destination with the secret that was just made for it, if one was."""
     if secret is None:
         return destination
     settings = replace(destination.settings, standard_webhooks=StandardWebhooks(secret=secret))

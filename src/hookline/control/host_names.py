@@ -19,13 +19,13 @@ class HostNames:
         self._allowed, self._any_address = allowed_hosts(settings)
 
     def allows(self, host_header: str) -> bool:
-        """Whether a Host header names this server; its port does not matter."""
+        """Return whether a Host header names this server; its port does not matter."""
         host = _host_of(host_header)
         return host in self._allowed or (self._any_address and _is_address(host))
 
 
 def allowed_hosts(settings: Settings) -> tuple[frozenset[str], bool]:
-    """The names in lower case, and whether any IP address is one too.
+    """Return the names in lower case, and whether any IP address is one too.
 
     Listening on every interface, the server has addresses it need not know; rebinding needs a name, so a literal
     address is safe.

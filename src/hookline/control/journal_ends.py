@@ -8,7 +8,7 @@ from hookline.settings import Settings
 
 
 def journal_ends(settings: Settings) -> Offsets:
-    """One past the last durable offset of every partition; 0 where collect has not stored anything yet."""
+    """Return one past the last durable offset of every partition; 0 where collect has not stored anything yet."""
     ends = dict.fromkeys(range(settings.journal.partitions), 0)
     folder = settings.data_path / "journal"
     if folder.is_dir():

@@ -58,7 +58,7 @@ class JsonBody(AbstractDTO[Any]):
 
 
 def _kind(field: FieldDefinition) -> Any:
-    """The type of the body: ``| None`` says that it may be empty, not null."""
+    """Return the type of the body: ``| None`` says that it may be empty, not null."""
     return (
         next(each.annotation for each in field.inner_types if not each.is_none_type)
         if field.is_optional

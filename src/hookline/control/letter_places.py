@@ -69,7 +69,7 @@ class _Delivered:
 
 
 def _kept(journal: Reader, lost: LostRange) -> Iterator[int]:
-    """The offsets of a stretch that can still be read."""
+    """Yield the offsets of a stretch that can still be read."""
     offset = max(lost.first_offset, journal.start(lost.partition))
     end = min(lost.last_offset + 1, journal.end(lost.partition))
     for group in read_on(journal, lost.partition, offset, end):

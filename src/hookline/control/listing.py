@@ -33,7 +33,8 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 
 
 def number_after(after: str | None, prefix: str = "") -> int | None:
-    """The number that a list by numbers, or by ids with a prefix, gave as its ``after``; Problem for anything else."""
+    """Return the number that a list by numbers, or by ids with a prefix, gave as its ``after``; Problem for anything
+    else."""
     number = None if after is None else id_number(after, prefix)
     if after is not None and number is None:
         raise Problem(400, "invalid_parameter", "Use the value of `after` exactly as the last answer gave it.")
@@ -41,7 +42,7 @@ def number_after(after: str | None, prefix: str = "") -> int | None:
 
 
 def by_id(objects: Sequence[T], ids: Sequence[str], limit: int, after: str | None) -> Listing[T]:
-    """One page of objects in the order of their ids."""
+    """Return one page of objects in the order of their ids."""
     ordered = sorted(zip(ids, objects, strict=True), key=lambda pair: pair[0])
     rest = [pair for pair in ordered if after is None or pair[0] > after]
     page = rest[:limit]
@@ -49,7 +50,7 @@ def by_id(objects: Sequence[T], ids: Sequence[str], limit: int, after: str | Non
 
 
 def id_number(id: str, prefix: str = "") -> int | None:
-    """The number in an id such as ``u7``, None when it is no such id."""
+    """Return the number in an id such as ``u7``, None when it is no such id."""
     digits = id.removeprefix(prefix)
     good = id.startswith(prefix) and digits.isdecimal() and digits.isascii() and len(digits) < 19
     return int(digits) if good else None

@@ -63,12 +63,12 @@ class LiveEvents:
 
     @property
     def watchers(self) -> int:
-        """How many streams are open."""
+        """Return how many streams are open."""
         return len(self._watchers)
 
     @property
     def looking(self) -> bool:
-        """Whether the loop runs, which it does only for watchers."""
+        """Return whether the loop runs, which it does only for watchers."""
         return self._loop is not None and not self._loop.done()
 
     async def watch(self, last_event_id: str | None = None, wanted: EventFilter = EVERYTHING) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ _NUMBERS = range(2, 1 << 31)
 
 
 def machine_of(settings: Settings) -> int:
-    """The number; kept in the data folder, so that it stays over restarts and other names of the machine."""
+    """Return the number; kept in the data folder, so that it stays over restarts and other names of the machine."""
     if settings.database.url == LOCAL:
         return ALONE
     path = settings.data_path / FILE

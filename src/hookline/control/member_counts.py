@@ -46,7 +46,7 @@ class MemberCounts:
         self._counting: asyncio.Task[None] | None = None
 
     async def of(self, wanted: Mapping[Key, Wanted]) -> dict[Key, int]:
-        """The numbers that are known; those of others will be, a moment later."""
+        """Return the numbers that are known; those of others will be, a moment later."""
         now = time.monotonic()
         stale = {key: each for key, each in wanted.items() if not self._is_good(key, each, now)}
         if stale and (self._counting is None or self._counting.done()):

@@ -11,7 +11,7 @@ from hookline.replays.model import Moment
 
 
 def milliseconds(name: str, text: str | None) -> int | None:
-    """The moment since the epoch, None when none is given; raise Problem that names the parameter."""
+    """Return the moment since the epoch, None when none is given; raise Problem that names the parameter."""
     if text is None:
         return None
     try:

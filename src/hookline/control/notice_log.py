@@ -61,7 +61,7 @@ class NoticeLog:
         self._lock = threading.Lock()
 
     def open_ones(self) -> dict[tuple[str, str], OpenNotice]:
-        """What is open, by kind and subject."""
+        """Return what is open, by kind and subject."""
         rows = self._rows(
             "SELECT kind, subject, id, message, count, opened_at, last_seen_at FROM notices WHERE resolved_at IS NULL"
         )
@@ -85,7 +85,7 @@ class NoticeLog:
         return [_notice(row) for row in rows]
 
     def get(self, notice_id: int) -> Notice | None:
-        """The notice with this id, None when there is none."""
+        """Return the notice with this id, None when there is none."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM notices WHERE id = ?", (notice_id,))
         return _notice(rows[0]) if rows else None
 
@@ -141,7 +141,7 @@ class NoticeLog:
             )
 
     def due(self, now_ms: int, limit: int) -> list[Unsent]:
-        """What is to be sent now, longest waiting first."""
+        """Return what is to be sent now, longest waiting first."""
         rows = self._rows(
             f"SELECT {_COLUMNS} FROM notices WHERE send_due <= ? ORDER BY send_due, id LIMIT ?", (now_ms, limit)
         )

@@ -155,7 +155,7 @@ def bounded(found: Iterable[Finding], notices: Mapping[Key, object]) -> dict[Key
 
 
 def recoveries(resolved: Iterable[Key], moment: Moment) -> list[Finding]:
-    """What is worth telling of notices just resolved: their destination is still wanted, and is well again."""
+    """Return what is worth telling of notices just resolved: their destination is still wanted, and is well again."""
     well: dict[Key, Finding] = {}
     for kind, subject in resolved:
         told = KINDS[kind].followed_by

@@ -151,7 +151,8 @@ class NoticeWebhooks:
 
 
 def checked(settings: Settings) -> dict[str, ReceiverUrl]:
-    """The URLs as they are sent to; raise InvalidNoticeWebhooks for one that cannot be used, or for the secret."""
+    """Return the URLs as they are sent to; raise InvalidNoticeWebhooks for one that cannot be used, or for the
+    secret."""
     urls: dict[str, ReceiverUrl] = {}
     for url in settings.notices.webhooks:
         try:
@@ -167,7 +168,8 @@ def checked(settings: Settings) -> dict[str, ReceiverUrl]:
 
 
 def body_of(notice: Notice) -> bytes:
-    """The request's body, in the form that JavaScript gives it, so that either way of verifying works (SPEC 5.1)."""
+    """Return the request's body, in the form that JavaScript gives it, so that either way of verifying works (SPEC
+    5.1)."""
     shown = {
         "version": BODY_VERSION,
         "type": "notice",
@@ -190,7 +192,7 @@ def _succeeded(answer: Answered) -> bool:
 
 
 def _host(url: str) -> str:
-    """What may be shown of a URL: its path may hold a token."""
+    """Return what may be shown of a URL: its path may hold a token."""
     return parse_receiver_url(url).host
 
 

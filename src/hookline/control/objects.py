@@ -257,7 +257,7 @@ async def _remove_old_secrets(services: Services, id: str) -> bool:
 
 
 def _stored(services: Services, wanted: ObjectT) -> Stored[ObjectT]:
-    """The object as the store now has it: with secrets in place of masks."""
+    """Return the object as the store now has it: with secrets in place of masks."""
     kind = kind_of(wanted)
     stored = services.store.stored(kind, wanted.id)
     if stored is None:
@@ -310,7 +310,7 @@ def delete_object(services: Services, kind: Kind, stored: AnyStored, object_id: 
 
 
 def _wanted_since(stored: AnyStored) -> int | None:
-    """What the edit is tied to where the caller said ``If-Match``, so that nothing can come in between."""
+    """Return what the edit is tied to where the caller said ``If-Match``, so that nothing can come in between."""
     if not has_condition():
         return None
     require_match(None if stored is None else object_tag(stored.since))
@@ -318,17 +318,17 @@ def _wanted_since(stored: AnyStored) -> int | None:
 
 
 def object_tag(since: int) -> str:
-    """The entity tag of an object in force since this version."""
+    """Return the entity tag of an object in force since this version."""
     return f'"{since}"'
 
 
 def created(made: ObjectT, since: int, collection: str) -> Response[ObjectT]:
-    """The answer 201 with the object's address and tag."""
+    """Return the answer 201 with the object's address and tag."""
     return tagged(made, object_tag(since), 201, {"Location": f"/api/v1/{collection}/{made.id}"})
 
 
 def converted(fields: dict[str, Any], kind: type[ObjectT]) -> ObjectT:
-    """The object that decoded fields describe; what is wrong with them becomes a problem."""
+    """Return the object that decoded fields describe; what is wrong with them becomes a problem."""
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:

@@ -19,12 +19,12 @@ _CODE_BYTES = 32
 
 
 def link_path(data_path: Path) -> Path:
-    """Where the link lies while it is good."""
+    """Return where the link lies while it is good."""
     return data_path / "run" / "one-time-link"
 
 
 def one_time_link(data_path: Path) -> str | None:
-    """The link to open, None when there is none (not asked for, not ready yet, or used)."""
+    """Return the link to open, None when there is none (not asked for, not ready yet, or used)."""
     try:
         return link_path(data_path).read_text().strip() or None
     except FileNotFoundError:
@@ -54,7 +54,7 @@ class OneTimeLink:
         return link
 
     def consume(self, code: str) -> bool:
-        """Whether this is the code in force; from then on it is not."""
+        """Return whether this is the code in force; from then on it is not."""
         if self._digest is None or self._clock() - self._made_at > VALID_SECONDS:
             self.discard()
             return False

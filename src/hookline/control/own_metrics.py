@@ -28,7 +28,7 @@ class OwnMetrics:
         self.connections_ended: Counter[str] = Counter()
 
     def values(self) -> dict[str, Any]:
-        """The report as it is written."""
+        """Return the report as it is written."""
         return {
             "hookline_control_requests_total": {
                 "status": {str(status): count for status, count in self.answers.items()}

@@ -43,13 +43,13 @@ class PersonEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def person_events(
     reader: PersonReader, known: Known, limit: int, after: str | None, seconds: float
 ) -> Listing[PersonEvent]:
-    """One page; it may be short when looking took longer than ``seconds``. Raise Problem for a bad cursor."""
+    """Return one page; it may be short when looking took longer than ``seconds``. Raise Problem for a bad cursor."""
     page = reader.timeline.page(known.owned, limit, seconds, parse_cursor(after) if after else None)
     return Listing([_event(stored.record) for stored in page.found], cursor(page.before))
 
 
 def cursor(before: Mapping[int, int]) -> str | None:
-    """Where the next page begins; None when there is none."""
+    """Return where the next page begins; None when there is none."""
     return ",".join(f"{partition}:{offset}" for partition, offset in before.items()) or None
 
 

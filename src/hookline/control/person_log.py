@@ -35,7 +35,7 @@ class PersonReader(NamedTuple):
     connection: Connection | None
 
     def find(self, asked: Identity) -> Known:
-        """The person of an id."""
+        """Return the person of an id."""
         person = None
         if self.profiles is not None:
             people = self.profiles.people
@@ -55,7 +55,7 @@ class PersonLog:
         self._journal: SearchableReader | None = None
 
     async def read(self, work: Callable[[PersonReader], T]) -> T:
-        """What some work comes to."""
+        """Return what some work comes to."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
 
     def close(self) -> None:

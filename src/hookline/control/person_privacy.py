@@ -24,7 +24,7 @@ class Withheld(NamedTuple):
 
     @property
     def says(self) -> str:
-        """The sentence."""
+        """Return the sentence."""
         by = f" by the deletion request {self.request}" if self.request else ""
         if self.state == "suppressed":
             return f"This person is suppressed{by}: their events are not stored, and nothing is shown."
@@ -43,7 +43,7 @@ def refuse_withheld(services: Services, asked: str, owned: Ownership, is_known: 
 
 
 def withheld(services: Services, asked: str, owned: Ownership | None, is_known: bool) -> Withheld | None:
-    """Whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
+    """Return whether nothing may be shown of the person that was asked for by one id; ``owned`` has all that are known.
 
     Of somebody with a user id that is what counts: an anonymous id may be on the list because it was another's too.
     Somebody whose data was erased and of whom something was stored since is a person like any other.

@@ -86,7 +86,7 @@ class Defined(NamedTuple):
 
 
 def defined(services: Services) -> Defined:
-    """What is in force right now."""
+    """Return what is in force right now."""
     audiences: Sequence[Audience] = [stored.object for stored in services.store.in_force("audience")]
     traits: Sequence[ComputedTrait] = [stored.object for stored in services.store.in_force("computedTrait")]
     return Defined({each.id: each for each in audiences}, {each.id: each for each in traits})
@@ -156,7 +156,7 @@ def _computed(trait: ComputedTrait, stood: SyncResult | None) -> PersonComputedT
 
 
 def _remembering(record_at: Callable[[int], Record | None]) -> Callable[[int], Record | None]:
-    """One event gives many traits: each place is read once."""
+    """Return one event gives many traits: each place is read once."""
     read: dict[int, Record | None] = {}
 
     def remembered(place: int) -> Record | None:

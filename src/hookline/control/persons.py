@@ -66,7 +66,7 @@ class Persons(Controller):
 
 
 def asked_for(user_id: str | None, anonymous_id: str | None) -> Identity:
-    """Who is meant; raise Problem unless exactly one id is given."""
+    """Return who is meant; raise Problem unless exactly one id is given."""
     if user_id is not None and anonymous_id is None:
         return Identity("user", user_id)
     if anonymous_id is not None and user_id is None:

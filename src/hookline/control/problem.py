@@ -101,7 +101,7 @@ def respond(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
 
 
 def render(problem: Problem, instance: str) -> bytes:
-    """The document itself, for the places that answer before the framework does."""
+    """Return the document itself, for the places that answer before the framework does."""
     call = current_call()
     body = ProblemBody(
         type=TYPE_PREFIX + problem.code,
@@ -117,12 +117,13 @@ def render(problem: Problem, instance: str) -> bytes:
 
 
 def not_found(what: str, object_id: str) -> Problem:
-    """The problem of an id that names nothing."""
+    """Return the problem of an id that names nothing."""
     return Problem(404, "not_found", f"There is no {what} with the id {object_id!r}.")
 
 
 def database_away(away: DatabaseAway) -> Problem:
-    """The problem of a request while a database cannot be used, or what another role wrote there cannot be read."""
+    """Return the problem of a request while a database cannot be used, or what another role wrote there cannot
+    be read."""
     retry = {"Retry-After": str(AWAY_RETRY_SECONDS)}
     if isinstance(away, DatabaseUnreadable):
         return Problem(503, away.code, f"{away}; events are still accepted. Try again in a moment.", headers=retry)
@@ -134,7 +135,7 @@ def database_away(away: DatabaseAway) -> Problem:
 
 
 def invalid_body(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
-    """The problem of a body that is not JSON, or not of the right shape."""
+    """Return the problem of a body that is not JSON, or not of the right shape."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(400, "malformed_json", f"The body is not JSON: {error}.")
     message, _, place = str(error).partition(" - at ")

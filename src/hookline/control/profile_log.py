@@ -37,11 +37,11 @@ class ProfileReader:
         self._journal = journal
 
     def membership_changes(self, person: Person, audience: str | None = None) -> list[Change]:
-        """When the person came to and went from an audience, or all of them; newest first."""
+        """Return when the person came to and went from an audience, or all of them; newest first."""
         return changes_of(self._connection, person, audience)
 
     def record(self, place: int) -> Record | None:
-        """The record at a place, None when the journal has it no more."""
+        """Return the record at a place, None when the journal has it no more."""
         found = self._journal.get(place >> PLACE_SHIFT, place & OFFSET_MASK)
         return None if found is None or found.erased else found
 
@@ -56,7 +56,7 @@ class ProfileLog:
         self._journal: Reader | None = None
 
     async def read(self, work: Callable[[ProfileReader], T]) -> T | None:
-        """What some work comes to, None while there are no profiles."""
+        """Return what some work comes to, None while there are no profiles."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._read(work))
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class RateLimits:
         await self._app(scope, receive, send_with_limits)
 
     def _count(self, key: str) -> tuple[int, int]:
-        """How many requests the caller has made in its window, this one included, and the seconds to its end."""
+        """Return how many requests the caller has made in its window, this one included, and the seconds to its end."""
         now = self._clock()
         began, count = self._windows.pop(key, (now, 0))
         if now - began >= WINDOW_SECONDS:

@@ -68,7 +68,7 @@ class Planner:
         return made
 
     def dry_run_of(self, id: str) -> DryRun | None:
-        """A dry run of the last hundred."""
+        """Return a dry run of the last hundred."""
         return self._dry_runs.get(id)
 
     def plan(self, replay: Replay, destination: Destination) -> None:
@@ -91,7 +91,7 @@ class Planner:
         self._go(planning.steps(), finish, lambda: True)
 
     def planning_of(self, lane: int) -> Planning | None:
-        """How far the count of a replay is; None when it is not being counted."""
+        """Return how far the count of a replay is; None when it is not being counted."""
         return self._counting.get(lane)
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ class Planning:
         return self._destination.sources if self._request.source is None else (self._request.source,)
 
     def _look_up(self, journal: Reader) -> dict[int, set[int]]:
-        """The first event of each messageId: a later one of the same id is a repeat."""
+        """Return the first event of each messageId: a later one of the same id is a repeat."""
         found: dict[int, set[int]] = {partition: set() for partition in self._ends}
         for source in self._sources():
             for message_id in self._ids or ():

@@ -35,7 +35,7 @@ class ReplayProgress:
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 
     def of(self, lane: int) -> Progress | None:
-        """The counts of a replay; None before it begins."""
+        """Return the counts of a replay; None before it begins."""
         connection = self._database.open()
         if connection is None:
             return None

@@ -122,7 +122,7 @@ def _seconds(events: int, per_second: float) -> float:
 
 
 def _speed_guessed(services: Services, rate: float | None) -> float:
-    """What the receivers' answers so far allow, and the rate."""
+    """Return what the receivers' answers so far allow, and the rate."""
     report = services.metrics.reports().get("deliver")
     times = report.values.get("hookline_deliver_request_seconds") if report is not None else None
     answers = sum(times["buckets"].values()) if times else 0

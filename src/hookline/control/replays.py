@@ -128,7 +128,7 @@ async def begin(services: Services, request: ReplayRequest) -> Replay:
 
 
 async def _prepared(services: Services, request: ReplayRequest) -> tuple[Destination, Offsets, Offsets]:
-    """The destination and the stretch of the journal that a request is about."""
+    """Return the destination and the stretch of the journal that a request is about."""
     stored = services.store.destination(request.destination)
     if stored is None:
         detail = f"There is no destination {request.destination!r}."
@@ -168,7 +168,7 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
 
 
 def _tag(replay: Replay) -> str:
-    """Which state of a replay this is; how far it has come does not count."""
+    """Return which state of a replay this is; how far it has come does not count."""
     return etag_of((replay.state, replay.rate, replay.ended_ms))
 
 

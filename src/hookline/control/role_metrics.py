@@ -23,14 +23,14 @@ class RoleReport(NamedTuple):
     """When it was written, since the epoch."""
 
     def number(self, name: str) -> float:
-        """A metric's value, summed over its label's values; 0 when it was not reported."""
+        """Return a metric's value, summed over its label's values; 0 when it was not reported."""
         value = self.values.get(name, 0)
         if isinstance(value, dict):
             return sum(self.by_label(name).values())
         return value if isinstance(value, int | float) else 0
 
     def by_label(self, name: str) -> dict[str, float]:
-        """The values of a metric with a label."""
+        """Return the values of a metric with a label."""
         value = self.values.get(name)
         inner: dict[str, Any] = next(iter(value.values()), {}) if isinstance(value, dict) else {}
         return {key: each for key, each in inner.items() if isinstance(each, int | float)}
@@ -44,7 +44,7 @@ class RoleMetrics:
         self._clock = clock
 
     def reports(self) -> dict[str, RoleReport]:
-        """Every report there is, by role."""
+        """Return every report there is, by role."""
         found: dict[str, RoleReport] = {}
         for path in sorted(self._folder.glob("metrics-*.json")):
             report = self._read(path)

@@ -71,7 +71,7 @@ class SchemaWatch:
 
 
 def _kept_waiting_seconds() -> float:
-    """How long this thread was ready while others had the core, as far as the system tells (Linux)."""
+    """Return how long this thread was ready while others had the core, as far as the system tells (Linux)."""
     try:
         return int(_SCHEDULED.read_bytes().split()[1]) / 1e9
     except (OSError, IndexError):

@@ -199,7 +199,7 @@ def _config(app: ASGIApp, clients: Clients, settings: Settings) -> uvicorn_serve
 
 
 def base_url(settings: Settings, listening: socket.socket) -> str:
-    """Where a browser on this machine finds the pages."""
+    """Return where a browser on this machine finds the pages."""
     if settings.control.public_url:
         return settings.control.public_url
     host, port = listening.getsockname()[:2]

@@ -8,7 +8,7 @@ from hookline.control.people.sessions import LIFETIME_MS, Sessions
 
 
 def session_cookie(sessions: Sessions, key: str) -> Cookie:
-    """The cookie that no script sees and no other site sends; with an empty key the browser forgets it."""
+    """Return the cookie that no script sees and no other site sends; with an empty key the browser forgets it."""
     return Cookie(
         key=sessions.cookie_name,
         value=key,

@@ -16,12 +16,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def wants_csv(request: Request[Any, Any, Any]) -> bool:
-    """Whether the caller prefers CSV: it is the first thing named in ``Accept``."""
+    """Return whether the caller prefers CSV: it is the first thing named in ``Accept``."""
     return request.headers.get("accept", "").split(",")[0].partition(";")[0].strip() == MEDIA_TYPE
 
 
 def csv_answer(items: Iterable[msgspec.Struct], fields: Sequence[str], name: str) -> Response[str]:
-    """All items with a line of names, as a file of this name; texts cannot be taken for formulas."""
+    """Return all items with a line of names, as a file of this name; texts cannot be taken for formulas."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)

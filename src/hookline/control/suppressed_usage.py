@@ -52,7 +52,7 @@ class SuppressedUsage:
         self._last = counts
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> dict[tuple[str, str], int]:
-        """The counts of these days by (period, source)."""
+        """Return the counts of these days by (period, source)."""
         rows = self._store.database.rows(
             "SELECT day, source, events FROM suppressed_usage"
             " WHERE day >= ?1 AND day <= ?2 AND events > 0 AND (source = ?3 OR ?3 IS NULL)",

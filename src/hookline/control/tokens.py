@@ -96,7 +96,7 @@ class TokensApi(Controller):
 
 
 def token_view_of(services: Services, token: Token) -> TokenView:
-    """The token as the API shows it."""
+    """Return the token as the API shows it."""
     return TokenView(
         id=f"t{token.id}",
         name=token.name,

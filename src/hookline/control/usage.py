@@ -105,7 +105,7 @@ class Usage(Controller):
 
 
 def items_of(services: Services, first: date, last: date, by: By, source: str | None) -> list[UsageItem]:
-    """The usage of these days by period and source, newest period first."""
+    """Return the usage of these days by period and source, newest period first."""
     counts = services.usage.counts(first, last, by, source)
     suppressed = services.suppressed_usage.counts(first, last, by, source)
     only_suppressed = suppressed.keys() - {(count.period, count.source) for count in counts}
@@ -136,7 +136,7 @@ def days_of(first: str | None, last: str | None) -> tuple[date, date]:
 def page_of(
     items: Sequence[ItemT], cursor: Callable[[ItemT], str], limit: int, after: str | None
 ) -> tuple[Sequence[ItemT], str | None]:
-    """One page of a report that is there as a whole, and the cursor behind it."""
+    """Return one page of a report that is there as a whole, and the cursor behind it."""
     start = 0
     if after is not None:
         places = [index for index, item in enumerate(items) if cursor(item) == after]

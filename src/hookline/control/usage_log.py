@@ -28,7 +28,7 @@ class UsageLog:
         self._database = ReadOnly(place)
 
     def counts(self, first: date, last: date, by: By, source: str | None) -> list[UsageCount]:
-        """The counts of these days by period and source, newest period first."""
+        """Return the counts of these days by period and source, newest period first."""
         connection = self._database.open()
         if connection is None:
             return []

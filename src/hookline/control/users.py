@@ -175,7 +175,7 @@ class Users(Controller):
 
 
 def user_of(account: Account) -> User:
-    """The account as the API shows it."""
+    """Return the account as the API shows it."""
     return User(
         id=f"u{account.id}",
         name=account.name,
@@ -189,7 +189,7 @@ def user_of(account: Account) -> User:
 
 
 def join_link(services: Services, request: Request[Any, Any, Any], code: str) -> str:
-    """Where an invited person chooses a password: under the address that whoever invites uses."""
+    """Return where an invited person chooses a password: under the address that whoever invites uses."""
     own = services.settings.control.public_url or f"{request.scope['scheme']}://{request.headers.get('host', '')}"
     return f"{own.rstrip('/')}/join/{code}"
 
@@ -219,7 +219,7 @@ def _changed(user_id: str, *changes: AuditChange) -> None:
 
 
 def tag_of(user: User) -> str:
-    """Which state of an account this is; when it was last seen does not count."""
+    """Return which state of an account this is; when it was last seen does not count."""
     return etag_of((user.role, user.disabled, user.name))
 
 

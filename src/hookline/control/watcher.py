@@ -68,7 +68,7 @@ class Watcher:
 
 
 def message_of(kind: str, message_id: str, data: bytes) -> Message:
-    """A message of a kind; only those of new events have an id, since only they move a watcher on."""
+    """Return a message of a kind; only those of new events have an id, since only they move a watcher on."""
     # A caller's JSON may be written over several lines; between its tokens only, so a blank does as well.
     line = data.replace(b"\n", b" ").replace(b"\r", b" ")
     named = f"id: {message_id}\n" if message_id else ""
@@ -76,11 +76,11 @@ def message_of(kind: str, message_id: str, data: bytes) -> Message:
 
 
 def skipped(count: int) -> Message:
-    """The message that so many events were left out."""
+    """Return the message that so many events were left out."""
     return message_of("skipped", "", b'{"count":%d}' % count)._replace(events=count)
 
 
 def positions_after(last_event_id: str) -> dict[int, int]:
-    """The offsets to go on from: one past ``partition:offset``, for each partition that the id names."""
+    """Return the offsets to go on from: one past ``partition:offset``, for each partition that the id names."""
     named = _POSITION.findall(last_event_id[:LAST_EVENT_ID_CHARACTERS_MAX])
     return {int(partition): int(offset) + 1 for partition, offset in named}

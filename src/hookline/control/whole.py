@@ -39,7 +39,7 @@ class Whole(msgspec.Struct, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether every role works."""
+        """Return whether every role works."""
         return self.status == "ready"
 
 
@@ -84,7 +84,8 @@ class WholeMachine:
         return STANDING_BY if report.number(PROCESS_STANDING_BY) else WORKING
 
     def _has_ended(self, report: RoleReport) -> bool:
-        """Whether the process that wrote it is gone, as between two starts of a role that ends again and again."""
+        """Return whether the process that wrote it is gone, as between two starts of a role that ends again and
+        again."""
         if not self._is_supervised:
             return False  # it may be in a container of its own, where its number means nothing here
         try:

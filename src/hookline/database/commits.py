@@ -171,7 +171,7 @@ class WentBack(msgspec.Struct, frozen=True):
 
 
 def found_behind(folder: Path, now_seconds: float) -> list[WentBack]:
-    """The databases that roles of this data folder found behind within the last day."""
+    """Return the databases that roles of this data folder found behind within the last day."""
     found = []
     for which in get_args(Which):
         note = folder / "run" / _note_name(which)
@@ -189,17 +189,17 @@ def begin_counting(place: Place, commits: Commits) -> None:
 
 
 def commits_of(place: Place) -> Commits | None:
-    """What counts this process's commits to a database; None where nobody asked for that."""
+    """Return what counts this process's commits to a database; None where nobody asked for that."""
     return _commits.get(place)
 
 
 def any_went_back() -> bool:
-    """Whether this process ends because a database of its own went back."""
+    """Return whether this process ends because a database of its own went back."""
     return any(each.is_behind for each in _commits.values())
 
 
 def schemas_counted(url: str) -> list[tuple[Schema, Commits]]:
-    """The schemas of a PostgreSQL database in which they are counted."""
+    """Return the schemas of a PostgreSQL database in which they are counted."""
     return [(place, each) for place, each in _commits.items() if isinstance(place, Schema) and place.url == url]
 
 

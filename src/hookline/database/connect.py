@@ -35,7 +35,7 @@ def connect(place: Place, read_only: bool = False, synchronous: Literal["FULL", 
 
 
 def change_mark(connection: Connection) -> Any:
-    """What differs from an earlier answer when another connection committed something in between."""
+    """Return what differs from an earlier answer when another connection committed something in between."""
     query = "PRAGMA data_version" if is_file(connection) else "SELECT pg_current_snapshot()::text"
     ((mark,),) = connection.execute(query).fetchall()
     return mark
@@ -57,7 +57,7 @@ def empty_log(connection: Connection) -> bool:
 
 
 def commit_mark(connection: Connection) -> CommitMark | None:
-    """What tells, after the answer to a ``COMMIT`` was lost, whether it was done; a file always answers."""
+    """Return what tells, after the answer to a ``COMMIT`` was lost, whether it was done; a file always answers."""
     if is_file(connection):
         return None
     from hookline.database.postgres.commit_mark import CommitMark
@@ -66,5 +66,5 @@ def commit_mark(connection: Connection) -> CommitMark | None:
 
 
 def is_file(connection: Connection) -> bool:
-    """Whether it is a connection to an SQLite file."""
+    """Return whether it is a connection to an SQLite file."""
     return isinstance(connection, sqlite.engine.Connection) or getattr(connection, "is_file", False)

@@ -26,10 +26,10 @@ class Cursor(Protocol):
         """As the connection's."""
 
     def fetchone(self) -> Any:
-        """The next row, None after the last one."""
+        """Return the next row, None after the last one."""
 
     def fetchall(self) -> list[Any]:
-        """The rows that are left."""
+        """Return the rows that are left."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -39,7 +39,7 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """Return whether a transaction is open."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor:
         """Run a statement."""
@@ -48,7 +48,7 @@ class Connection(Protocol):
         """Run a statement that returns no rows once for each of ``parameters``."""
 
     def cursor(self) -> Cursor:
-        """A cursor that runs statements on this connection."""
+        """Return a cursor that runs statements on this connection."""
 
     def close(self) -> None:
         """Let go of the database; idempotent."""

@@ -20,7 +20,8 @@ _STEPS = 10_000
 
 
 def damage_of(path: Path, seconds: float = CHECK_SECONDS) -> str | None:
-    """What is wrong with the pages of a file, None when nothing is, as far as that can be looked at in the time."""
+    """Return what is wrong with the pages of a file, None when nothing is, as far as that can be looked at in
+    the time."""
     try:
         with closing(connect(path, read_only=True)) as connection:
             until = time.monotonic() + seconds
@@ -34,7 +35,7 @@ def damage_of(path: Path, seconds: float = CHECK_SECONDS) -> str | None:
 
 
 def how_to_mend(path: Path) -> str:
-    """What to do about a damaged file."""
+    """Return what to do about a damaged file."""
     if path.name in parts.COSTS:
         return (
             f"stop Hookline and put {path.name} back from a snapshot, in place of it, {path.name}-wal and"
@@ -44,7 +45,7 @@ def how_to_mend(path: Path) -> str:
 
 
 def find_damaged(folder: Path, damage: Callable[[Path], str | None] = damage_of) -> list[tuple[Path, str]]:
-    """The damaged files of a data folder, each with what is wrong with it."""
+    """Return the damaged files of a data folder, each with what is wrong with it."""
     return [(path, reason) for path in sorted(folder.glob("*.db")) if (reason := damage(path)) is not None]
 
 
@@ -73,7 +74,7 @@ def mark(folder: Path, path: Path, reason: str) -> None:
 
 
 def marked(folder: Path, younger_than_seconds: float) -> list[tuple[str, str]]:
-    """The files that roles have met lately, each with what is wrong with it."""
+    """Return the files that roles have met lately, each with what is wrong with it."""
     found: list[tuple[str, str]] = []
     for each in sorted((folder / "run").glob(MARK + "*.db")):
         try:

@@ -65,7 +65,7 @@ class Outages:
 
     @property
     def is_away(self) -> bool:
-        """Whether the server cannot be reached right now."""
+        """Return whether the server cannot be reached right now."""
         return any(outage.kind == "away" for outage in self.current())
 
     def current(self) -> list[Outage]:
@@ -77,7 +77,7 @@ class Outages:
         return {outage.trouble.code: True for outage in self.current()}
 
     def gauge(self) -> dict[str, dict[str, int]]:
-        """The kinds of those that are not over, as a metric."""
+        """Return the kinds of those that are not over, as a metric."""
         return {"kind": {outage.kind: 1 for outage in self.current()}}
 
     def begin(self, away: Trouble) -> None:

@@ -39,7 +39,7 @@ class PartMissing(Exception):
 
 
 def missing(folder: Path) -> list[str]:
-    """The parts that were there and are not, but for those that can be made anew without harm."""
+    """Return the parts that were there and are not, but for those that can be made anew without harm."""
     return [name for name in sorted(noted(folder)) if name in COSTS and not (folder / name).exists()]
 
 
@@ -51,7 +51,7 @@ def require(folder: Path) -> None:
 
 
 def sentence(folder: Path, name: str) -> str:
-    """What to do about one that is missing."""
+    """Return what to do about one that is missing."""
     return (
         f"{folder / name} is missing, and was there: put it back from a snapshot. To go on without it:"
         f" hookline renew {name}, which says what that costs"
@@ -59,7 +59,7 @@ def sentence(folder: Path, name: str) -> str:
 
 
 def noted(folder: Path) -> frozenset[str]:
-    """The parts that the folder has had."""
+    """Return the parts that the folder has had."""
     try:
         return frozenset((folder / NAME).read_text(errors="replace").split())
     except FileNotFoundError:

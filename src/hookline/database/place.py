@@ -31,7 +31,7 @@ class Schema:
 
     @property
     def name(self) -> str:
-        """The schema's name in the database."""
+        """Return the schema's name in the database."""
         return f"hookline_{self.which}"
 
     def __str__(self) -> str:
@@ -42,14 +42,14 @@ Place = Path | Schema
 
 
 def place_of(settings: Settings, which: Which) -> Place:
-    """Where one of an installation's databases is."""
+    """Return where one of an installation's databases is."""
     if settings.database.url == "local":
         return settings.data_path / f"{which}.db"
     return Schema(settings.database.url, which)
 
 
 def which_of(place: Place) -> Which | None:
-    """Which of the databases is at a place; None for a file that is named otherwise."""
+    """Return which of the databases is at a place; None for a file that is named otherwise."""
     if isinstance(place, Schema):
         return place.which
     return next((which for which in get_args(Which) if which == place.stem), None)

@@ -40,7 +40,7 @@ class ReadOnly:
         self._connection: Connection | None = None
 
     def open(self) -> Connection | None:
-        """The connection, None while there is no such database; raise DatabaseAway while that cannot be told.
+        """Return the connection, None while there is no such database; raise DatabaseAway while that cannot be told.
 
         A statement for which a database of another version has not the tables raises DatabaseUnreadable.
         """
@@ -115,8 +115,8 @@ class _OfAnyVersion:
 
 
 def _may_be_unlike(error: Exception) -> bool:
-    """Whether it may come of tables that are not as this version knows them: of PostgreSQL a table that is not there
-    cannot be told from one that may not be used."""
+    """Return whether it may come of tables that are not as this version knows them: of PostgreSQL a table that is not
+    there cannot be told from one that may not be used."""
     return not isinstance(error, DatabaseAway) or isinstance(error, DatabaseForbidden)
 
 
@@ -161,7 +161,7 @@ class Followed:
             raise reason from error
 
     def mark(self, connection: Connection) -> Any:
-        """What differs from an earlier answer when something was committed in between, or it was opened anew."""
+        """Return what differs from an earlier answer when something was committed in between, or it was opened anew."""
         return self._opened, change_mark(connection)
 
     def close(self) -> None:

@@ -24,12 +24,12 @@ class Shared:
         self._lock = threading.Lock()
 
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Every row of a query."""
+        """Return every row of a query."""
         with self._lock:
             return self._connection.execute(query, values).fetchall()
 
     def row(self, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
-        """The first row of a query, None when it has none."""
+        """Return the first row of a query, None when it has none."""
         found = self.rows(query, values)
         return found[0] if found else None
 

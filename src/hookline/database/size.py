@@ -18,8 +18,8 @@ _OF_SCHEMA = (
 
 
 def bytes_taken(place: Place) -> int:
-    """What it takes of a disk: of a file also its log, of a schema its tables with their indexes; 0 when it is not
-    there. Raise OperationalError when PostgreSQL cannot be asked."""
+    """Return what it takes of a disk: of a file also its log, of a schema its tables with their indexes; 0 when it is
+    not there. Raise OperationalError when PostgreSQL cannot be asked."""
     if isinstance(place, Path):
         return sum(_of_file(place.with_name(place.name + suffix)) for suffix in ("", "-wal", "-shm"))
     with closing(connect(place, read_only=True)) as connection:

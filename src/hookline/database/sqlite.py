@@ -221,8 +221,8 @@ def connect(
 
 
 def as_ours(error: engine.DatabaseError, path: Path, read_only: bool = False) -> engine.DatabaseError:
-    """What an error of SQLite is to the rooms: one that passes is noted; one that says nothing of the file is itself.
-    ``read_only`` is whether it was opened only to be read, so that a refused write is no fault of the file."""
+    """Return what an error of SQLite is to the rooms: one that passes is noted; one that says nothing of the file is
+    itself. ``read_only`` is whether it was opened only to be read, so that a refused write is no fault of the file."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return error
@@ -314,5 +314,5 @@ class FileConnection(engine.Connection):
         return self.cursor().executescript(sql)
 
     def cursor(self, *_: Any) -> FileCursor:  # type: ignore[override]
-        """A cursor whose errors are ours."""
+        """Return a cursor whose errors are ours."""
         return super().cursor(self.cursors)

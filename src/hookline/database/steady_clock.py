@@ -48,7 +48,7 @@ class SteadyClock:
         self._path = path
 
     def now_ms(self) -> int:
-        """The service's time."""
+        """Return the service's time."""
         return self._behind_ms + _running_ms()
 
     @property
@@ -58,7 +58,7 @@ class SteadyClock:
         return 0 if -SLACK_MS < ahead < SLACK_MS else ahead
 
     def wall_ms(self, steady_ms: int) -> int:
-        """A time of this clock as people see it: by the wall clock as it goes now."""
+        """Return a time of this clock as people see it: by the wall clock as it goes now."""
         return steady_ms + self.ahead_ms
 
     def keep(self) -> None:
@@ -73,8 +73,8 @@ class SteadyClock:
 
 
 def steady_clock_of(settings: Settings) -> SteadyClock:
-    """The clock of this process: that of the data folder, or of the database where many machines share a journal. While
-    the database is away it goes on from what this machine has kept of it."""
+    """Return the clock of this process: that of the data folder, or of the database where many machines share a
+    journal. While the database is away it goes on from what this machine has kept of it."""
     path = settings.data_path / FILE
     if settings.journal.url != LOCAL and settings.database.url != LOCAL:
         with suppress(DatabaseAway):
@@ -83,7 +83,7 @@ def steady_clock_of(settings: Settings) -> SteadyClock:
 
 
 def kept_in(path: Path) -> SteadyClock:
-    """The clock that goes on from what a file says; without the file it begins with the wall clock's time."""
+    """Return the clock that goes on from what a file says; without the file it begins with the wall clock's time."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -126,7 +126,7 @@ def _by_database(settings: Settings) -> int:
 
 
 def _boot() -> bytes:
-    """Which start of the machine this is; nothing where the system does not say."""
+    """Return which start of the machine this is; nothing where the system does not say."""
     try:
         return UUID(_BOOT_ID.read_text().strip()).bytes
     except (OSError, ValueError):

@@ -72,7 +72,7 @@ class Checkpointer:
 
     @property
     def is_synced(self) -> bool:
-        """Whether a power cut takes nothing back of what was committed."""
+        """Return whether a power cut takes nothing back of what was committed."""
         return not self._unsynced
 
     async def tick(self) -> None:
@@ -131,7 +131,7 @@ class Checkpointer:
             self._log.warning("outcomes_not_dropped", error=str(error))
 
     async def retries_below(self, partition: int, offset: int) -> dict[int, int]:
-        """The first retry row below an offset, by lane; none where that cannot be read now."""
+        """Return the first retry row below an offset, by lane; none where that cannot be read now."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._store.retries_below, partition, offset)

@@ -16,7 +16,7 @@ class Clock(Protocol):
         """Wall clock, milliseconds since the epoch."""
 
     def steady_ms(self) -> int:
-        """The service's own time, milliseconds since the epoch: it never jumps, and goes on after a restart."""
+        """Return the service's own time, milliseconds since the epoch: it never jumps, and goes on after a restart."""
 
     def monotonic(self) -> float:
         """Seconds that never jump, of this process."""

@@ -76,7 +76,7 @@ class Dispatcher(Work, Sink):
 
     @property
     def full(self) -> bool:
-        """Whether sending must wait for a checkpoint: there is no more room for what comes of it."""
+        """Return whether sending must wait for a checkpoint: there is no more room for what comes of it."""
         return self.ring.full or len(self.batch.attempts) >= self._failures_held_max
 
     def dispatch(self, lane: Lane) -> None:
@@ -133,7 +133,7 @@ class Dispatcher(Work, Sink):
                 self.go_on_with(lane)  # nothing else may happen in the lane: the event before may have expired as a row
 
     def room(self, lane: Lane) -> int:
-        """How many more requests of the lane may be in flight now."""
+        """Return how many more requests of the lane may be in flight now."""
         if self.is_shut or lane.paused:
             return 0
         room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.flying)
@@ -156,7 +156,7 @@ class Dispatcher(Work, Sink):
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing new may be sent just now."""
+        """Return whether nothing new may be sent just now."""
         return self.full or self.stopping or (self.fence is not None and self.fence.is_shut)
 
     def start(self, lane: Lane, event: Event, attempt: int, first_at_ms: int, urls: int, from_row: bool) -> None:
@@ -322,7 +322,8 @@ class Dispatcher(Work, Sink):
         self.feed_starved(1)
 
     def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
-        """Whether with this success every URL has accepted (fan-out ``all``); if not, what follows is done here."""
+        """Return whether with this success every URL has accepted (fan-out ``all``); if not, what follows is
+        done here."""
         refused_before = delivery.urls > ALL_URLS
         if not (delivery.outstanding or delivery.failures or refused_before):
             return True
@@ -441,7 +442,8 @@ class Dispatcher(Work, Sink):
 
 
 def _leading(lane: Lane) -> int:
-    """How many queued events may leave although the lane has as many rows as it may: those that rows wait for."""
+    """Return how many queued events may leave although the lane has as many rows as it may: those that rows
+    wait for."""
     order = lane.order
     if order is None:
         return 0
@@ -449,7 +451,7 @@ def _leading(lane: Lane) -> int:
 
 
 def _delivery_of(token: object, target: Target) -> Delivery:
-    """The attempt for an event that left plainly."""
+    """Return the attempt for an event that left plainly."""
     event: Event = token  # type: ignore[assignment]  # the dispatcher's own
     return Delivery(target.lane, event, target.lane.in_flight[event.place])
 

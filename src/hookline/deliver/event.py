@@ -24,7 +24,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
     _plain: Rendered | None = None
 
     def canonical(self) -> Rendered:
-        """The value of ``X-Message-Id`` and the body whose bytes are signed (DESIGN 6.2)."""
+        """Return the value of ``X-Message-Id`` and the body whose bytes are signed (DESIGN 6.2)."""
         if self._canonical is not None:
             return self._canonical
         headers, bodies = Event.all_canonical((self,))
@@ -32,7 +32,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
 
     @staticmethod
     def all_canonical(events: Sequence[Event]) -> tuple[list[bytes], list[bytes]]:
-        """What ``canonical`` returns for each of several events, rendered together: that costs about half."""
+        """Return what ``canonical`` returns for each of several events, rendered together: that costs about half."""
         if not [event for event in events if event.shared]:
             return _render([event.record for event in events])
         missing = [event for event in events if event._canonical is None]
@@ -43,7 +43,7 @@ class Event(msgspec.Struct, gc=False, eq=False):
         return [header for header, _ in both], [body for _, body in both]
 
     def plain(self) -> Rendered:
-        """The same with the unsigned body: numbers stay as the caller wrote them."""
+        """Return the same with the unsigned body: numbers stay as the caller wrote them."""
         made = self._plain
         if made is None:
             record = self.record

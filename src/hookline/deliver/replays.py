@@ -72,7 +72,7 @@ class Replays:
 
     @property
     def forgotten(self) -> list[int]:
-        """The lanes of ended replays that control no longer remembers; none as long as it cannot be asked."""
+        """Return the lanes of ended replays that control no longer remembers; none as long as it cannot be asked."""
         return [lane for lane in self._ended if lane not in self._known] if self._is_read else []
 
     def forget(self, lanes: Iterable[int]) -> None:
@@ -185,7 +185,7 @@ class Replays:
     # with other workers
 
     def intake(self, replay: Replay, partition: int, at: int | None) -> Intake:
-        """The intake of a replay's lane in a partition, at its beginning or at the place ``at``."""
+        """Return the intake of a replay's lane in a partition, at its beginning or at the place ``at``."""
         first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
         places = self._feed.places(replay.lane)
         some = None if places is None or partition not in places else places[partition]
@@ -288,7 +288,7 @@ class Replays:
             self._prompt(lane)
 
     def _start(self, replay: Replay) -> LaneStart:
-        """A replay is paused while it, or its destination, is."""
+        """Return a replay is paused while it, or its destination, is."""
         live = self._snapshot.lanes.get(replay.request.destination)
         own = None if replay.paused_ms is None else Pause(since=replay.paused_ms, steady_since=replay.paused_ms)
         return LaneStart(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
@@ -358,7 +358,8 @@ class Replays:
 
 
 def _rest(lane: ReplayLane, now_ms: int, reason: str) -> Iterable[RangeRow]:
-    """What a cancelled replay has not sent: results and dead letters of single events say more where there are any."""
+    """Yield what a cancelled replay has not sent: results and dead letters of single events say more where there are
+    any."""
     for partition, intake in lane.intakes.items():
         first = intake.next_offset
         if lane.busy or lane.retry_count > 0:

@@ -49,7 +49,7 @@ class Reports:
         await asyncio.get_running_loop().run_in_executor(None, self.gather())
 
     def gather(self) -> Callable[[], None]:
-        """What is to be told now: call the answer to have it written."""
+        """Return what is to be told now: call the answer to have it written."""
         values, slots = self._values(), self._slots.ended()
 
         def write() -> None:
@@ -118,7 +118,7 @@ class Reports:
         return values
 
     def _next_probe(self, lane: Lane) -> float:
-        """When a lane's receiver is asked next, by the wall clock; now, where that is due."""
+        """Return when a lane's receiver is asked next, by the wall clock; now, where that is due."""
         clock = self._engine.clock
         at = max(lane.probe_at_seconds, lane.others_probe_until_seconds)
         return round(clock.now_ms() / 1000 + max(0.0, at - clock.monotonic()), 3)

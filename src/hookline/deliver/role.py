@@ -402,7 +402,7 @@ def _network(sink: Sink, settings: Settings, limits: Limits) -> Sender:
 
 
 def _listen(path: Path) -> socket.socket:
-    """The datagram socket that collect pokes after each commit."""
+    """Return the datagram socket that collect pokes after each commit."""
     path.unlink(missing_ok=True)
     wake = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     wake.setblocking(False)

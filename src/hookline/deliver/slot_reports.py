@@ -43,7 +43,7 @@ class SlotReports:
         self._lane_filtered: dict[int, int] = {}
 
     def ended(self) -> list[Slot] | None:
-        """The last slots, if one has ended since the last call; asked about once a second."""
+        """Return the last slots, if one has ended since the last call; asked about once a second."""
         at = slot_of(self._engine.clock.now_ms())
         if at == self._at:
             return None
@@ -82,7 +82,7 @@ class SlotReports:
         )
 
     def _destinations(self, tallies: dict[int, Tally]) -> tuple[int, list[Told]]:
-        """How much waits in all, and those with anything to tell."""
+        """Return how much waits in all, and those with anything to tell."""
         waiting, found = 0, []
         filtered: dict[int, int] = {}
         engine, nothing = self._engine, Tally()
@@ -108,17 +108,17 @@ class SlotReports:
         return waiting, found
 
     def _attached(self) -> set[Lane]:
-        """The lanes that follow the shared reader in every partition, as nearly all do."""
+        """Return the lanes that follow the shared reader in every partition, as nearly all do."""
         return set.intersection(*[shared.attached for shared in self._feeder.shared.values()] or [set()])
 
     def _behind(self, lane: Lane) -> int:
-        """What lies between the lane's place and the journal's end: the most that can wait there."""
+        """Return what lies between the lane's place and the journal's end: the most that can wait there."""
         return sum(
             (intake.end or self._feeder.shared[intake.partition].end) - intake.next_offset for intake in lane.detached
         )
 
     def _sources(self) -> dict[str, SourceSlot]:
-        """The busiest sources."""
+        """Return the busiest sources."""
         counters = self._engine.counters
         usage, counters.usage = counters.usage, {}
         busiest = sorted(usage.items(), key=lambda pair: -pair[1][0])
@@ -130,7 +130,7 @@ def _number(lane: Lane) -> int:
 
 
 def _foremost(found: list[Told]) -> list[Told]:
-    """The failing ones first, and then the busiest."""
+    """Return the failing ones first, and then the busiest."""
     return nsmallest(
         DESTINATIONS_MAX, found, key=lambda told: (-told.tally.failures, -told.tally.delivered, -told.waiting)
     )

@@ -45,7 +45,7 @@ class Tallies:
         self._lanes: dict[int, Tally] = {}
 
     def of(self, lane_number: int) -> Tally:
-        """The tally to count in."""
+        """Return the tally to count in."""
         found = self._lanes.get(lane_number)
         if found is None:
             found = self._lanes[lane_number] = Tally()

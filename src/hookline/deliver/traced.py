@@ -32,11 +32,11 @@ class TracedTemplate(Template):
         return self._inner.hidden(text)
 
     def request(self, event: Event) -> bytes:
-        """The whole request."""
+        """Return the whole request."""
         return self._carrying(event, self._inner.request(event))
 
     def requests(self, events: Sequence[Event]) -> list[bytes]:
-        """The requests of several events."""
+        """Return the requests of several events."""
         made = self._inner.requests(events)
         return [self._carrying(event, request) for event, request in zip(events, made, strict=True)]
 

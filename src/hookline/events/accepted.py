@@ -10,16 +10,16 @@ class Accepted(Protocol):
 
     @property
     def type(self) -> str:
-        """The message type."""
+        """Return the message type."""
 
     @property
     def timestamp(self) -> str:
-        """The final timestamp."""
+        """Return the final timestamp."""
 
     @property
     def body(self) -> bytes:
-        """The caller's JSON object."""
+        """Return the caller's JSON object."""
 
     @property
     def envelope(self) -> bytes | None:
-        """The JSON object of the batch, whose ``context`` lies under the event's own."""
+        """Return the JSON object of the batch, whose ``context`` lies under the event's own."""

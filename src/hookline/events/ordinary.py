@@ -72,7 +72,7 @@ def render_ordinary(records: Sequence[Accepted]) -> list[bytes | None]:
 
 
 def _decode_together(records: Sequence[Accepted], kinds: Sequence[str]) -> list[_Call] | None:
-    """The calls' fields; None when one of the calls is not ordinary, or they are too long for one go."""
+    """Return the calls' fields; None when one of the calls is not ordinary, or they are too long for one go."""
     if not _KINDS.issuperset(kinds):
         return None
     written = [record.body for record in records]
@@ -133,7 +133,7 @@ def _context_end(written: bytes) -> bytes:
 
 
 def _merged_end(pair: tuple[bytes, bytes]) -> bytes | None:
-    """The same where a batch's context lies under the event's own; None for what msgspec cannot read exactly."""
+    """Return the same where a batch's context lies under the event's own; None for what msgspec cannot read exactly."""
     envelope, written = pair
     try:
         context = merge(context_of(envelope), object_of(Raw(written) if written else UNSET))

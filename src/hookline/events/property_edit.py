@@ -28,7 +28,7 @@ class PropertyEdit(NamedTuple):
 
     @classmethod
     def of(cls, paths: Iterable[Sequence[str]], keep: bool) -> PropertyEdit:
-        """The edit of these paths; of a path and a longer one that begins with it, the shorter counts."""
+        """Return the edit of these paths; of a path and a longer one that begins with it, the shorter counts."""
         mask: Mask = {}
         for path in sorted(paths, key=len, reverse=True):
             inner = mask
@@ -44,7 +44,7 @@ def edit_fields(fields: dict[str, Any], edit: PropertyEdit) -> dict[str, Any]:
 
 
 def edit_body(body: bytes, edits: Sequence[PropertyEdit], canonical: bool) -> bytes:
-    """A rendered body after edits; a canonical one stays canonical."""
+    """Return a rendered body after edits; a canonical one stays canonical."""
     try:
         fields = _decode_fields(body)
         for edit in edits:
@@ -121,7 +121,7 @@ def _dropped(value: Any, mask: Mask, form: _Form) -> Any:
 
 
 def _kept(value: Any, mask: Mask, form: _Form) -> Any:
-    """What the mask means of an object or list; a plain value on the way to a field is none of what is meant."""
+    """Return what the mask means of an object or list; a plain value on the way to a field is none of what is meant."""
     opened = form.opened(value)
     if isinstance(opened, list):
         return form.closed([_kept(item, mask, form) for item in opened if _is_open(item, form)])

@@ -22,12 +22,12 @@ _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
 
 def new_standard_secret() -> str:
-    """A secret nobody can guess."""
+    """Return a secret nobody can guess."""
     return PREFIX + base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
 def standard_key(secret: str) -> bytes:
-    """The key that a secret stands for; raise ValueError, saying what to write instead, for anything else."""
+    """Return the key that a secret stands for; raise ValueError, saying what to write instead, for anything else."""
     if not secret.startswith(PREFIX):
         raise ValueError(f"a Standard Webhooks secret begins with {PREFIX}; write it with its prefix")
     try:
@@ -42,7 +42,7 @@ def standard_key(secret: str) -> bytes:
 
 
 def webhook_id(message_id_header: bytes) -> bytes:
-    """The value of ``webhook-id``: that of ``X-Message-Id`` with its full stops escaped too.
+    """Return the value of ``webhook-id``: that of ``X-Message-Id`` with its full stops escaped too.
 
     The caller chooses the messageId, and full stops separate the parts of what is signed: left as they are, a part of
     the id could pass for a timestamp (specification, "Signature scheme").

@@ -44,11 +44,11 @@ class Stored(Accepted, Protocol):
 
     @property
     def source(self) -> str:
-        """The id of the source."""
+        """Return the id of the source."""
 
     @property
     def message_id(self) -> str:
-        """The messageId, made up if the caller gave none."""
+        """Return the messageId, made up if the caller gave none."""
 
 
 class EventView:
@@ -62,7 +62,7 @@ class EventView:
         self._whole: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any, /) -> Any:
-        """A field's value, or the default when the event has none."""
+        """Return a field's value, or the default when the event has none."""
         own = _OWN.get(name)
         if own is not None:
             return getattr(self._event, own)
@@ -74,7 +74,7 @@ class EventView:
         return (self._whole or self._read_all()).get(name, default)
 
     def all(self) -> dict[str, Any]:
-        """Every field there is, as a new dictionary."""
+        """Return every field there is, as a new dictionary."""
         return dict(self._whole or self._read_all())
 
     def _read_names(self) -> _Names | None:

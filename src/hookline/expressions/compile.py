@@ -18,7 +18,7 @@ class Fields(Protocol):
     """What is evaluated over: a decoded JSON object, or anything that gives its fields by name."""
 
     def get(self, name: str, default: Json, /) -> Json:
-        """The field's value as decoded JSON, or the default."""
+        """Return the field's value as decoded JSON, or the default."""
 
 
 class _Missing:
@@ -35,7 +35,7 @@ Operand = Callable[[Fields], Json]
 
 
 def compile_condition(node: Node) -> Condition:
-    """A function that says whether the condition holds."""
+    """Return a function that says whether the condition holds."""
     match node:
         case Literal(value):
             return _always if value is True else _never
@@ -58,7 +58,7 @@ def compile_condition(node: Node) -> Condition:
 
 
 def compile_operand(node: Node) -> Operand:
-    """A function that gives the node's value, or MISSING."""
+    """Return a function that gives the node's value, or MISSING."""
     match node:
         case Literal(value):
             return lambda fields: value
@@ -78,7 +78,7 @@ def compile_operand(node: Node) -> Operand:
 
 
 def type_of(value: Json) -> str:
-    """What ``typeof`` calls a value."""
+    """Return what ``typeof`` calls a value."""
     return _TYPES.get(value.__class__, "missing")
 
 

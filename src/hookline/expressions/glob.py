@@ -25,7 +25,7 @@ class Glob:
         self._size = len(self._first) + len(self._last or "")
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text fits. Every piece is looked for once, from left to right, and never again."""
+        """Return whether the whole text fits. Every piece is looked for once, from left to right, and never again."""
         if self._last is None:
             return text == self._first
         if len(text) < self._size or not (text.startswith(self._first) and text.endswith(self._last)):

@@ -40,7 +40,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def parts_of(written: str) -> tuple[str, ...]:
-    """The parts of a dotted name; a backslash makes the next character part of the name."""
+    """Return the parts of a dotted name; a backslash makes the next character part of the name."""
     return tuple(_ESCAPED.sub(r"\1", part) for part in _PART(written))
 
 

@@ -41,7 +41,8 @@ _Rule = Callable[[], Node]
 
 
 def parse(text: str, fields: Collection[str] | None = None) -> Node:
-    """The tree of a condition; raise ExpressionError. ``fields`` are the names a path may begin with, None any."""
+    """Return the tree of a condition; raise ExpressionError. ``fields`` are the names a path may begin with,
+    None any."""
     return _Parser(text, fields).whole()
 
 

@@ -7,7 +7,7 @@ from hookline.expressions.lexer import tokens
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """The parts of a path; raise ExpressionError for anything that is not exactly one path."""
+    """Return the parts of a path; raise ExpressionError for anything that is not exactly one path."""
     first, *rest = tokens(text)
     if first.kind != "name":
         raise ExpressionError("expected a path such as properties.card", first.column)

@@ -74,7 +74,8 @@ Node: TypeAlias = Literal | Path | Call | Compare | All | Any | Not
 
 
 def is_condition(node: Node) -> bool:
-    """Whether the node may stand where true or false is wanted; a field counts as true when it holds ``true``."""
+    """Return whether the node may stand where true or false is wanted; a field counts as true when it holds
+    ``true``."""
     match node:
         case Literal(value):
             return isinstance(value, bool)

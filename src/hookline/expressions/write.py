@@ -17,7 +17,7 @@ _ODD = re.compile(r"([^\w$-])")
 
 
 def write(node: Node) -> str:
-    """The text of an expression."""
+    """Return the text of an expression."""
     match node:
         case Literal(value):
             return json.dumps(value, ensure_ascii=False)
@@ -36,7 +36,7 @@ def write(node: Node) -> str:
 
 
 def write_path(parts: Sequence[str]) -> str:
-    """A dotted name; a backslash before each character that a name cannot have by itself."""
+    """Return a dotted name; a backslash before each character that a name cannot have by itself."""
     escaped = [_ODD.sub(r"\\\1", part) for part in parts]
     written = ".".join(escaped)
     if written in RESERVED or _ODD_START.match(parts[0]):

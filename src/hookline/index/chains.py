@@ -39,7 +39,7 @@ class Chains(ABC):
     """Odd; chosen by chance, so that nobody can choose messageIds that all fall into one bucket."""
 
     def __len__(self) -> int:
-        """How many offsets are covered."""
+        """Return how many offsets are covered."""
         return self.next_offset - self.first_offset
 
     @abstractmethod

@@ -37,12 +37,12 @@ class Columns:
 
     @property
     def size_bytes(self) -> int:
-        """What the filters take on the disk."""
+        """Return what the filters take on the disk."""
         return sum(one.size_bytes for one in self._filters.values())
 
     @property
     def waiting(self) -> Run | None:
-        """The oldest run that waits for its column."""
+        """Return the oldest run that waits for its column."""
         return next((part for part in self._without if isinstance(part, Run)), None)
 
     def candidates(self, rows: Rows, first_offset: int, since: int, mark: Part | None = None) -> dict[int, list[Part]]:
@@ -161,7 +161,7 @@ class Columns:
         return self._places[part]
 
     def _is_whole(self, part: Part | None) -> bool:
-        """Whether nothing more will be set in the column of this part."""
+        """Return whether nothing more will be set in the column of this part."""
         return part is None or (isinstance(part, Run) and part not in self._without)
 
     def _open_filters(self, runs: dict[str, Run]) -> None:

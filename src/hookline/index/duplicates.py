@@ -80,7 +80,7 @@ class Duplicates:
 
     @property
     def next_offset(self) -> int:
-        """The first offset that is not indexed yet."""
+        """Return the first offset that is not indexed yet."""
         return self._recent.next_offset
 
     def read_by(self, reader: Lookups) -> None:
@@ -89,12 +89,12 @@ class Duplicates:
 
     @property
     def frozen_ranges(self) -> int:
-        """How many full ranges wait in memory to be sealed."""
+        """Return how many full ranges wait in memory to be sealed."""
         return len(self._frozen)
 
     @property
     def size_bytes(self) -> int:
-        """What the index takes on the disk."""
+        """Return what the index takes on the disk."""
         return self._sealed.size_bytes
 
     def feed(self, records: Sequence[Record], first_offset: int) -> None:

@@ -69,7 +69,7 @@ def newest_of(
 
 
 def _runs(folder: Path) -> list[_Range]:
-    """The runs of a partition by their names, newest first."""
+    """Return the runs of a partition by their names, newest first."""
     found = []
     for path in folder.glob("*" + SUFFIX):
         first, _, after = path.name.removesuffix(SUFFIX).partition("-")

@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 def rows_for(run_events: int) -> int:
-    """The number of rows, a power of two, for runs of this many events."""
+    """Return the number of rows, a power of two, for runs of this many events."""
     return max(1 << 10, 1 << (run_events * ROWS_PER_EVENT - 1).bit_length())
 
 

@@ -57,32 +57,32 @@ class Header(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """Return the file's name."""
         return f"{self.first_offset:020d}-{self.next_offset:020d}{SUFFIX}"
 
     @property
     def times_at(self) -> int:
-        """Where the times begin."""
+        """Return where the times begin."""
         return _HEADER.size + _CHECKSUM.size
 
     @property
     def heads_at(self) -> int:
-        """Where the heads of the buckets begin."""
+        """Return where the heads of the buckets begin."""
         return self.times_at + self.spans * _SPAN_BYTES
 
     @property
     def entries_at(self) -> int:
-        """Where the entries begin."""
+        """Return where the entries begin."""
         return self.heads_at + (NUMBER_BYTES << self.bucket_bits)
 
     @property
     def users_at(self) -> int:
-        """Where the user hashes begin."""
+        """Return where the user hashes begin."""
         return self.entries_at + (self.next_offset - self.first_offset + 1) * ENTRY_BYTES
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole file."""
+        """Return the size of the whole file."""
         return self.users_at + (self.next_offset - self.first_offset) * USER_HASH_BYTES
 
     def to_bytes(self) -> bytes:

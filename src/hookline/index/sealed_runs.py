@@ -26,12 +26,12 @@ class SealedRuns:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the newest run, 0 without one."""
+        """Return the offset after the newest run, 0 without one."""
         return self.runs[-1].next_offset if self.runs else 0
 
     @property
     def size_bytes(self) -> int:
-        """What runs and filters take on the disk."""
+        """Return what runs and filters take on the disk."""
         return sum(run.size_bytes for run in self.runs) + self.columns.size_bytes
 
     def add(self, recent: Recent, run: Run) -> None:

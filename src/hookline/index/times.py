@@ -31,7 +31,8 @@ class Times:
             self._highs[span] = max(self._highs[span], high)
 
     def within(self, offset: int, received_at: int, window_ms: int) -> bool | None:
-        """Whether the record at ``offset`` was received at most the window before; None when only it can tell."""
+        """Return whether the record at ``offset`` was received at most the window before; None when only it can
+        tell."""
         span = (offset - self.first_offset) // SPAN_RECORDS
         if not 0 <= span < len(self._lows) or self._lows[span] == _NEVER:
             return None
@@ -41,12 +42,12 @@ class Times:
 
     @property
     def low(self) -> int | None:
-        """The earliest time of all, None when there is none."""
+        """Return the earliest time of all, None when there is none."""
         return min(self._lows) if self._lows else None
 
     @property
     def high(self) -> int | None:
-        """The latest time of all, None when there is none."""
+        """Return the latest time of all, None when there is none."""
         return max(self._highs) if self._highs else None
 
     def __len__(self) -> int:

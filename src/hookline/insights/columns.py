@@ -19,7 +19,7 @@ SOURCE = ("events", "filtered")
 
 
 def adding(table: str, key: Sequence[str], columns: Sequence[str]) -> str:
-    """The statement that adds the values of a row, given after its key; unknown values leave what is known."""
+    """Return the statement that adds the values of a row, given after its key; unknown values leave what is known."""
     names = ", ".join((*key, *columns))
     marks = ", ".join("?" * (len(key) + len(columns)))
     sums = ", ".join(f"{name} = coalesce({_joined(table, name)}, {table}.{name}, excluded.{name})" for name in columns)

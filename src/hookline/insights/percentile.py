@@ -8,7 +8,7 @@ from hookline.telemetry.metrics import DURATION_BUCKETS_MS
 
 
 def percentile(counts: Sequence[int | None], share: float) -> float | None:
-    """The time in milliseconds that ``share`` of all stay within, as if they lay evenly in their bucket.
+    """Return the time in milliseconds that ``share`` of all stay within, as if they lay evenly in their bucket.
 
     None when nothing was counted. What lies above the last bound counts as that bound: the time is at least so long.
     """

@@ -31,5 +31,5 @@ SPANS: dict[str, Span] = {
 
 
 def first_of(now_seconds: int, span_seconds: int, resolution: int) -> int:
-    """The beginning of the oldest row that a range touches, so many seconds back from now."""
+    """Return the beginning of the oldest row that a range touches, so many seconds back from now."""
     return (now_seconds - span_seconds) // resolution * resolution

@@ -43,7 +43,7 @@ class NameSchema(msgspec.Struct):
 
     @property
     def to_examine(self) -> bool:
-        """Whether the event just counted is to be looked into."""
+        """Return whether the event just counted is to be looked into."""
         return self.count <= EXAMINED_FIRST or self.count % EXAMINED_EVERY == 0
 
     def see(self, at_ms: int) -> None:

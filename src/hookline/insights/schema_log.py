@@ -28,13 +28,13 @@ class SchemaLog:
         self._lock = threading.Lock()
 
     def names(self, source: str) -> dict[Name, NameSchema]:
-        """What a source sends, by type and name."""
+        """Return what a source sends, by type and name."""
         with self._lock:
             connection = self._database.open()
             return {} if connection is None else read_names(connection, source)
 
     def missed(self) -> int:
-        """How many events had gone before they were looked at."""
+        """Return how many events had gone before they were looked at."""
         rows = self._rows("SELECT coalesce(sum(missed), 0) FROM schema_places")
         return int(rows[0][0]) if rows else 0
 
@@ -43,7 +43,8 @@ class SchemaLog:
         return dict(self._rows("SELECT partition, next_offset FROM schema_places"))
 
     def users(self, months: int) -> list[TrackedUsers]:
-        """The users of the newest months that had any: newest month first, of each all sources together first."""
+        """Return the users of the newest months that had any: newest month first, of each all sources together
+        first."""
         query = "SELECT DISTINCT month FROM tracked_users ORDER BY month DESC LIMIT ?"
         found: list[TrackedUsers] = []
         for (month,) in self._rows(query, months):

@@ -151,7 +151,7 @@ class SchemaReader:
 
 
 def _name_of(record: Record) -> str:
-    """A track call's event, a page's or screen's name; the other types have none."""
+    """Return a track call's event, a page's or screen's name; the other types have none."""
     if record.type not in ("track", "page", "screen"):
         return ""
     try:

@@ -50,7 +50,7 @@ class SchemaStore:
         self._connection = open_insights(place)
 
     def places(self) -> dict[int, SchemaPlace]:
-        """The saved places."""
+        """Return the saved places."""
         rows = self._connection.execute("SELECT partition, next_offset, missed FROM schema_places")
         return {partition: SchemaPlace(next_offset, missed) for partition, next_offset, missed in rows}
 
@@ -59,7 +59,7 @@ class SchemaStore:
         return read_names(self._connection, source)
 
     def users(self, month: str, source: str) -> Distinct:
-        """The users of a source in a month."""
+        """Return the users of a source in a month."""
         query = "SELECT registers FROM tracked_users WHERE month = ? AND source = ?"
         row = self._connection.execute(query, (month, source)).fetchone()
         return Distinct(row[0] if row else b"")

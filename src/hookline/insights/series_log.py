@@ -68,7 +68,7 @@ class SeriesLog:
         self._lock = threading.Lock()
 
     def totals(self, range: Range, now_seconds: int) -> Series:
-        """The series over all destinations."""
+        """Return the series over all destinations."""
         rows, times = self._moments(range, now_seconds, (*TOTALS, *RESPONSE, *LATENCY))
         values: Values = {name: [] for name in TOTALS}
         values |= {f"{what}_p{share}": [] for what in ("response", "latency") for share in (50, 95)}
@@ -81,7 +81,7 @@ class SeriesLog:
         return Series(SPANS[range].resolution, times, values)
 
     def of_destination(self, destination: str, range: Range, now_seconds: int) -> Series:
-        """The series of one destination: 0 where deliver reported and had nothing to say of it."""
+        """Return the series of one destination: 0 where deliver reported and had nothing to say of it."""
         observed, times = self._moments(range, now_seconds, ("delivered",))
         resolution = SPANS[range].resolution
         columns = ", ".join((*DESTINATION, *RESPONSE))
@@ -105,7 +105,7 @@ class SeriesLog:
         return Series(resolution, times, values)
 
     def sums(self, destination: str, range: Range, now_seconds: int) -> Sums:
-        """What one destination came to over the range."""
+        """Return what one destination came to over the range."""
         span = SPANS[range]
         first = first_of(now_seconds, span.seconds, span.resolution)
         times = list(_steps(first, now_seconds + span.resolution, span.resolution))
@@ -120,7 +120,7 @@ class SeriesLog:
         return Sums(counts, list(row[len(DESTINATION) :]))
 
     def accepted(self, sources: Sequence[str], range: Range, now_seconds: int) -> int:
-        """How many events some sources sent over the range."""
+        """Return how many events some sources sent over the range."""
         span = SPANS[range]
         marks = ",".join("?" * len(sources))
         rows = self._rows(
@@ -131,7 +131,7 @@ class SeriesLog:
         return int(rows[0][0]) if rows else 0
 
     def top_failing(self, range: Range, now_seconds: int, limit: int) -> list[Failing]:
-        """The destinations with most failed requests over about the range."""
+        """Return the destinations with most failed requests over about the range."""
         span = SPANS[range]
         rows = self._rows(
             "SELECT destination, sum(failures) AS failed, coalesce(sum(given_up), 0), coalesce(sum(delivered), 0)"
@@ -142,8 +142,8 @@ class SeriesLog:
         return [Failing(*row) for row in rows]
 
     def recent(self, seconds: int, now_seconds: int, destination: str | None = None) -> dict[str, Recent]:
-        """What every destination, or one, came to in so many seconds, rounded up to minutes; without those that did
-        nothing."""
+        """Return what every destination, or one, came to in so many seconds, rounded up to minutes; without those that
+        did nothing."""
         one = "" if destination is None else " AND destination = ?"
         rows = self._rows(
             "SELECT destination, coalesce(sum(delivered), 0), coalesce(sum(failures), 0), coalesce(sum(given_up), 0)"
@@ -153,7 +153,8 @@ class SeriesLog:
         return {row[0]: Recent(*row[1:]) for row in rows}
 
     def usage(self, first_day: int, last_day: int, by_month: bool) -> list[DestinationUsage]:
-        """The sums of each destination by period, newest period first; days by their first second, both included."""
+        """Return the sums of each destination by period, newest period first; days by their first second, both
+        included."""
         period = "%Y-%m" if by_month else "%Y-%m-%d"
         rows = self._rows(
             "SELECT strftime(?, at, 'unixepoch') AS period, destination, coalesce(sum(delivered), 0),"
@@ -171,7 +172,7 @@ class SeriesLog:
             self._database.close()
 
     def _moments(self, range: Range, now_seconds: int, columns: Sequence[str]) -> tuple[dict[int, Any], list[int]]:
-        """The rows of the totals by time, and all times of the range that are over."""
+        """Return the rows of the totals by time, and all times of the range that are over."""
         span = SPANS[range]
         first = first_of(now_seconds, span.seconds, span.resolution)
         rows = self._rows(

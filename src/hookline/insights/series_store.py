@@ -46,7 +46,7 @@ class SeriesStore:
         self._connection = open_insights(place)
 
     def last_slot(self) -> int:
-        """The newest slot of deliver that is in the series; 0 before the first."""
+        """Return the newest slot of deliver that is in the series; 0 before the first."""
         row = self._connection.execute("SELECT last_slot FROM series_place WHERE id = ?", (self._machine,)).fetchone()
         return int(row[0]) if row else 0
 
@@ -127,5 +127,5 @@ def _destination(counts: DestinationSlot) -> tuple[int | None, ...]:
 
 
 def _buckets(counts: Sequence[int]) -> tuple[int | None, ...]:
-    """All of a histogram's counts; an empty one is not written out, which costs less room."""
+    """Return all of a histogram's counts; an empty one is not written out, which costs less room."""
     return tuple(counts) if len(counts) == len(RESPONSE) else (None,) * len(RESPONSE)

@@ -39,17 +39,17 @@ class Backend(Protocol):
         """Open for reading."""
 
     def fill_bytes(self) -> int:
-        """How many bytes of records are certainly more than what retention never drops."""
+        """Return how many bytes of records are certainly more than what retention never drops."""
 
 
 def a_record(number: int, *, user: str = "u1", received_at: int = 1_000, body: bytes = _BODY) -> Record:
-    """A record that ``number`` makes unlike the others."""
+    """Return a record that ``number`` makes unlike the others."""
     fingerprint = number.to_bytes(16, "big")
     return Record(FORMAT_VERSION, False, received_at, "web", "track", f"m{number}", fingerprint, user, "", "sdk", body)
 
 
 def records_of(groups: Sequence[Group]) -> list[Record]:
-    """The records of groups, after checking that offsets go on without a gap."""
+    """Return the records of groups, after checking that offsets go on without a gap."""
     for earlier, later in itertools.pairwise(groups):
         assert later.first_offset == earlier.next_offset
     return [record for group in groups for record in group.records]

@@ -34,7 +34,7 @@ class Damage(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> int:
-        """How many events it may be at most."""
+        """Return how many events it may be at most."""
         return self.next - self.first
 
     def covers(self, offsets: Iterable[int]) -> bool:
@@ -60,7 +60,7 @@ def note_damage(folder: Path, partition: int, error: JournalCorrupt) -> None:
 
 
 def noted_damage(folder: Path) -> list[Damage]:
-    """What was noted, in the order in which it was found; what does not look like it is passed over."""
+    """Return what was noted, in the order in which it was found; what does not look like it is passed over."""
     try:
         with (folder / NAME).open("rb") as file:
             lines = file.read(_BYTES_MAX).splitlines()

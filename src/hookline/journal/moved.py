@@ -25,7 +25,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_moved(folder: Path) -> Moved | None:
-    """What the mark of a data folder says; None for one that was not moved."""
+    """Return what the mark of a data folder says; None for one that was not moved."""
     try:
         return msgspec.json.decode((folder / NAME).read_bytes(), type=Moved)
     except FileNotFoundError:

@@ -81,13 +81,13 @@ def remember_secrets(settings: Settings) -> None:
 
 
 def kafka_url(folder: Path) -> str | None:
-    """Where the journal of this folder is; None when it is the folder itself."""
+    """Return where the journal of this folder is; None when it is the folder itself."""
     note = _note(folder)
     return None if note is None else note.split("\n", 1)[0]
 
 
 def open_reader(folder: Path) -> SearchableReader:
-    """A reader of the journal of a data folder's ``journal`` folder."""
+    """Return a reader of the journal of a data folder's ``journal`` folder."""
     note = _note(folder)
     if note is None:
         return LocalReader(folder)
@@ -107,7 +107,7 @@ def hurry(reader: Reader, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds:
 
 
 def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | None:
-    """What an event loop follows the journal's end by; None for a local one, whose reader never waits."""
+    """Return what an event loop follows the journal's end by; None for a local one, whose reader never waits."""
     note = _note(folder)
     if note is None:
         return None
@@ -118,7 +118,7 @@ def open_follower(folder: Path, on_arrival: Callable[[], object]) -> Follower | 
 
 
 def open_lookups(folder: Path, on_arrival: Callable[[], object]) -> FetchingReader | None:
-    """What an event loop looks records up by; None for a local journal, whose reader never waits."""
+    """Return what an event loop looks records up by; None for a local journal, whose reader never waits."""
     note = _note(folder)
     if note is None:
         return None
@@ -137,7 +137,7 @@ def open_membership(settings: Settings, **callbacks: Any) -> Membership:
 
 
 def is_shared(settings: Settings) -> bool:
-    """Whether many deliver processes share the journal: when it is on Kafka, and their database PostgreSQL."""
+    """Return whether many deliver processes share the journal: when it is on Kafka, and their database PostgreSQL."""
     return settings.journal.url != _LOCAL and settings.database.url != _LOCAL
 
 
@@ -147,9 +147,9 @@ def open_appender(
     steady_ms: Callable[[], int],
     known: Mapping[int, Mapping[str, int]] | None = None,
 ) -> LocalAppender | KafkaAppender:
-    """The appender of this data folder; one on Kafka refuses records until ``open`` has found its topic. Records age
-    by the service's own clock, ``steady_ms``; a local journal goes on behind all that is ``known`` (``LocalAppender``).
-    """
+    """Return the appender of this data folder; one on Kafka refuses records until ``open`` has found its topic. Records
+    age by the service's own clock, ``steady_ms``; a local journal goes on behind all that is ``known``
+    (``LocalAppender``)."""
     folder = settings.data_path / FOLDER
     note = _note(folder)
     if note is None:

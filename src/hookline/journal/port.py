@@ -107,7 +107,7 @@ class OffsetExpired(JournalError):
 
     @property
     def next_offset(self) -> int:
-        """Where reading may go on."""
+        """Return where reading may go on."""
         return self.start
 
 
@@ -138,11 +138,11 @@ class Group(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last record of the group."""
+        """Return the offset after the last record of the group."""
         return self.first_offset + len(self.records)
 
     def below(self, offset: int) -> Group:
-        """The part of the group before an offset; its size is that of the whole."""
+        """Return the part of the group before an offset; its size is that of the whole."""
         return self._replace(records=self.records[: max(offset - self.first_offset, 0)])
 
 
@@ -151,7 +151,7 @@ class Lookups(Protocol):
     JournalFetching instead; ``start`` may then be what it was a moment ago."""
 
     def start(self, partition: int) -> int:
-        """The oldest offset still kept."""
+        """Return the oldest offset still kept."""
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """As a ``Reader``'s."""
@@ -164,13 +164,13 @@ class Reader(Lookups, Protocol):
     """A view of the whole journal for reading; cheap to open, safe beside one appender in another process."""
 
     def partitions(self) -> range:
-        """The partition numbers."""
+        """Return the partition numbers."""
 
     def start(self, partition: int) -> int:
-        """The oldest offset still kept."""
+        """Return the oldest offset still kept."""
 
     def end(self, partition: int) -> int:
-        """One past the last durable record."""
+        """Return one past the last durable record."""
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` to the end as it is now; the first one begins exactly at ``offset``.
@@ -180,7 +180,7 @@ class Reader(Lookups, Protocol):
         """
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
+        """Return the record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:
         """Yield the offsets in ``[start, end)`` whose record has the fingerprint, oldest first."""
@@ -225,7 +225,7 @@ class Appender(Protocol):
 
 
 def partition_of(user_key: str, partitions: int) -> int:
-    """The partition of a user's records; stable across processes, versions and machines."""
+    """Return the partition of a user's records; stable across processes, versions and machines."""
     if partitions == 1:
         return 0
     from zlib import crc32

@@ -61,7 +61,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 
 
 def journal_ms(record: Record) -> int:
-    """When the record was stored by the service's own clock, which never jumps."""
+    """Return when the record was stored by the service's own clock, which never jumps."""
     return record.received_at if record.ahead_ms is None else record.received_at - record.ahead_ms
 
 

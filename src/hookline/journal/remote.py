@@ -226,7 +226,7 @@ def _within(records: Sequence[Record]) -> Iterator[bytes]:
 
 
 def _error(stored: Stored) -> Exception:
-    """The error as the port names it; of the owner's own kinds only what to do about them is told apart."""
+    """Return the error as the port names it; of the owner's own kinds only what to do about them is told apart."""
     if stored.code == JournalFailed.code:
         return JournalFailed(stored.message)
     if stored.code == "invalid_records":

@@ -80,11 +80,11 @@ class JournalCopy:
                 self.open()
 
     def behind(self) -> int:
-        """How many records the local journal has that the topic has not."""
+        """Return how many records the local journal has that the topic has not."""
         return sum(self._reader.end(number) - self._end(number) for number in self._reader.partitions())
 
     def ends(self) -> dict[int, int]:
-        """Where the partitions of the topic end."""
+        """Return where the partitions of the topic end."""
         return {number: self._end(number) for number in range(self._settings.journal.partitions)}
 
     def drop_padding(self) -> None:

@@ -50,7 +50,7 @@ def check(old: Settings, new: Settings) -> None:
 
 
 def warnings_of(new: Settings) -> list[str]:
-    """What is wiser to be changed before the move than after it."""
+    """Return what is wiser to be changed before the move than after it."""
     partitions = new.journal.partitions
     if partitions >= PARTITIONS_ADVISED:
         return []
@@ -127,7 +127,8 @@ class Move:
 
 
 def is_moved(old: Settings, new: Settings) -> bool:
-    """Whether the old folder has the mark that it was moved to the new one; raise MoveFailed when to another one."""
+    """Return whether the old folder has the mark that it was moved to the new one; raise MoveFailed when to another
+    one."""
     moved = read_moved(old.data_path)
     if moved is None:
         return False

@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def per_second(self) -> float:
-        """How many were done in a second."""
+        """Return how many were done in a second."""
         return self.done / max(time.monotonic() - self._began, 1e-9)
 
     def end(self) -> None:

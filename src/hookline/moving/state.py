@@ -45,8 +45,8 @@ class State(msgspec.Struct, kw_only=True):
 
 
 def load(folder: Path, old: Path, journal: str) -> State:
-    """The state of the move of ``old`` into ``folder``, a new one where none was begun; raise MoveFailed when what is
-    there is not this move's."""
+    """Return the state of the move of ``old`` into ``folder``, a new one where none was begun; raise MoveFailed when
+    what is there is not this move's."""
     try:
         state = msgspec.json.decode((folder / NAME).read_bytes(), type=State)
     except FileNotFoundError:

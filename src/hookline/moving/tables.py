@@ -38,7 +38,7 @@ def take_snapshot(database: Path, snapshot: Path) -> None:
 
 
 def tables_of(connection: Connection) -> list[Table]:
-    """All tables with rows of ours."""
+    """Return all tables with rows of ours."""
     names = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> ? ORDER BY name",
         (NUMBER_TABLE,),
@@ -47,7 +47,7 @@ def tables_of(connection: Connection) -> list[Table]:
 
 
 def rows_of(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
-    """All rows."""
+    """Return all rows."""
     return _fetched(connection, f"SELECT {listed(table.columns)} FROM {quoted(table.name)}")
 
 
@@ -57,7 +57,7 @@ def attach_snapshot(connection: Connection, snapshot: Path) -> None:
 
 
 def left_rows(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
-    """The keys of rows that were in the snapshot and are there no more, or have changed."""
+    """Return the keys of rows that were in the snapshot and are there no more, or have changed."""
     return _fetched(connection, _differing(table, listed(table.key, "s"), "snapshot", "main", "s", "m"))
 
 
@@ -67,7 +67,7 @@ def new_rows(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """Return a name as SQL has it."""
     return f'"{name}"'
 
 

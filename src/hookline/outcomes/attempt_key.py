@@ -11,12 +11,12 @@ Key = tuple[int, int, int, int, int]
 
 
 def id_of(key: Key) -> str:
-    """The attempt's id, which is also the cursor behind it."""
+    """Return the attempt's id, which is also the cursor behind it."""
     return "-".join(map(str, key))
 
 
 def attempt_key(text: str) -> Key | None:
-    """The key that an attempt's id stands for; None for what is no id."""
+    """Return the key that an attempt's id stands for; None for what is no id."""
     parts = text.split("-")
     if len(parts) != PARTS or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
         return None

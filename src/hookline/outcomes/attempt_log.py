@@ -44,7 +44,7 @@ class LoggedAttempt(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What it is called: ``attempt_key`` reads it back."""
+        """Return what it is called: ``attempt_key`` reads it back."""
         return id_of(self.key)
 
 
@@ -57,7 +57,7 @@ class AttemptFilter(NamedTuple):
     until_ms: int | None = None
 
     def takes(self, attempt: LoggedAttempt) -> bool:
-        """Whether an attempt is meant."""
+        """Return whether an attempt is meant."""
         return (
             (self.outcome is None or attempt.outcome == self.outcome)
             and (self.status is None or attempt.status == self.status)
@@ -112,7 +112,7 @@ class AttemptLog:
         return AttemptPage(found, None)
 
     def get(self, destination: str, lanes: Collection[int], key: Key) -> LoggedAttempt | None:
-        """One attempt by its key."""
+        """Return one attempt by its key."""
         connection = self._database.open()
         if connection is None:
             return None
@@ -126,7 +126,7 @@ class AttemptLog:
         return next((each for each in found if each.key == key and each.lane in lanes), None)
 
     def number(self, attempt: LoggedAttempt) -> int:
-        """Which try of its event an attempt was."""
+        """Return which try of its event an attempt was."""
         connection = self._database.open()
         if attempt.number is not None or connection is None:
             return attempt.number or 1
@@ -178,8 +178,8 @@ def _of_row(row: tuple[Any, ...]) -> LoggedAttempt:
 def _results(
     connection: Connection, lanes: Collection[int], wanted: AttemptFilter, before: Key
 ) -> Iterator[LoggedAttempt]:
-    """The results in blocks, and for each block that is looked at a place holder (``NO_LANE``), so that a long search
-    for few results can end in between."""
+    """Yield the results in blocks, and for each block that is looked at a place holder (``NO_LANE``), so that a long
+    search for few results can end in between."""
     waiting: list[tuple[tuple[int, ...], LoggedAttempt]] = []
     for id, at in _blocks_before(connection, before[0]):
         # No block that is still to come holds anything newer than this.
@@ -196,7 +196,8 @@ def _results(
 
 
 def _wanted_of(block: bytes, lanes: Collection[int], wanted: AttemptFilter) -> Iterator[LoggedAttempt]:
-    """The results of a block that may be meant; most blocks hold none, which one pass over one word of each tells."""
+    """Yield the results of a block that may be meant; most blocks hold none, which one pass over one word of each
+    tells."""
     words = memoryview(block).cast("Q")[2 :: ENTRY_BYTES // 8].tolist()
     if any(_is_meant(word, lanes, wanted) for word in {word & 0xFFFF_FFFF_FFFF for word in words}):
         yield from (_of_entry(entry) for entry in entries(block) if entry.lane in lanes)

@@ -27,12 +27,12 @@ class Buckets:
         self._database = ReadOnly(place)
 
     def delivered(self, lane: int, partition: int, bucket: int) -> frozenset[int]:
-        """The offsets of one bucket that a lane delivered."""
+        """Return the offsets of one bucket that a lane delivered."""
         found = self._entries(partition, bucket)
         return frozenset(e.place & OFFSET_MASK for e in found if e.lane == lane and 200 <= e.result < 300)
 
     def repeats(self, partition: int, bucket: int) -> frozenset[int]:
-        """The offsets of dropped repeats of the events in one bucket; the repeats may lie in later ones."""
+        """Return the offsets of dropped repeats of the events in one bucket; the repeats may lie in later ones."""
         return frozenset(e.at_ms & OFFSET_MASK for e in self._entries(partition, bucket) if e.lane == DUPLICATE_TAG)
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ class Standing(NamedTuple):
     sides: tuple[places.SavedSide, ...] = ()
 
     def has_passed(self, offset: int, source: str | None) -> bool:
-        """Whether the lane has come to the event of this source (None: one aimed at it), as its intakes tell."""
+        """Return whether the lane has come to the event of this source (None: one aimed at it), as its intakes tell."""
         behind = (side for side in self.sides if side.source == source)
         return offset < self.next_offset and not any(side.next_offset <= offset < side.end for side in behind)
 
@@ -88,7 +88,8 @@ class Deliveries:
     def fate(
         self, destination: Destination, lane: int, partition: int, offset: int, rules: EventRules
     ) -> DestinationFate | None:
-        """The fate of the routed event at this place; None when nothing is known although the lane has passed it."""
+        """Return the fate of the routed event at this place; None when nothing is known although the lane has passed
+        it."""
         connection = self._open()
         if connection is None:
             return DestinationFate(destination.id, "waiting")
@@ -118,50 +119,51 @@ class Deliveries:
         return DestinationFate(destination.id, fate, reason, stopping or rule, attempts) if fate else None
 
     def filter_versions(self, lane: int, partition: int) -> list[int]:
-        """Every connections version whose filters decided about some event of the lane."""
+        """Return every connections version whose filters decided about some event of the lane."""
         connection = self._open()
         query = "SELECT version FROM lane_filters WHERE lane = ? AND partition = ? GROUP BY version"
         return [] if connection is None else [row[0] for row in connection.execute(query, (lane, partition))]
 
     def duplicates(self, partition: int, offset: int) -> int:
-        """How many repeats of the event at this place were dropped."""
+        """Return how many repeats of the event at this place were dropped."""
         place = partition << PLACE_SHIFT | offset
         found = self._results.of_place(self._open(), partition, offset)
         return len({entry.at_ms for entry in found if entry.place == place and entry.lane == DUPLICATE_TAG})
 
     def version(self, partition: int) -> int:
-        """The connections version in force at the last checkpoint."""
+        """Return the connections version in force at the last checkpoint."""
         connection = self._open()
         query = "SELECT version FROM checkpoints WHERE partition = ?"
         row = connection.execute(query, (partition,)).fetchone() if connection is not None else None
         return int(row[0] or 0) if row else 0
 
     def standing(self, lane: int, partition: int) -> Standing:
-        """Where a lane stands; at the journal's begin as long as deliver has not saved anything."""
+        """Return where a lane stands; at the journal's begin as long as deliver has not saved anything."""
         connection = self._open()
         return _standing(connection, lane, partition) if connection is not None else Standing(0, "closed", ())
 
     def retrying(self, lane: int) -> int:
-        """How many retry rows a lane has."""
+        """Return how many retry rows a lane has."""
         return self._number("SELECT count(*) FROM retries WHERE lane = ?", lane) or 0
 
     def oldest_retry_ms(self, lane: int) -> int | None:
-        """When the oldest event that is tried again was tried first."""
+        """Return when the oldest event that is tried again was tried first."""
         return self._number("SELECT min(first_at) FROM retries WHERE lane = ?", lane)
 
     def next_retry_ms(self, lane: int) -> int | None:
-        """When the first event that was tried is due again, by the service's own clock; others wait for their turn."""
+        """Return when the first event that was tried is due again, by the service's own clock; others wait for their
+        turn."""
         return self._number("SELECT due FROM retries WHERE lane = ? AND attempt > 0 ORDER BY due LIMIT 1", lane)
 
     def dead_letters(self, destination: str) -> int:
-        """How many dead letters of a destination are kept."""
+        """Return how many dead letters of a destination are kept."""
         return (
             self._number("SELECT count(*) FROM dead_letters WHERE destination = ? AND fate <> 'discarded'", destination)
             or 0
         )
 
     def has_begun(self, replay_lane: int) -> bool:
-        """Whether a replay's lane was ever opened, as far as that is saved."""
+        """Return whether a replay's lane was ever opened, as far as that is saved."""
         return self._number("SELECT 1 FROM replays WHERE lane = ?", replay_lane) is not None
 
     def _number(self, query: str, value: int | str) -> int | None:
@@ -251,7 +253,7 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
 
 
 def _stopping(connection: Connection, lane: int, partition: int, offset: int, rules: EventRules) -> str | None:
-    """The filter that stopped the event when the lane came to it: of the version that decided from there on."""
+    """Return the filter that stopped the event when the lane came to it: of the version that decided from there on."""
     row = connection.execute(
         'SELECT version FROM lane_filters WHERE lane = ? AND partition = ? AND "offset" <= ? ORDER BY id DESC LIMIT 1',
         (lane, partition, offset),
@@ -260,7 +262,7 @@ def _stopping(connection: Connection, lane: int, partition: int, offset: int, ru
 
 
 def _editing(connection: Connection, lane: int, partition: int, at_ms: int, rules: EventRules) -> str | None:
-    """The filters that took something out of what was sent: of the version in force at that moment."""
+    """Return the filters that took something out of what was sent: of the version in force at that moment."""
     row = connection.execute(
         "SELECT version FROM lane_filters WHERE lane = ? AND partition = ? AND at <= ? ORDER BY id DESC LIMIT 1",
         (lane, partition, at_ms),

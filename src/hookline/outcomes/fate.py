@@ -99,12 +99,13 @@ class Fates:
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
     def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
-        """The fate of a message; None when no source (or not the given one) has sent it, or it is no longer kept."""
+        """Return the fate of a message; None when no source (or not the given one) has sent it, or it is no longer
+        kept."""
         found = self.find(message_id, source)
         return None if found is None else self._fate(found.partition, found.offset, found.record, found.repeats)
 
     def find(self, message_id: str, source: str | None = None) -> Found | None:
-        """Where a message lies; None as for ``of_message``."""
+        """Return where a message lies; None as for ``of_message``."""
         for name in [source] if source else self._source_ids():
             print_ = fingerprint(name, message_id)
             for partition in self._journal.partitions():
@@ -133,7 +134,7 @@ class Fates:
         return f"{reason}, or its record is one of the damaged ones, {described(lost)}" if lost else reason
 
     def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
-        """The fate of a stored record."""
+        """Return the fate of a stored record."""
         return self._fate(partition, offset, record, repeats=0)
 
     def close(self) -> None:
@@ -240,7 +241,7 @@ class Fates:
         return self._snapshot(row[0][0] or 0) if row else Snapshot(version=0)
 
     def _snapshot_at(self, partition: int, offset: int) -> Snapshot:
-        """The newest version whose beginning lies at or before the offset."""
+        """Return the newest version whose beginning lies at or before the offset."""
         for version, ends in self._query("SELECT version, ends FROM versions ORDER BY version DESC"):
             if msgspec.json.decode(ends, type=dict[int, int]).get(partition, 0) <= offset:
                 return self._snapshot(version)
@@ -279,7 +280,7 @@ def _user_of(record: Record) -> str | None:
 
 
 def _raw(record: Record) -> msgspec.Raw:
-    """The caller's JSON as it came; what is not JSON (a rejected item) as a string."""
+    """Return the caller's JSON as it came; what is not JSON (a rejected item) as a string."""
     if record.erased:
         return msgspec.Raw(b"null")
     try:

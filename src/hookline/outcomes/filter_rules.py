@@ -27,7 +27,7 @@ class FilterRules:
         self._kept: OrderedDict[tuple[str, int], Filters | None] = OrderedDict()
 
     def of(self, destination: str, record: Record) -> EventRules:
-        """The rules for one event at one destination."""
+        """Return the rules for one event at one destination."""
         return EventRules(lambda version: self._at(destination, version), record)
 
     def _at(self, destination: str, version: int) -> Filters | None:
@@ -59,17 +59,17 @@ class EventRules:
 
     @property
     def source(self) -> str | None:
-        """The source that routes the event; None for one that is aimed at its destinations."""
+        """Return the source that routes the event; None for one that is aimed at its destinations."""
         return self._record.source if self._record.to is None else None
 
     def stopping(self, version: int) -> str | None:
-        """The filter that does not send the event, None when it is sent."""
+        """Return the filter that does not send the event, None when it is sent."""
         filters = self._filters_at(version)
         index = None if filters is None else filters.decide(self._record).stopped_by
         return None if filters is None or index is None else _named(filters.rule(index), version)
 
     def editing(self, version: int) -> str | None:
-        """The filters that take something out of the body, None when it is sent as it came."""
+        """Return the filters that take something out of the body, None when it is sent as it came."""
         filters = self._filters_at(version)
         indexes = () if filters is None else filters.edited_by(self._record)
         return "; ".join(_named(filters.rule(index), version) for index in indexes) if filters and indexes else None

@@ -25,7 +25,7 @@ FINAL = frozenset({Outcome.REJECTED, Outcome.BLOCKED_ADDRESS})
 
 
 def of_status(status: int) -> Outcome:
-    """The outcome of an HTTP status: any 2xx succeeds; 408, 429 and 5xx are retried; the rest is final."""
+    """Return the outcome of an HTTP status: any 2xx succeeds; 408, 429 and 5xx are retried; the rest is final."""
     if 200 <= status < 300:
         return Outcome.SUCCESS
     if 500 <= status < 600:
@@ -63,11 +63,11 @@ PARTIAL = 1_000
 
 
 def to_number(outcome: Outcome, status: int | None) -> int:
-    """The status (100 and up), or a number below 100 for an outcome without one."""
+    """Return the status (100 and up), or a number below 100 for an outcome without one."""
     return status if status is not None else WITHOUT_STATUS.index(outcome)
 
 
 def from_number(number: int) -> tuple[Outcome, int | None]:
-    """The outcome and status that ``to_number`` was given."""
+    """Return the outcome and status that ``to_number`` was given."""
     number %= PARTIAL
     return (of_status(number), number) if number >= 100 else (WITHOUT_STATUS[number], None)

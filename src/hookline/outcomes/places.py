@@ -40,17 +40,17 @@ _intake = msgspec.msgpack.Decoder(SavedIntake)
 
 
 def encode(blob: SavedPlaces | SavedIntake) -> bytes:
-    """A blob for the database."""
+    """Return a blob for the database."""
     return _encoder.encode(blob)
 
 
 def decode_places(blob: bytes) -> SavedPlaces:
-    """A partition's blob."""
+    """Return a partition's blob."""
     return _places.decode(blob)
 
 
 def decode_intake(blob: bytes) -> SavedIntake:
-    """A lane's blob."""
+    """Return a lane's blob."""
     return _intake.decode(blob)
 
 
@@ -64,7 +64,7 @@ def to_ranges(offsets: Sequence[int]) -> Ranges:
 
 
 def to_offsets(ranges: Ranges) -> Iterable[int]:
-    """The offsets of ranges, ascending."""
+    """Return the offsets of ranges, ascending."""
     return chain.from_iterable(
         range(first, first + count) for first, count in zip(ranges[::2], ranges[1::2], strict=True)
     )

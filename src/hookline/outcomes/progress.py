@@ -116,11 +116,11 @@ class ProgressRing:
 
     @property
     def full(self) -> bool:
-        """Whether sending must wait for a checkpoint."""
+        """Return whether sending must wait for a checkpoint."""
         return self.position - self.checkpointed >= self._full_at
 
     def since_checkpoint(self) -> bytes:
-        """The entries since the last checkpoint, oldest first."""
+        """Return the entries since the last checkpoint, oldest first."""
         begin = self.checkpointed * ENTRY_BYTES % self._bytes
         end = self.position * ENTRY_BYTES % self._bytes
         if self.uncheckpointed == 0:
@@ -130,7 +130,7 @@ class ProgressRing:
         return self._map[begin:] + self._map[:end]
 
     def everything(self) -> bytes:
-        """All entries, in no particular order; never-written ones are zero."""
+        """Return all entries, in no particular order; never-written ones are zero."""
         return self._map[:]
 
     def resume_after(self, position_in_file: int) -> None:
@@ -175,21 +175,21 @@ class RingKeeper:
 
 
 def entries(block: bytes) -> Iterator[Entry]:
-    """The entries of a block; empty slots are left out."""
+    """Yield the entries of a block; empty slots are left out."""
     for place, at_ms, tag, result, milliseconds in ENTRY.iter_unpack(block):
         if at_ms or place:
             yield Entry(place, at_ms, tag >> URL_BITS, tag & ((1 << URL_BITS) - 1), result, milliseconds)
 
 
 def deliveries(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The lane, the place and the whole entry of each delivery in a block: what is not to be sent again."""
+    """Yield the lane, the place and the whole entry of each delivery in a block: what is not to be sent again."""
     for at, (place, at_ms, tag, result, _) in enumerate(ENTRY.iter_unpack(block)):
         if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
             yield tag >> URL_BITS, place, block[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES]
 
 
 def newest_position(block: bytes) -> int:
-    """The slot after the newest entry of a whole ring."""
+    """Return the slot after the newest entry of a whole ring."""
     newest, slot = 0, 0
     for index, (_, at_ms, tag, _, _) in enumerate(ENTRY.iter_unpack(block)):
         if tag != DUPLICATE_TAG and at_ms >= newest and at_ms > 0:
@@ -198,12 +198,14 @@ def newest_position(block: bytes) -> int:
 
 
 def places_of(block: bytes) -> bytes:
-    """The places of all entries one after the other, 8 bytes each: a quarter of the bytes, and few zeros among them."""
+    """Return the places of all entries one after the other, 8 bytes each: a quarter of the bytes, and few zeros among
+    them."""
     return memoryview(block).cast("Q")[:: ENTRY_BYTES // _PLACE_BYTES].tobytes()
 
 
 def entries_of(block: bytes, place: int, places: bytes | None = None) -> Iterator[Entry]:
-    """The entries of one place, found at memory speed; ``places`` are the block's where they are known already."""
+    """Yield the entries of one place, found at memory speed; ``places`` are the block's where they are known
+    already."""
     if place == 0:  # its bytes are those of every empty slot
         yield from (entry for entry in entries(block) if entry.place == 0)
         return

@@ -41,7 +41,7 @@ class Replayed:
         offset: int,
         record: Record,
     ) -> list[DestinationFate]:
-        """The fates with every replay of the event beside the one at first hand.
+        """Return the fates with every replay of the event beside the one at first hand.
 
         A destination that the event was not routed to at first gets a fate by its replays.
         """

@@ -41,7 +41,7 @@ class Results:
         self._kept: OrderedDict[tuple[int, int, int], _Block] = OrderedDict()
 
     def of_place(self, connection: Connection | None, partition: int, offset: int) -> Iterator[Entry]:
-        """Every entry of one place, those in the ring first; one that is in both comes twice."""
+        """Yield every entry of one place, those in the ring first; one that is in both comes twice."""
         place = partition << PLACE_SHIFT | offset
         newest = self._ring_now()
         yield from entries_of(newest.entries, place, newest.places)

@@ -15,5 +15,5 @@ URGENCY = (
 
 
 def urgency(fate: str) -> int:
-    """The rank of a fate, most urgent first; what is not listed comes last."""
+    """Return the rank of a fate, most urgent first; what is not listed comes last."""
     return URGENCY.index(fate) if fate in URGENCY else len(URGENCY)

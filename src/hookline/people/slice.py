@@ -41,27 +41,27 @@ class PersonInSlice:
         self._person = person
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """The events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and mark."""
         return self._slice.entries[feature].get(self._person, _NOTHING)
 
     @property
     def traits(self) -> Mapping[str, object]:
-        """The person's traits as plain JSON values."""
+        """Return the person's traits as plain JSON values."""
         found = self._slice.traits.get(self._person)
         return traits.plain(found) if found else _NO_TRAITS
 
     @property
     def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """The traits of each group the person belongs to."""
+        """Return the traits of each group the person belongs to."""
         return [traits.plain(each) for each in self._slice.groups.get(self._person, {}).values()]
 
     def computed(self, id: str) -> object:
-        """The value of a computed trait, None when it has none."""
+        """Return the value of a computed trait, None when it has none."""
         text = self._slice.values.get(("trait", id), {}).get(self._person)
         return None if text is None else msgspec.json.decode(text)
 
     def is_member(self, audience_id: str) -> bool:
-        """Whether the person is a member of an audience."""
+        """Return whether the person is a member of an audience."""
         return self._slice.values.get(("audience", audience_id), {}).get(self._person) == "true"
 
 
@@ -110,7 +110,7 @@ class Slice:
         return {person: entries if len(entries) == 1 else ordered(entries) for person, entries in found.items()}
 
     def _in_chunk(self, feature: int, chunk: Chunk) -> Iterator[tuple[int, Entry]]:
-        """The entries of a feature, each with the number under which it was written."""
+        """Yield the entries of a feature, each with the number under which it was written."""
         query = (
             "SELECT bucket, entries, entry_values FROM history"
             f" WHERE feature = {feature:d} AND chunk = {chunk.number:d} AND bucket"
@@ -150,7 +150,7 @@ class Slice:
         return found
 
     def _rows(self, query: str, column: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query that goes on with the condition on the person, who is then the one merged into."""
+        """Yield the rows of a query that goes on with the condition on the person, who is then the one merged into."""
         numbers: Iterable[int] = self._known
         if self._in_a_row:
             first, last = self.people[0], self.people[-1]

@@ -27,11 +27,11 @@ class Ownership(NamedTuple):
 
     @property
     def ids(self) -> frozenset[str]:
-        """Every id that a record of the person may be found by."""
+        """Return every id that a record of the person may be found by."""
         return self.users.union(self.anonymous)
 
     def has(self, place: int, record: Record) -> bool:
-        """Whether a record that was found by one of the ids is the person's."""
+        """Return whether a record that was found by one of the ids is the person's."""
         doing = view_of(record)
         user_id = text(doing.userId)
         if user_id:
@@ -64,7 +64,7 @@ def of_person(connection: Connection, person: Person) -> Ownership:
 
 
 def _stretches(connection: Connection, id: str, numbers: set[int], is_held: bool) -> tuple[tuple[int, int], ...]:
-    """The stretches of an anonymous id that was these numbers', and still is when it ``is_held``."""
+    """Return the stretches of an anonymous id that was these numbers', and still is when it ``is_held``."""
     query = "SELECT place, person FROM repointed WHERE id = ? ORDER BY place"
     first, found = 0, []
     for until, person in connection.execute(query, (key_of(id),)):
@@ -140,12 +140,12 @@ class _Search:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is something to look through before more is known."""
+        """Return whether there is something to look through before more is known."""
         return self.newest is None and not self._ended
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was found and taken."""
+        """Return whether everything was found and taken."""
         return self.newest is None and self._ended
 
     def step(self) -> None:

@@ -29,7 +29,7 @@ class Erasure(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """What a role answers by; the time tells requests of a lost database from those of the next one."""
+        """Return what a role answers by; the time tells requests of a lost database from those of the next one."""
         return self.request, self.asked_ms, self.round
 
 
@@ -45,7 +45,7 @@ class ErasureFeed:
         self._changes = -1
 
     def poll(self) -> list[Erasure] | None:
-        """All that wait if something about them changed since the last answer, else None."""
+        """Return all that wait if something about them changed since the last answer, else None."""
         with self._database.reading() as connection:
             seen = self._database.mark(connection)
             if seen == self._seen:

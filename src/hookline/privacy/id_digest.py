@@ -33,13 +33,14 @@ class IdDigests:
         self._begun = blake2b(key=key, digest_size=DIGEST_BYTES)
 
     def of(self, id: str) -> bytes:
-        """The hash of an id: 32 bytes."""
+        """Return the hash of an id: 32 bytes."""
         begun = self._begun.copy()
         begun.update(id.encode("utf-8", "surrogatepass"))
         return begun.digest()
 
     def message_id(self, *parts: object) -> str:
-        """The messageId of what is told about a person: always the same one for the same parts, and no id in it."""
+        """Return the messageId of what is told about a person: always the same one for the same parts, and no
+        id in it."""
         return "del_" + self.of("\n".join(map(str, parts))).hex()[:40]
 
 
@@ -54,7 +55,7 @@ def read(data_path: Path) -> IdDigests:
 
 
 def key_of(data_path: Path) -> bytes:
-    """The key of the data folder, made up at the first start; raise PrivacyKeyError."""
+    """Return the key of the data folder, made up at the first start; raise PrivacyKeyError."""
     path = data_path / FILE_NAME
     with parts.held(data_path):  # two starts agree on one
         if not path.exists():

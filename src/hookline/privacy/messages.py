@@ -33,14 +33,14 @@ class Messages:
         self._steady_ms = steady_ms
 
     def of(self, request: int) -> list[Message]:
-        """The messages of a request, by person and source."""
+        """Return the messages of a request, by person and source."""
         rows = self._store.database.rows(
             f"SELECT {_COLUMNS} FROM deletion_messages WHERE request = ? ORDER BY number, source", (request,)
         )
         return [_message(row) for row in rows]
 
     def count(self, request: int) -> tuple[int, int]:
-        """How many delete messages a request comes to, and how many of them are still open."""
+        """Return how many delete messages a request comes to, and how many of them are still open."""
         row = self._store.database.row(
             "SELECT count(*), count(CASE WHEN state <> 'closed' THEN 1 END) FROM deletion_messages"
             " WHERE request = ? AND (first_at IS NOT NULL OR state <> 'closed')",
@@ -49,7 +49,7 @@ class Messages:
         return (int(row[0]), int(row[1])) if row is not None else (0, 0)
 
     def receipts(self, message: int) -> list[Receipt]:
-        """What came of a message, by destination."""
+        """Return what came of a message, by destination."""
         rows = self._store.database.rows(
             "SELECT destination, fate, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
             (message,),
@@ -86,7 +86,7 @@ class Messages:
                 )
 
     def unacknowledged(self, given_up_since_ms: int) -> list[Unacknowledged]:
-        """The destinations that an operator should look at, those given up lately included."""
+        """Return the destinations that an operator should look at, those given up lately included."""
         rows = self._store.database.rows(
             "SELECT destination, count(*), min(first_at) FROM ("
             " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"

@@ -29,7 +29,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Who is meant, each once."""
+        """Return who is meant, each once."""
         return tuple(dict.fromkeys(self.user_ids or ())) if self.user_id is None else (self.user_id,)
 
 
@@ -96,5 +96,5 @@ class Erased(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def request_id(number: int) -> str:
-    """The id of a request as people see it."""
+    """Return the id of a request as people see it."""
     return f"dr{number}"

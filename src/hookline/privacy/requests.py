@@ -76,7 +76,7 @@ class Requests:
         return made
 
     def get(self, number: int) -> DeletionRequest | None:
-        """One request."""
+        """Return one request."""
         row = self._store.database.row(f"SELECT {_COLUMNS} FROM deletion_requests WHERE id = ?", (number,))
         return None if row is None else DeletionRequest(*row)
 
@@ -91,14 +91,14 @@ class Requests:
         return [DeletionRequest(*row) for row in rows]
 
     def under_way(self) -> list[DeletionRequest]:
-        """The requests that are not done, oldest first."""
+        """Return the requests that are not done, oldest first."""
         rows = self._store.database.rows(
             f"SELECT {_COLUMNS} FROM deletion_requests WHERE state <> 'done' ORDER BY id LIMIT ?", (OPEN_MAX,)
         )
         return [DeletionRequest(*row) for row in rows]
 
     def people(self, number: int) -> list[Person]:
-        """The people of a request in the order in which they were given."""
+        """Return the people of a request in the order in which they were given."""
         rows = self._store.database.rows(
             "SELECT number, digest, user_id, identities, identity_count, events FROM deletion_people"
             " WHERE request = ? ORDER BY number",
@@ -151,7 +151,7 @@ class Requests:
             self._begin_round(execute, request, found.places)
 
     def message_id(self, request: DeletionRequest, number: int, source: str, tries: int) -> str:
-        """The messageId of a delete message: the same one whenever the same try is appended."""
+        """Return the messageId of a delete message: the same one whenever the same try is appended."""
         return self._of.message_id(request.number, request.at_ms, number, source, tries)
 
     def begin_round(self, request: DeletionRequest, places: dict[int, Places]) -> None:
@@ -160,7 +160,7 @@ class Requests:
             self._begin_round(execute, request, places)
 
     def places(self, number: int) -> dict[int, Places]:
-        """What the round that is under way erases."""
+        """Return what the round that is under way erases."""
         row = self._store.database.row("SELECT places FROM deletion_requests WHERE id = ?", (number,))
         return decode_places(row[0]) if row is not None and row[0] is not None else {}
 
@@ -188,7 +188,7 @@ class Requests:
             self._begin_round(execute, request, places)
 
     def _erased_with(self, request: DeletionRequest, cleared: Erased) -> Erased:
-        """What was erased with this round; events are the people's own, not the delete messages."""
+        """Return what was erased with this round; events are the people's own, not the delete messages."""
         before = self.erased(request.number)
         is_theirs = any(person.identities is not None for person in self.people(request.number))
         events = sum(each.count for each in self.places(request.number).values()) if is_theirs else 0
@@ -204,7 +204,7 @@ class Requests:
         self._store.empty_log()
 
     def erased(self, number: int) -> Erased:
-        """What was erased so far."""
+        """Return what was erased so far."""
         row = self._store.database.row("SELECT erased FROM deletion_requests WHERE id = ?", (number,))
         return msgspec.json.decode(row[0], type=Erased) if row is not None and row[0] is not None else Erased()
 

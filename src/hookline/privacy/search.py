@@ -42,11 +42,11 @@ class Found:
 
     @property
     def places(self) -> dict[int, Places]:
-        """The places by partition."""
+        """Return the places by partition."""
         return {partition: Places(sorted(offsets)) for partition, offsets in self.offsets.items() if offsets}
 
     def owners(self) -> dict[str, list[int]]:
-        """The people of each id: mostly one."""
+        """Return the people of each id: mostly one."""
         owners: dict[str, list[int]] = {}
         for person, ids in enumerate(self.ids):
             for id in ids:
@@ -87,7 +87,7 @@ def search(
 
 
 def synced(data_path: Path, ids: frozenset[str]) -> dict[int, Places]:
-    """The places of what syncs of audiences and computed traits have told about these ids."""
+    """Return the places of what syncs of audiences and computed traits have told about these ids."""
     journal = open_reader(data_path / "journal")
     hashes = frozenset(map(user_hash, ids))
     found: dict[int, Places] = {}
@@ -136,7 +136,7 @@ def _unread(found: Found, journal: SearchableReader, index: Path, partition: int
 
 
 def _written(id: str) -> set[bytes]:
-    """An id as it may stand in JSON, as it is or escaped, and in JSON that was quoted once more."""
+    """Return an id as it may stand in JSON, as it is or escaped, and in JSON that was quoted once more."""
     once = {json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
     return {form.encode("utf-8", "surrogatepass") for form in once | {json.dumps(each)[1:-1] for each in once}}
 

@@ -29,8 +29,8 @@ class SharedErased:
         """Whether all of it was told since something changed."""
 
     def poll(self) -> list[tuple[int, Places]]:
-        """What is erased, by partition, if something about that changed since the last answer; costs next to nothing if
-        it did not. Places that were told before may be told again. Raise DatabaseUnreadable, or
+        """Return what is erased, by partition, if something about that changed since the last answer; costs next to
+        nothing if it did not. Places that were told before may be told again. Raise DatabaseUnreadable, or
         DatabaseAway."""
         under_way = self._feed.poll()
         if under_way is not None:

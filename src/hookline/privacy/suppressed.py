@@ -28,7 +28,7 @@ class Suppressed:
 
     @property
     def key(self) -> bytes:
-        """What the hashes were made with."""
+        """Return what the hashes were made with."""
         return self._of.key
 
     def __len__(self) -> int:

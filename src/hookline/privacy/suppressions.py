@@ -63,7 +63,7 @@ class Suppressions:
         return lifted
 
     def get(self, digest: bytes) -> Suppression | None:
-        """The one with this hash."""
+        """Return the one with this hash."""
         row = self._store.database.row(
             "SELECT digest, at, author, request FROM suppressions WHERE digest = ?", (digest,)
         )
@@ -80,6 +80,6 @@ class Suppressions:
         return [Suppression(*row) for row in rows]
 
     def count(self) -> int:
-        """How many ids are on the list."""
+        """Return how many ids are on the list."""
         row = self._store.database.row("SELECT count(*) FROM suppressions")
         return int(row[0]) if row else 0

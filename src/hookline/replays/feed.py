@@ -36,7 +36,7 @@ class ReplayFeed:
         self._changes = -1
 
     def poll(self) -> list[Replay] | None:
-        """All kept replays if something about them, or a discard, changed since the last answer, else None."""
+        """Return all kept replays if something about them, or a discard, changed since the last answer, else None."""
         with self._database.reading() as connection:
             seen = self._database.mark(connection)
             if seen == self._seen:
@@ -48,13 +48,13 @@ class ReplayFeed:
             return found
 
     def places(self, lane: int) -> dict[int, Places] | None:
-        """The single events of a replay; None when it is of a whole stretch."""
+        """Return the single events of a replay; None when it is of a whole stretch."""
         with self._database.reading() as connection:
             row = connection.execute("SELECT places FROM replays WHERE lane = ?", (lane,)).fetchone()
         return decode_places(row[0]) if row and row[0] is not None else None
 
     def actions(self, after_id: int) -> list[LetterAction]:
-        """What people asked for after the action with this id, oldest first."""
+        """Return what people asked for after the action with this id, oldest first."""
         query = "SELECT id, letters FROM letter_actions WHERE id > ? ORDER BY id LIMIT ?"
         with self._database.reading() as connection:
             rows = connection.execute(query, (after_id, ACTIONS_PER_LOOK_MAX)).fetchall()
@@ -67,7 +67,7 @@ class ReplayFeed:
 
 
 def read_replays(connection: Connection, rest: str, values: tuple[Any, ...] = ()) -> list[Replay]:
-    """The replays that a query finds; ``rest`` follows the FROM clause."""
+    """Return the replays that a query finds; ``rest`` follows the FROM clause."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM replays {rest}", values).fetchall()
     return [
         Replay(

@@ -29,7 +29,7 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ids: Ids | None = None
 
     def where(self) -> tuple[str, list[Any]]:
-        """The condition and its values; letters that were discarded count only where that fate is asked for."""
+        """Return the condition and its values; letters that were discarded count only where that fate is asked for."""
         parts = ["1 = 1"]
         values: list[Any] = []
         for column in ("destination", "source", "type", "event", "outcome", "fate"):
@@ -76,5 +76,5 @@ class LetterAction(msgspec.Struct, frozen=True):
 
     @property
     def tried_lane(self) -> int | None:
-        """The lane in which something is to be tried at once."""
+        """Return the lane in which something is to be tried at once."""
         return self.try_lane if self.retry is None else self.retry.lane

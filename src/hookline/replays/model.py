@@ -46,7 +46,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def by_places(self) -> bool:
-        """Whether it is of few events rather than of a whole stretch: they are looked for before it begins."""
+        """Return whether it is of few events rather than of a whole stretch: they are looked for before it begins."""
         few = (self.message_ids, self.dead_lettered_since, self.letters, self.event, self.user_id)
         return any(each is not None for each in few)
 
@@ -61,7 +61,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return None if self.until is None else _ms(self.until)
 
     def letter_filter(self) -> LetterFilter | None:
-        """The dead letters it asks for; None when it does not ask for dead letters."""
+        """Return the dead letters it asks for; None when it does not ask for dead letters."""
         if self.letters is not None:
             return self.letters
         if self.dead_lettered_since is None:
@@ -88,26 +88,26 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The name people know it by; lane numbers are never used twice."""
+        """Return the name people know it by; lane numbers are never used twice."""
         return replay_id(self.lane)
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it may begin: single events have to be looked for first."""
+        """Return whether it may begin: single events have to be looked for first."""
         return self.total is not None or not self.request.by_places
 
     def covers(self, partition: int, offset: int) -> bool:
-        """Whether the place lies in what its lane reads."""
+        """Return whether the place lies in what its lane reads."""
         return self.starts.get(partition, 0) <= offset < self.ends.get(partition, 0)
 
 
 def replay_id(lane: int) -> str:
-    """The id of the replay with this lane."""
+    """Return the id of the replay with this lane."""
     return f"r{lane}"
 
 
 def lane_of(id: str) -> int | None:
-    """The lane of the replay with this id; None for what no replay is called."""
+    """Return the lane of the replay with this id; None for what no replay is called."""
     number = id[1:]
     return int(number) if id[:1] == "r" and number.isascii() and number.isdecimal() and len(number) < 16 else None
 

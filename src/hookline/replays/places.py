@@ -45,21 +45,21 @@ class Places:
 
     @property
     def runs(self) -> int:
-        """How many runs there are: what it takes of memory."""
+        """Return how many runs there are: what it takes of memory."""
         return len(self._firsts)
 
     @property
     def first(self) -> int:
-        """The smallest offset; 0 of none."""
+        """Return the smallest offset; 0 of none."""
         return self._firsts[0] if self._firsts else 0
 
     @property
     def end(self) -> int:
-        """One past the largest offset; 0 of none."""
+        """Return one past the largest offset; 0 of none."""
         return self._ends[-1] if self._ends else 0
 
     def following(self, offset: int) -> int:
-        """The smallest one that is not below ``offset``; ``end`` when there is none."""
+        """Return the smallest one that is not below ``offset``; ``end`` when there is none."""
         at = bisect_right(self._firsts, offset) - 1
         if at >= 0 and offset < self._ends[at]:
             return offset
@@ -67,12 +67,12 @@ class Places:
 
 
 def encode_places(places: dict[int, Places]) -> bytes:
-    """The places of all partitions as a blob: first, count, first, count, …"""
+    """Return the places of all partitions as a blob: first, count, first, count, …"""
     return msgspec.msgpack.encode({partition: _runs(each) for partition, each in places.items()})
 
 
 def decode_places(blob: bytes) -> dict[int, Places]:
-    """The places of a blob."""
+    """Return the places of a blob."""
     found: dict[int, Places] = {}
     for partition, runs in _decode(blob).items():
         places = found[partition] = Places()

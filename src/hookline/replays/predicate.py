@@ -22,7 +22,7 @@ Predicate = Callable[[Record], bool]
 
 
 def predicate_of(request: ReplayRequest, destination: Destination) -> Predicate:
-    """The rule as one function. A source that the request names need not be connected to the destination."""
+    """Return the rule as one function. A source that the request names need not be connected to the destination."""
     sources = frozenset(destination.sources if request.source is None else (request.source,))
     name, id = published_name(destination.kind), destination.id
     since, until = request.since_ms or 0, request.until_ms or 1 << 62
@@ -52,7 +52,7 @@ def predicate_of(request: ReplayRequest, destination: Destination) -> Predicate:
 
 
 def event_name(record: Record) -> str:
-    """A track call's event, a page's or screen's name; empty for other types and unreadable bodies."""
+    """Return a track call's event, a page's or screen's name; empty for other types and unreadable bodies."""
     try:
         named = _named.decode(record.body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -62,7 +62,8 @@ def event_name(record: Record) -> str:
 
 
 def _stopping_filters(destination: Destination) -> Filters | None:
-    """The destination's filters if they keep events from being sent; what they take out is the sender's to do."""
+    """Return the destination's filters if they keep events from being sent; what they take out is the sender's
+    to do."""
     try:
         filters = Filters(destination.filters) if destination.filters else None
     except ExpressionError:  # deliver cannot use them either, and sends nothing until they are mended

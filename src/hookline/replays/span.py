@@ -9,7 +9,8 @@ from hookline.replays.model import ReplayRequest
 
 
 def span_of(journal: Reader, partitions: range, request: ReplayRequest) -> tuple[Offsets, Offsets]:
-    """The first and the following-the-last offset of what the request asks for, per partition, as stored by now."""
+    """Return the first and the following-the-last offset of what the request asks for, per partition, as stored
+    by now."""
     starts: Offsets = {}
     ends: Offsets = {}
     for partition in partitions:
@@ -21,7 +22,7 @@ def span_of(journal: Reader, partitions: range, request: ReplayRequest) -> tuple
 
 
 def offset_at(journal: Reader, partition: int, ms: int) -> int:
-    """The first offset whose record was accepted at or after a time; the end when there is none.
+    """Return the first offset whose record was accepted at or after a time; the end when there is none.
 
     Records lie in the order of their acceptance, so a search by halves finds it in a few reads.
     """

@@ -84,7 +84,7 @@ class ReplayStore:
         return made
 
     def get(self, lane: int) -> Replay | None:
-        """The replay with this lane."""
+        """Return the replay with this lane."""
         with self._lock:
             found = read_replays(self._connection, "WHERE lane = ?", (lane,))
         return found[0] if found else None
@@ -100,7 +100,7 @@ class ReplayStore:
             )
 
     def open_ones(self) -> list[Replay]:
-        """The replays that have not ended, oldest first."""
+        """Return the replays that have not ended, oldest first."""
         with self._lock:
             return read_replays(self._connection, "WHERE ended_at IS NULL ORDER BY lane")
 

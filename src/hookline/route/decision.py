@@ -15,7 +15,7 @@ from hookline.route.selection import refusal
 def not_routed_reason(
     record: Record, destination: Destination, lane: Lane | None, partition: int, offset: int
 ) -> str | None:
-    """Why the record at this place is not in the destination's stream; None when it is."""
+    """Return why the record at this place is not in the destination's stream; None when it is."""
     if record.to is not None and destination.id not in record.to:
         return "aimed_at_others"
     # A lane that only ends keeps its sources: what was accepted before is still sent.

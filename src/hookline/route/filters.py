@@ -52,18 +52,18 @@ class Filters:
         self._body = b""
 
     def passes(self, record: Record) -> bool:
-        """Whether the event is sent."""
+        """Return whether the event is sent."""
         return self.decide(record).stopped_by is None
 
     def decide(self, record: Record) -> Decision:
-        """What the filters do with the event."""
+        """Return what the filters do with the event."""
         if record is not self._decided_of:
             self._decided = self._run(record, stop=True)
             self._decided_of = record
         return self._decided
 
     def body(self, record: Record, rendered: bytes, canonical: bool) -> bytes:
-        """The body to send: ``rendered`` without what the filters take out.
+        """Return the body to send: ``rendered`` without what the filters take out.
 
         Filters that stop events do not count: what is being sent passed them when its lane took it.
         """
@@ -75,17 +75,17 @@ class Filters:
         return self._body
 
     def matching(self, record: Record) -> tuple[int, ...]:
-        """The filters whose condition holds, up to the one that does not send the event."""
+        """Return the filters whose condition holds, up to the one that does not send the event."""
         matching: list[int] = []
         self._run(record, stop=True, matching=matching)
         return tuple(matching)
 
     def edited_by(self, record: Record) -> tuple[int, ...]:
-        """The filters that take something out of the event when it is sent."""
+        """Return the filters that take something out of the event when it is sent."""
         return self._run(record, stop=False).edited_by if self.edits else ()
 
     def rule(self, index: int) -> str:
-        """A filter as ``why`` names it: its place and what it says."""
+        """Return a filter as ``why`` names it: its place and what it says."""
         filter = self.filters[index]
         what = f" {filter.percent:g} %" if filter.percent is not None else ""
         what += f" {', '.join(filter.properties)}" if filter.properties else ""
@@ -139,7 +139,7 @@ _last: tuple[Record, EventView] | None = None
 
 
 def _view_of(record: Record) -> EventView:
-    """The event's view, shared by the destinations that look at it in turn."""
+    """Return the event's view, shared by the destinations that look at it in turn."""
     global _last
     last = _last
     if last is not None and last[0] is record:

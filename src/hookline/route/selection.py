@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def refusal(selection: Mapping[str, bool] | None, published_name: str) -> str | None:
-    """Why an event with this selection does not go to a destination of this name, or None when it does.
+    """Return why an event with this selection does not go to a destination of this name, or None when it does.
 
     By default every destination is chosen; ``All: false`` refuses those not named true. Names are case-sensitive.
     """

@@ -56,7 +56,7 @@ class Traffic(Protocol):
     """Who sees every request and its answer."""
 
     def sent(self, request: Request) -> Answer:
-        """A request leaves; return what will become of it."""
+        """Return a request leaves; return what will become of it."""
 
     def told(self, request: Request, result: int | Outcome, retry_after: bytes | None) -> None:
         """The sender has taken the answer in."""
@@ -75,12 +75,12 @@ class SimulatedPools(Sender):
         self.under_way: dict[Request, None] = {}
 
     def of(self, url: ReceiverUrl, pair: tuple[str, str] | None = None) -> Route:
-        """One pool serves every origin: what a receiver does depends on the request."""
+        """Return one pool serves every origin: what a receiver does depends on the request."""
         return self._pool
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self.under_way)
 
     def keep_only(self, used: Set[Route]) -> None:

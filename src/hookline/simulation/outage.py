@@ -205,7 +205,7 @@ class Simulation:
     # the receiver
 
     def sent(self, request: Request) -> Answer:
-        """A request leaves (``network.Traffic``)."""
+        """Return a request leaves (``network.Traffic``)."""
         self._scheduler.coarse_seconds = 0.0
         request.probe = self._lane.breaker.allowance == 0
         timeout = self._outage.settings.deliver.timeout
@@ -289,7 +289,7 @@ class Simulation:
         )
 
     def _fates(self) -> dict[str, int]:
-        """What was given up, as it is on record."""
+        """Return what was given up, as it is on record."""
         connection = connect(self._settings.data_path / "deliver.db", read_only=True)
         try:
             rows = connection.execute(
@@ -302,7 +302,7 @@ class Simulation:
 
 
 def scale_of(outage: Outage) -> int:
-    """How many real events a simulated one stands for."""
+    """Return how many real events a simulated one stands for."""
     events = outage.rate * (outage.after_seconds + 2 * outage.outage_seconds)
     most = max(1, int(LATENCY_SECONDS_MAX / max(outage.latency_seconds, 0.001)))
     return max(1, min(most, -(-int(events) // EVENTS_MAX)))

@@ -38,7 +38,7 @@ class SimulatedClock:
         return self._wall_ms + int(self.seconds * 1000)
 
     def steady_ms(self) -> int:
-        """The service's own clock: where the wall clock would be if nobody had set it."""
+        """Return the service's own clock: where the wall clock would be if nobody had set it."""
         return START_MS + int((self.seconds - START_SECONDS) * 1000)
 
     def monotonic(self) -> float:
@@ -206,7 +206,7 @@ class SimulatedLoop:
         return self._scheduler.at(when, Call(self, callback, args, context))
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future of this loop."""
+        """Return a future of this loop."""
         return asyncio.Future(loop=self.for_asyncio)
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
@@ -263,5 +263,5 @@ class SimulatedLoop:
         return not self.dead
 
     def is_closed(self) -> bool:
-        """When the process is gone."""
+        """Return when the process is gone."""
         return self.dead

@@ -32,16 +32,16 @@ class SteadyJournal:
         self._kept_events = int(retention.bytes / (event_bytes * weight))
 
     def partitions(self) -> range:
-        """One partition."""
+        """Return one partition."""
         return range(1)
 
     def start(self, partition: int) -> int:
-        """The oldest offset that retention has left."""
+        """Return the oldest offset that retention has left."""
         by_age = int((self._clock.seconds - self._began - self._kept_seconds) * self._rate)
         return max(0, by_age, self.end(partition) - self._kept_events)
 
     def end(self, partition: int) -> int:
-        """What has arrived by now."""
+        """Return what has arrived by now."""
         return int((self._clock.seconds - self._began) * self._rate)
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
@@ -54,7 +54,7 @@ class SteadyJournal:
         return self._groups(offset, end)
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not kept."""
+        """Return the record at ``offset``, or None when it is not kept."""
         return self._record(offset) if self.start(partition) <= offset < self.end(partition) else None
 
     def find(self, partition: int, fingerprint: bytes, start: int, end: int) -> Iterator[int]:

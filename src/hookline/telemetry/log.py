@@ -70,7 +70,7 @@ _role: list[str] = []
 
 
 def logger() -> Any:
-    """The logger of this process, carrying its role."""
+    """Return the logger of this process, carrying its role."""
     return structlog.get_logger().bind(role=_role[-1] if _role else "none")
 
 

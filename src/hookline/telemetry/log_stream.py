@@ -74,11 +74,11 @@ class LogStream(io.TextIOBase):
             time.sleep(0.005)
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
@@ -87,7 +87,7 @@ class LogStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """What lines are written in."""
+        """Return what lines are written in."""
         return "utf-8"
 
     def _take(self, data: bytes) -> None:
@@ -106,7 +106,7 @@ class LogStream(io.TextIOBase):
                 self._start()
 
     def _has_room(self, size: int) -> bool:
-        """Whether so many bytes can be written, or refused, without waiting."""
+        """Return whether so many bytes can be written, or refused, without waiting."""
         if self._is_file:
             return True
         found = self._poll.poll(0)

@@ -231,6 +231,6 @@ def _resident_bytes() -> int:
 
 
 def histogram(bounds_ms: tuple[int, ...], counts: list[int], sum_ms: int) -> dict[str, Any]:
-    """A histogram's value from counts per bucket in milliseconds."""
+    """Return a histogram's value from counts per bucket in milliseconds."""
     bounds = [f"{bound / 1000:g}" for bound in bounds_ms] + ["+Inf"]
     return {"buckets": dict(zip(bounds, counts, strict=True)), "sum": sum_ms / 1000}

@@ -183,7 +183,7 @@ KINDS: dict[str, Kind] = {
 
 
 def sentence(kind: str, subject: str, detail: str, others: int = 0) -> str:
-    """What a notice says; ``others`` is how many subjects one notice of ``OTHERS`` stands for."""
+    """Return what a notice says; ``others`` is how many subjects one notice of ``OTHERS`` stands for."""
     known = KINDS[kind]
     who = f"{known.noun.capitalize()} {subject}" if subject != OTHERS else f"Each of {others} more {known.noun}s"
     return known.sentence.format(who=who, detail=detail[:DETAIL_CHARACTERS_MAX])

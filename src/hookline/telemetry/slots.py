@@ -71,7 +71,7 @@ def write_slots(run_folder: Path, slots: list[Slot]) -> None:
 
 
 def read_slots(run_folder: Path) -> list[Slot]:
-    """The slots of the last report, oldest first; none where there is no report, or one of another version."""
+    """Return the slots of the last report, oldest first; none where there is no report, or one of another version."""
     try:
         with (run_folder / "slots-deliver.json").open("rb") as file:
             return msgspec.json.decode(file.read(REPORT_BYTES_MAX), type=list[Slot])
@@ -80,5 +80,5 @@ def read_slots(run_folder: Path) -> list[Slot]:
 
 
 def slot_of(now_ms: int) -> int:
-    """The first second of the slot that a time lies in."""
+    """Return the first second of the slot that a time lies in."""
     return now_ms // 1000 // SLOT_SECONDS * SLOT_SECONDS

@@ -40,7 +40,7 @@ class TraceContext(NamedTuple):
         return f"00-{self.trace_id}-{self.span_id}-{int(self.sampled):02x}"
 
     def child(self) -> TraceContext:
-        """The context of a new span below this one."""
+        """Return the context of a new span below this one."""
         return self._replace(span_id=new_span_id())
 
 
@@ -86,7 +86,8 @@ class Tracing:
         self._thread.start()
 
     def begin(self, traceparent: str | None) -> tuple[TraceContext, str | None] | None:
-        """The context of a span for a call with this header, and its parent's id; None when it is not to be traced.
+        """Return the context of a span for a call with this header, and its parent's id; None when it is not to be
+        traced.
 
         A caller that says whether its trace is kept is followed; of the other calls a share begins a trace.
         """
@@ -108,7 +109,7 @@ class Tracing:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many spans the collector took, and how many were dropped, so far."""
+        """Return how many spans the collector took, and how many were dropped, so far."""
         return {"sent": self._sent, "dropped": self._overflowed + self._refused}
 
     def close(self) -> None:
@@ -152,5 +153,5 @@ def parse_traceparent(text: str | None) -> TraceContext | None:
 
 
 def new_span_id() -> str:
-    """An id no other span of the trace has."""
+    """Return an id no other span of the trace has."""
     return os.urandom(8).hex()

@@ -74,6 +74,6 @@ class AuditScreens(Controller):
 
 
 def page_of_object(target: str) -> str:
-    """Where the object of an entry is shown, empty when there is no such page."""
+    """Return where the object of an entry is shown, empty when there is no such page."""
     kind, _, id = target.partition("/")
     return PAGES_OF_OBJECTS.get(kind, "") + quote(id, safe="") if id and kind in PAGES_OF_OBJECTS else ""

@@ -38,7 +38,7 @@ class ChartView(NamedTuple):
 
 
 def mean(values: Sequence[float]) -> float:
-    """How several points of a rate become one."""
+    """Return how several points of a rate become one."""
     return sum(values) / len(values)
 
 

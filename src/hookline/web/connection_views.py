@@ -61,7 +61,7 @@ class DestinationView(NamedTuple):
 
 
 def source_view(source: Source, url: str) -> SourceView:
-    """One source."""
+    """Return one source."""
     kind, shape, word = ("good", "●", "enabled") if source.enabled else ("off", "○", "off")
     snippets = few_of_source(source.write_keys[0], url) if source.write_keys else []
     keys, batch_bytes = source.write_keys, source.batch_bytes
@@ -69,7 +69,7 @@ def source_view(source: Source, url: str) -> SourceView:
 
 
 def destination_views(services: Services, destinations: Sequence[Stored[Destination]]) -> list[DestinationView]:
-    """Every destination with its health."""
+    """Return every destination with its health."""
     lanes = {stored.object.id: stored.lane.number for stored in destinations if stored.lane is not None}
     healths = services.health.of_lanes(lanes)
     deliver = services.metrics.reports().get("deliver")

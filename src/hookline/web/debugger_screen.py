@@ -44,7 +44,7 @@ async def show_debugger(request: Request[Any, Any, Any], services: FromServices)
 
 
 def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
-    """The debugger's choices."""
+    """Return the debugger's choices."""
     sources = [stored.object for stored in services.store.sources()[:SOURCES_SHOWN]]
     named = [(source.id, source.name) for source in sources]
     if asked["source"] and asked["source"] not in dict(named):

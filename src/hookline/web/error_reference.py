@@ -45,7 +45,7 @@ def show_errors() -> Response[str]:
 
 @cache
 def error_tables() -> list[ErrorTable]:
-    """The tables of the error reference."""
+    """Return the tables of the error reference."""
     text = next(place for place in PLACES if place.exists()).read_text()
     seen: set[str] = set()
     tables: list[ErrorTable] = []

@@ -67,7 +67,7 @@ class EventPage(NamedTuple):
 
 
 def event_page(services: Services, fate: EventFate) -> EventPage:
-    """The page of an event with this fate."""
+    """Return the page of an event with this fate."""
     found = ((each, services.store.destination(each.id)) for each in fate.destinations)
     body = msgspec.json.encode(fate.event)
     return EventPage(
@@ -91,7 +91,7 @@ def event_page(services: Services, fate: EventFate) -> EventPage:
 
 
 def stations(event: EventFate) -> list[Station]:
-    """The event's own way: accepted, routed, sent, delivered."""
+    """Return the event's own way: accepted, routed, sent, delivered."""
     destinations = event.destinations
     fates = [each.fate for each in destinations]
     routed = [each for each in destinations if each.fate not in ("not_routed", "filtered", "suppressed")]
@@ -120,13 +120,13 @@ def pretty(body: bytes) -> str:
 
 
 def _text(body: bytes) -> str:
-    """The caller's text, cut where a browser would tire."""
+    """Return the caller's text, cut where a browser would tire."""
     text = body.decode("utf-8", "replace")
     return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
 
 
 def _curl(services: Services, fate: EventFate, body: bytes) -> str:
-    """The line that sends the event once more, empty for what could not be sent."""
+    """Return the line that sends the event once more, empty for what could not be sent."""
     source = services.store.source(fate.source)
     if fate.rejection is not None or fate.type not in SENT_TYPES or source is None:
         return ""
@@ -137,7 +137,7 @@ def _curl(services: Services, fate: EventFate, body: bytes) -> str:
 
 
 def _verifications(services: Services, fate: EventFate) -> list[Verification]:
-    """How the receivers of the event verify it, each way once."""
+    """Return how the receivers of the event verify it, each way once."""
     ways: dict[str, Verification] = {}
     for each in fate.destinations:
         stored = services.store.destination(each.id) if each.attempts else None

@@ -31,7 +31,7 @@ class First(NamedTuple):
 
 
 def create_source_line(services: Services) -> str:
-    """A line that creates the first source."""
+    """Return a line that creates the first source."""
     settings = services.settings
     url = (settings.control.public_url or url_of(settings.control.listen)).rstrip("/")
     # A token from the settings lies in no file; it is not ours to print.
@@ -49,7 +49,7 @@ def first_steps(
     destinations: Sequence[Stored[Destination]],
     seen_event: bool,
 ) -> First | None:
-    """The first steps, None once an event was seen and there is a destination."""
+    """Return the first steps, None once an event was seen and there is a destination."""
     if seen_event and sources and destinations:
         return None
     keys = _first_keys(sources, destinations)

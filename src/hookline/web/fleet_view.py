@@ -30,7 +30,7 @@ class FleetView(NamedTuple):
 
 
 def fleet_view(fleet: Fleet) -> FleetView | None:
-    """What is shown; None where there is only one process and the list of roles says all."""
+    """Return what is shown; None where there is only one process and the list of roles says all."""
     if not fleet.shared:
         return None
     workers = [

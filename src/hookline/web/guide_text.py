@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(markdown: str) -> list[Block]:
-    """The guide, block by block."""
+    """Return the guide, block by block."""
     found: list[Block] = []
     kind, texts = "", [""]
     for next_kind, text in [*_lines(markdown), ("", "")]:
@@ -47,7 +47,7 @@ def blocks_of(markdown: str) -> list[Block]:
 
 
 def _lines(markdown: str) -> Iterator[tuple[str, str]]:
-    """Each line with what it belongs to; ``more`` goes on with the line before it."""
+    """Yield each line with what it belongs to; ``more`` goes on with the line before it."""
     fenced = False
     for line in markdown.splitlines():
         if line.startswith("```"):

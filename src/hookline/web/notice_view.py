@@ -25,7 +25,7 @@ class NoticeView(NamedTuple):
 
 
 def notice_view(notice: Notice) -> NoticeView:
-    """One notice; what is acknowledged is shown quietly."""
+    """Return one notice; what is acknowledged is shown quietly."""
     kind, shape, word = MARKS[notice.severity]
     acknowledged = notice.acknowledged_at is not None
     return NoticeView(

@@ -36,7 +36,7 @@ class NoticesPage(NamedTuple):
 def notices_page(
     services: Services, query: Mapping[str, str], path: str, default: str, subject: str | None = None
 ) -> NoticesPage:
-    """The newest notices of the state asked for; of one subject when it is given."""
+    """Return the newest notices of the state asked for; of one subject when it is given."""
     asked = query.get("state", default)
     state = asked if asked in dict(STATES) else default
     after = query.get("after", "")

@@ -126,7 +126,7 @@ def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
 
 
 def event_view(logged: LoggedEvent) -> EventView:
-    """One row."""
+    """Return one row."""
     fate = logged.fate
     # Destinations that the source does not feed are told on the event's own page; here they would be noise.
     concerned = [each for each in fate.destinations if each.fate != "not_routed"] or list(fate.destinations)
@@ -148,7 +148,7 @@ def event_view(logged: LoggedEvent) -> EventView:
 
 
 def role_view(name: str, report: RoleReport | None) -> RoleView:
-    """One process, from its last report."""
+    """Return one process, from its last report."""
     if report is None:
         return RoleView(name, "wait", "◔", "no report yet", None, None)
     if not report.fresh:

@@ -25,7 +25,7 @@ class Rate(NamedTuple):
 
 
 def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
-    """All charts of a range; reads a file, so not on an event loop."""
+    """Return all charts of a range; reads a file, so not on an event loop."""
     return _charts(log, range, now_seconds // SLOT_SECONDS)
 
 

@@ -40,7 +40,7 @@ from hookline.web.usage_screen import download_usage, show_usage
 
 
 def routes() -> Sequence[ControllerRouterHandler]:
-    """The screens behind the sign-in, the sign-in itself, and what they are drawn with."""
+    """Return the screens behind the sign-in, the sign-in itself, and what they are drawn with."""
     handlers: list[ControllerRouterHandler] = [
         show_overview,
         show_debugger,

@@ -26,7 +26,7 @@ _anonymous_id = msgspec.json.Decoder(_AnonymousId).decode
 
 
 def person_link(event: EventFate) -> PersonLink:
-    """The person of an event."""
+    """Return the person of an event."""
     if event.user_id:
         return PersonLink(event.user_id, person_href(event.user_id))
     try:

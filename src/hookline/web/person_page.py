@@ -93,7 +93,7 @@ class PersonPage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the page is headed with."""
+        """Return what the page is headed with."""
         return (self.person.user_id if self.person else None) or self.asked.id
 
 
@@ -169,7 +169,7 @@ def _computed(here: str, trait: PersonComputedTrait, explained: Explanation | Tr
 def _changes(
     reader: PersonReader, person: Person | None, known: Defined, above_ms: int, until_ms: int
 ) -> list[MembershipMoment]:
-    """The changes that belong between the events of a page."""
+    """Return the changes that belong between the events of a page."""
     if reader.profiles is None or person is None:
         return []
     return [

@@ -118,7 +118,7 @@ def _looked_up(reader: PersonReader, id: str) -> Identity | None:
 
 
 def _is_defined(known: Defined) -> bool:
-    """Whether there is anything that people are kept for."""
+    """Return whether there is anything that people are kept for."""
     return bool(known.audiences or known.traits)
 
 

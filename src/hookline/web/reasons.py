@@ -15,5 +15,5 @@ SENTENCES = {
 
 
 def in_words(reason: str | None) -> str:
-    """The sentence of a code; what is a sentence already stays as it is."""
+    """Return the sentence of a code; what is a sentence already stays as it is."""
     return SENTENCES.get(reason, reason) if reason else ""

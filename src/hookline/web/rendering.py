@@ -54,7 +54,7 @@ def page(template: str, status: int = 200, headers: dict[str, str] | None = None
 
 
 def html(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:
-    """An HTML answer."""
+    """Return an HTML answer."""
     return Response(text, status_code=status, media_type="text/html", headers=headers)
 
 
@@ -79,12 +79,12 @@ def number(value: float) -> str:
 
 
 def counted(value: int) -> str:
-    """A number that is only counted up to a bound, such as a destination's dead letters."""
+    """Return a number that is only counted up to a bound, such as a destination's dead letters."""
     return number(value) if value < COUNTED_MAX else f"{number(COUNTED_MAX)}+"
 
 
 def amount(value: float) -> str:
-    """A number for a table: whole where it is large, three digits that count where it is small."""
+    """Return a number for a table: whole where it is large, three digits that count where it is small."""
     return number(value) if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
@@ -101,7 +101,7 @@ def outcome_word(name: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """A value as JSON, for people; it is escaped like any other text."""
+    """Return a value as JSON, for people; it is escaped like any other text."""
     return msgspec.json.encode(value).decode()
 
 
@@ -115,7 +115,7 @@ def size(value: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A span of time in its largest whole unit."""
+    """Return a span of time in its largest whole unit."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length and seconds % length == 0:
             return f"{number(seconds / length)} {unit}"
@@ -134,7 +134,7 @@ def static_version(name: str) -> str:
 
 
 def static_url(name: str) -> str:
-    """The address of an asset."""
+    """Return the address of an asset."""
     return f"/static/{name}?v={static_version(name)}"
 
 

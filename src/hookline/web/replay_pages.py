@@ -54,7 +54,7 @@ class ReplayPage(NamedTuple):
 
 
 def replay_list(services: Services, query: Mapping[str, str], path: str, destination: str = "") -> ReplayList:
-    """The newest replays, of one destination when it is given."""
+    """Return the newest replays, of one destination when it is given."""
     before = lane_of(query.get("after", ""))
     found = services.replays.newest(ROWS + 1, before, destination or None)
     asked = {"destination": destination} if path == "/replays" else {}
@@ -67,7 +67,7 @@ def replay_list(services: Services, query: Mapping[str, str], path: str, destina
 
 
 def replay_page(services: Services, replay: Replay) -> ReplayPage:
-    """The page of one replay."""
+    """Return the page of one replay."""
     row = _row(services, replay)
     view = row.view
     total = "counting" if view.total is None else number(view.total)
@@ -88,7 +88,7 @@ def _row(services: Services, replay: Replay) -> ReplayRow:
 
 
 def _what(request: ReplayRequest) -> list[tuple[str, str]]:
-    """What was asked for, as the API calls it; everything that was not given is left out."""
+    """Return what was asked for, as the API calls it; everything that was not given is left out."""
     fields: dict[str, object] = msgspec.to_builtins(request)
     what = [(name, _text(value)) for name, value in fields.items() if name not in _LEFT_OUT]
     return [("dead letters", "selected"), *what] if request.letters is not None else what

@@ -38,7 +38,7 @@ def unknown(request: Request[Any, Any, Any], here: str, heading: str, title: str
 
 
 def query_of(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The address's query, no value longer than anything that can be looked for."""
+    """Return the address's query, no value longer than anything that can be looked for."""
     return {name: str(value)[:QUERY_CHARACTERS_MAX] for name, value in request.query_params.items()}
 
 

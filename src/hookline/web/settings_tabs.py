@@ -16,6 +16,6 @@ TABS: tuple[tuple[str, str, Need], ...] = (
 
 
 def tabs(here: str) -> list[tuple[str, str, bool]]:
-    """The tabs that the caller may open, one of them the page's own."""
+    """Return the tabs that the caller may open, one of them the page's own."""
     caller = the_caller()
     return [(title, href, title == here) for title, href, need in TABS if caller.may(need)]

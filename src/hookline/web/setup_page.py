@@ -75,7 +75,7 @@ class SetupPage(NamedTuple):
 async def setup_page(
     services: Services, source_id: str, destination_id: str, kind: str, wanted: StepName | None
 ) -> SetupPage:
-    """The step that is next with this source and destination, or the one that is asked for."""
+    """Return the step that is next with this source and destination, or the one that is asked for."""
     destination = _destination(services, source_id, destination_id)
     source = _source(services, source_id or (destination.sources[0] if destination and destination.sources else ""))
     heard_at = last_heard(services, [source.id]).get(source.id, "") if source else ""
@@ -121,7 +121,7 @@ def _source(services: Services, id: str) -> Source | None:
 
 
 def _destination(services: Services, source_id: str, id: str) -> Destination | None:
-    """The one that is named; without any, one of the source that was begun and never enabled."""
+    """Return the one that is named; without any, one of the source that was begun and never enabled."""
     if id:
         stored = services.store.destination(id)
         return stored.object if stored else None
@@ -142,7 +142,7 @@ def _reached(source: Source | None, heard_at: str, destination: Destination | No
 
 
 def _furthest(source: Source | None, destination: Destination | None) -> StepName:
-    """The last step that makes sense with what there is."""
+    """Return the last step that makes sense with what there is."""
     if source is None:
         return "source"
     if destination is None:

@@ -103,7 +103,7 @@ async def _found(services: Services, account: str, password: str, others_first: 
 
 
 def is_signed_in(request: Connection, services: Services) -> bool:
-    """Whether the browser has an open session."""
+    """Return whether the browser has an open session."""
     return services.sessions.is_open(request.cookies.get(services.sessions.cookie_name))
 
 

@@ -33,7 +33,7 @@ async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 
 def signed_in(answer: Response[str], services: Services, caller: Caller, action: str) -> Response[str]:
-    """The answer with the cookie of a new session; the one that the browser came with ends."""
+    """Return the answer with the cookie of a new session; the one that the browser came with ends."""
     call, sessions = the_call(), services.sessions
     sessions.close(call.session_key)
     answer.cookies.append(session_cookie(sessions, sessions.open(caller.id)))

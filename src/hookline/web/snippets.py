@@ -64,38 +64,38 @@ _FEW = ("curl", "python", "node")
 
 
 def snippet(id: str, write_key: str, url: str) -> Snippet:
-    """The lines for one SDK and one write key."""
+    """Return the lines for one SDK and one write key."""
     title, install, text, batch_bytes = _SDKS[id]
     return Snippet(id, title, install, text(write_key, url), batch_bytes)
 
 
 def few_of_source(write_key: str, url: str) -> list[Snippet]:
-    """The lines that anybody can try at once."""
+    """Return the lines that anybody can try at once."""
     return [snippet(id, write_key, url) for id in _FEW]
 
 
 def places_of_source(write_key: str, url: str, type_: str) -> list[Place]:
-    """The lines for every SDK, the places that fit the source's type first."""
+    """Return the lines for every SDK, the places that fit the source's type first."""
     kinds = sorted(_PLACES, key=lambda kind: kind != type_)
     return [Place(title, [snippet(id, write_key, url) for id in ids]) for title, ids in map(_PLACES.__getitem__, kinds)]
 
 
 def collect_url(settings: Settings) -> str:
-    """Where events are sent to: the public address, else the one listened on."""
+    """Return where events are sent to: the public address, else the one listened on."""
     if settings.collect.public_url:
         return settings.collect.public_url.rstrip("/")
     return url_of(settings.collect.listen)
 
 
 def url_of(listen: str) -> str:
-    """The address of a listening socket as this machine reaches it."""
+    """Return the address of a listening socket as this machine reaches it."""
     host, port = parse_listen(listen)
     host = WILDCARD_HOSTS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def host_of(url: str) -> str:
-    """The host of a receiver URL, for people; the URL itself may hold a token in its path."""
+    """Return the host of a receiver URL, for people; the URL itself may hold a token in its path."""
     try:
         return urlsplit(url).netloc or url
     except ValueError:

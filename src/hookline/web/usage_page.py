@@ -100,7 +100,7 @@ def usage_items(services: Services, range: UsageRange) -> list[UsageItem]:
 
 
 def as_csv(items: Sequence[UsageItem]) -> str:
-    """The items for a spreadsheet."""
+    """Return the items for a spreadsheet."""
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(UsageItem.__struct_fields__)
@@ -129,7 +129,7 @@ def _by_source(services: Services, first: date, last: date) -> list[SourceUsage]
 
 
 def _by_destination(services: Services, first: date, last: date) -> list[DestinationSum]:
-    """The busiest of them."""
+    """Return the busiest of them."""
     begin, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in (first, last))
     sums: dict[str, list[int]] = {}
     for each in services.series.usage(begin, end, True):

@@ -49,5 +49,5 @@ WAYS: dict[SecretSetting, Verification] = {
 
 
 def verifications_of(settings: WebhookSettings) -> list[Verification]:
-    """The ways that a destination signs in."""
+    """Return the ways that a destination signs in."""
     return [way for setting, way in WAYS.items() if secret_of(settings, setting) is not None]

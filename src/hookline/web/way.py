@@ -28,7 +28,7 @@ class Aside(NamedTuple):
 
 
 def the_way(reports: Mapping[str, RoleReport]) -> tuple[list[Station], list[Aside]]:
-    """The four stations and the numbers beside them; counts are since the roles started."""
+    """Return the four stations and the numbers beside them; counts are since the roles started."""
     nothing = RoleReport("", False, {})
     collect, deliver = reports.get("collect", nothing), reports.get("deliver", nothing)
     accepted = collect.number("hookline_collect_accepted_total")
@@ -67,7 +67,7 @@ def _share(failures: float, requests: float) -> str:
 
 
 def _latency(deliver: RoleReport) -> str:
-    """The median from acceptance to the receiver's answer, as far as the buckets tell."""
+    """Return the median from acceptance to the receiver's answer, as far as the buckets tell."""
     histogram = deliver.values.get("hookline_deliver_latency_seconds")
     if not isinstance(histogram, dict):
         return ""

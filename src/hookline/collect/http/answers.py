@@ -142,7 +142,7 @@ class ListedWarning(msgspec.Struct, rename="camel", omit_defaults=True, gc=False
 
 
 def answer(status: int, body: bytes, headers: bytes = ANSWER_HEADERS, media_type: str = "application/json") -> bytes:
-    """A whole answer; ``headers`` are complete lines."""
+    """Return a whole answer; ``headers`` are complete lines."""
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {media_type}\r\n"
         f"Content-Length: {len(body)}\r\n"
@@ -151,7 +151,7 @@ def answer(status: int, body: bytes, headers: bytes = ANSWER_HEADERS, media_type
 
 
 def accepted(message_id: str, warnings: Sequence[EventWarning] = ()) -> bytes:
-    """The answer to a stored single call."""
+    """Return the answer to a stored single call."""
     quoted = _encode(message_id)
     if warnings:
         quoted += b', "warnings": ' + _encode(warnings)
@@ -160,7 +160,8 @@ def accepted(message_id: str, warnings: Sequence[EventWarning] = ()) -> bytes:
 
 
 def batch_accepted(count: int, rejected: list[RejectedItem], warnings: Sequence[ListedWarning] = ()) -> bytes:
-    """The answer to a stored batch: how many were accepted, each one that was not with its reason, and warnings."""
+    """Return the answer to a stored batch: how many were accepted, each one that was not with its reason, and
+    warnings."""
     body = b'{"success": true, "accepted": %d, "rejected": %b}' % (count, _encode(rejected))
     if warnings:
         more = b', "moreWarnings": true' if len(warnings) > WARNINGS_MAX else b""
@@ -170,12 +171,12 @@ def batch_accepted(count: int, rejected: list[RejectedItem], warnings: Sequence[
 
 @lru_cache(RETRY_AFTER_SECONDS_MAX)
 def rate_limited(retry_seconds: int) -> bytes:
-    """The answer to a call that comes too early, by so many seconds."""
+    """Return the answer to a call that comes too early, by so many seconds."""
     return error("rate_limited", retry_seconds=retry_seconds)
 
 
 def error(code: str, headers: bytes = ANSWER_HEADERS, retry_seconds: int = RETRY_AFTER_SECONDS) -> bytes:
-    """The answer to a refused request."""
+    """Return the answer to a refused request."""
     status, message = ERRORS[code]
     detail = {"code": code, "message": message}
     # code and message at the top for RudderStack's SDKs, `error` for Ruby's: each posts again without its own.
@@ -186,7 +187,7 @@ def error(code: str, headers: bytes = ANSWER_HEADERS, retry_seconds: int = RETRY
 
 
 def picture(code: str | None = None) -> bytes:
-    """The answer to a pixel: always a picture, because nobody reads what is wrong where it is shown.
+    """Return the answer to a pixel: always a picture, because nobody reads what is wrong where it is shown.
 
     A mistake of the caller's is answered 200 and named in a header; only when events cannot be stored it is 503.
     """

@@ -47,11 +47,11 @@ class Client(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has been served and asks for nothing."""
+        """Return whether it has been served and asks for nothing."""
 
     @property
     def is_sending(self) -> bool:
-        """Whether a request of it has begun and is not whole."""
+        """Return whether a request of it has begun and is not whole."""
 
     def read_on(self) -> None:
         """Read the next part of what is dropped."""

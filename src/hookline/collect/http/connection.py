@@ -104,7 +104,7 @@ class Connection(Outbound):
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """The client will send no more; answer what it has asked."""
+        """Return the client will send no more; answer what it has asked."""
         if self._phase == HEAD or self._phase == BODY:
             self._refuse("incomplete_body" if self._phase == BODY else "malformed_request", unread=False)
         else:

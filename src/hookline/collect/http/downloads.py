@@ -22,7 +22,7 @@ _NAME_AND_PORT = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[
 
 
 def segment_settings(write_key: str, base: str, maker: str) -> bytes:
-    """What analytics.js and Segment's mobile SDKs ask for; ``base`` is this server as they reach it.
+    """Return what analytics.js and Segment's mobile SDKs ask for; ``base`` is this server as they reach it.
 
     Without an ``apiHost`` under their maker's name they would send events there, and without the ``sampleRate`` their
     usage counters. Only one maker is named: with a second one, browser SDKs first load more of themselves, from where
@@ -40,7 +40,8 @@ def segment_settings(write_key: str, base: str, maker: str) -> bytes:
 
 
 def source_config(source_id: str) -> bytes:
-    """What RudderStack's SDKs ask for: a source that is on, with no destinations to load and nothing to report."""
+    """Return what RudderStack's SDKs ask for: a source that is on, with no destinations to load and nothing to
+    report."""
     silent = {"errors": {"enabled": False}, "metrics": {"enabled": False}}
     source = {"id": source_id, "name": source_id, "enabled": True}
     return _encode({"source": {**source, "config": {"statsCollection": silent}, "destinations": []}})
@@ -73,7 +74,7 @@ class Downloads:
         self._settings = settings
 
     def answer(self, exchange: Exchange, route: Route, key: bytes, keys: WriteKeys) -> bytes:
-        """The answer; ``key`` is the write key in the path, if it has one. Raise WriteKeyRefused."""
+        """Return the answer; ``key`` is the write key in the path, if it has one. Raise WriteKeyRefused."""
         match route.kind:
             case Kind.BUNDLE:
                 document = sdk_files.bundle(exchange.path.decode().rpartition("/")[2])
@@ -91,7 +92,7 @@ class Downloads:
 
 
 def _named(key: bytes, keys: WriteKeys) -> tuple[Source, str]:
-    """The source of a write key in a path, and the key: as it stands there, else percent-decoded."""
+    """Return the source of a write key in a path, and the key: as it stands there, else percent-decoded."""
     if len(key) > 3 * WRITE_KEY_CHARACTERS_MAX:
         raise WriteKeyRefused("unknown_write_key")
     written = key.decode("latin-1")

@@ -66,7 +66,7 @@ class Outbound(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The address at the other end, an IPv4 one as such; empty when it is gone."""
+        """Return the address at the other end, an IPv4 one as such; empty when it is gone."""
         if self._peer is None:
             found = self._transport.get_extra_info("peername") if self._transport is not None else None
             self._peer = found[0].removeprefix("::ffff:").partition("%")[0] if isinstance(found, tuple) else ""
@@ -121,12 +121,12 @@ class Outbound(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has been served and asks for nothing."""
+        """Return whether it has been served and asks for nothing."""
         return self._phase == IDLE and not (self.unproven or self._queue or self._writing_paused)
 
     @property
     def is_sending(self) -> bool:
-        """Whether a request of it has begun and is not whole."""
+        """Return whether a request of it has begun and is not whole."""
         return self._phase in (HEAD, BODY)
 
     def read_on(self) -> None:

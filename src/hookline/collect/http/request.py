@@ -25,7 +25,7 @@ class Line(Protocol):
 
     @property
     def peer(self) -> str:
-        """The address at its other end, empty when it is gone."""
+        """Return the address at its other end, empty when it is gone."""
 
     def flush(self) -> None:
         """Write every answer whose turn has come."""
@@ -63,7 +63,7 @@ class Exchange(msgspec.Struct, eq=False):
         self.line.flush()
 
     def wire(self, answer: bytes) -> bytes:
-        """The answer as this client has to get it."""
+        """Return the answer as this client has to get it."""
         if self.method == b"HEAD":
             answer = answer[: answer.index(b"\r\n\r\n") + 4]
         if self.close:
@@ -190,7 +190,7 @@ class KnownHead(NamedTuple):
     body_bytes: int
 
     def exchange(self, line: Line) -> Exchange:
-        """A new request with this head."""
+        """Return a new request with this head."""
         method, path, query, headers, route, source, gzipped, body_bytes_max, _ = self
         return Exchange(line, method, path, query, headers, route, source, gzipped, body_bytes_max)
 

@@ -43,12 +43,12 @@ class Route(NamedTuple):
 
     @property
     def collects(self) -> bool:
-        """Whether browsers and SDKs post here."""
+        """Return whether browsers and SDKs post here."""
         return self.kind in (Kind.SINGLE, Kind.BATCH, Kind.TELEMETRY)
 
     @property
     def fetched(self) -> bool:
-        """Whether browsers and SDKs get something here."""
+        """Return whether browsers and SDKs get something here."""
         return self.kind in (Kind.PIXEL, Kind.SETTINGS, Kind.SOURCE_CONFIG, Kind.SCRIPT, Kind.BUNDLE)
 
 
@@ -124,7 +124,7 @@ KEYED: tuple[tuple[bytes, bytes, Route], ...] = (
 
 
 def keyed(path: bytes) -> tuple[Route, bytes] | None:
-    """The route of a path that holds a write key, and the key as it is written there."""
+    """Return the route of a path that holds a write key, and the key as it is written there."""
     for before, behind, route in KEYED:
         if path.startswith(before) and path.endswith(behind) and len(path) > len(before) + len(behind):
             return route, path[len(before) : -len(behind)]
@@ -132,11 +132,11 @@ def keyed(path: bytes) -> tuple[Route, bytes] | None:
 
 
 def with_single_slashes(path: bytes) -> bytes:
-    """A path with one slash wherever it has several."""
+    """Return a path with one slash wherever it has several."""
     return _SLASHES.sub(b"/", path)
 
 
 def split(target: bytes) -> tuple[bytes, bytes]:
-    """A request target's path and query; nothing is decoded."""
+    """Return a request target's path and query; nothing is decoded."""
     path, _, query = target.partition(b"?")
     return path, query

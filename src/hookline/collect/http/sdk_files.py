@@ -44,7 +44,7 @@ class Document:
             self._unchanged[tag] = _unchanged(shared, tag)
 
     def answer(self, headers: Mapping[bytes, bytes]) -> bytes:
-        """The answer to a GET with these headers."""
+        """Return the answer to a GET with these headers."""
         held = headers.get(b"if-none-match")
         if held is not None:
             for tag in _TAG.findall(held):
@@ -102,7 +102,7 @@ _TAIL = b"""
 
 @cache
 def analytics_js() -> Document:
-    """The SDK itself."""
+    """Return the SDK itself."""
     package = json.loads((FOLDER / "package.json").read_bytes())
     head = _HEAD % tuple(package[key].encode() for key in ("name", "version", "license"))
     script = (FOLDER / "standalone.js").read_bytes()
@@ -113,5 +113,5 @@ def analytics_js() -> Document:
 
 @cache
 def bundle(name: str) -> Document:
-    """One of ``BUNDLES``."""
+    """Return one of ``BUNDLES``."""
     return Document(_MEDIA_TYPE, _BUNDLE_CACHING, (FOLDER / name).read_bytes(), packed=True)

@@ -41,7 +41,7 @@ class Kind(NamedTuple):
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Every kind by its id, Hookline's own first."""
+    """Return every kind by its id, Hookline's own first."""
     found = {OWN: _read(OWN, resources.files(__package__).joinpath(OWN), "hookline")}
     published = {OWN_PUBLISHED_NAME}
     for kind in _installed():
@@ -54,7 +54,7 @@ def kinds() -> dict[str, Kind]:
 
 
 def published_name(kind: str) -> str:
-    """What ``integrations`` calls a kind; of one that is no longer installed, its id."""
+    """Return what ``integrations`` calls a kind; of one that is no longer installed, its id."""
     if kind == OWN:  # nearly always: no role needs to read manifests for it
         return OWN_PUBLISHED_NAME
     found = kinds().get(kind)
@@ -62,7 +62,7 @@ def published_name(kind: str) -> str:
 
 
 def request_headers(kind: str) -> dict[str, str]:
-    """What is sent with each request of a kind."""
+    """Return what is sent with each request of a kind."""
     found = None if kind == OWN else kinds().get(kind)
     return {} if found is None else found.manifest.headers
 

@@ -77,7 +77,7 @@ class Condition(_Written, frozen=True, kw_only=True):
     audience: Id | None = None
 
     def times(self) -> tuple[int, int | None]:
-        """How often at least and at most what an event clause names is to be done; None without a limit."""
+        """Return how often at least and at most what an event clause names is to be done; None without a limit."""
         if self.never:
             return 0, 0
         if self.count is None:

@@ -12,17 +12,17 @@ SECONDS_MIN = 1
 
 
 def window_ms(text: Duration) -> int:
-    """The length of a sliding window; raise ValueError with what to write."""
+    """Return the length of a sliding window; raise ValueError with what to write."""
     return _milliseconds(text, WITHIN_SECONDS_MAX, "30d, at most 3650d")
 
 
 def sync_ms(text: Duration) -> int:
-    """The time from one sync to the next; raise ValueError with what to write."""
+    """Return the time from one sync to the next; raise ValueError with what to write."""
     return _milliseconds(text, SYNC_SECONDS_MAX, "2h or 30s, at most 30d")
 
 
 def instant_ms(text: str) -> int:
-    """A fixed moment; raise ValueError with what to write. Without a zone it is UTC."""
+    """Return a fixed moment; raise ValueError with what to write. Without a zone it is UTC."""
     # Digits alone would be seconds since 1970: nobody means that by 2026.
     ms = parse(text) if text[4:5] == "-" else None
     if ms is None:
@@ -31,7 +31,8 @@ def instant_ms(text: str) -> int:
 
 
 def instants_ms(between: Instants) -> tuple[int, int]:
-    """The first moment and the first one after, of a fixed stretch of time; raise ValueError with what to write."""
+    """Return the first moment and the first one after, of a fixed stretch of time; raise ValueError with what
+    to write."""
     begins, ends = map(instant_ms, between)
     if begins >= ends:
         raise ValueError("the first moment must be before the second, which does not belong to it any more")

@@ -35,7 +35,7 @@ class Surroundings:
 
 
 def kind_of(definition: Definition) -> DefinitionKind:
-    """Which of the two a definition is."""
+    """Return which of the two a definition is."""
     return "audience" if isinstance(definition, Audience) else "computedTrait"
 
 
@@ -68,7 +68,7 @@ def problems_together(definition: Definition, among: Surroundings) -> Iterator[D
 
 
 def trait_names(definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """The first definition of each trait name."""
+    """Return the first definition of each trait name."""
     owners: dict[str, Definition] = {}
     for definition in definitions:
         owners.setdefault(trait_name(definition.name), definition)
@@ -85,7 +85,7 @@ def name_problems(definition: Definition, owners: Mapping[str, Definition]) -> I
 
 
 def _way_back(to: str, start: str, audiences: Mapping[str, Audience]) -> list[str]:
-    """The audiences from ``start`` on that lead to ``to``; empty when none do."""
+    """Return the audiences from ``start`` on that lead to ``to``; empty when none do."""
     ways = [[start]]
     seen = {start}
     while ways:

@@ -20,7 +20,7 @@ def trait_name(name: str) -> str:
 
 
 def _spaced(text: str, index: int) -> str:
-    """One character, with a space before it where a word begins without one; apostrophes within words go."""
+    """Return one character, with a space before it where a word begins without one; apostrophes within words go."""
     letter, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
     if letter in _APOSTROPHES and before.isalnum() and after.isalnum():
         return ""

@@ -26,5 +26,5 @@ def terms_of(path: str, condition: Condition) -> Iterator[tuple[str, Condition]]
 
 
 def dotted(path: str, inner: str) -> str:
-    """The path of something inside of what is at ``path``."""
+    """Return the path of something inside of what is at ``path``."""
     return f"{path}.{inner}" if path and inner else path or inner

@@ -42,7 +42,7 @@ def _parts(definition: Definition) -> Iterator[tuple[str, Condition | ComputedTr
 
 
 def _holds_for_nobody(condition: Condition) -> bool:
-    """Whether the condition holds for a person without events, traits and groups."""
+    """Return whether the condition holds for a person without events, traits and groups."""
     if condition.all is not None:
         return all(map(_holds_for_nobody, condition.all))
     if condition.any is not None:

@@ -103,7 +103,8 @@ class AuditLog:
         return [_entry(row) for row in self._database.rows(query, (first, end, *given.values(), limit))]
 
     def _index(self, given: dict[str, str]) -> str:
-        """The index of the rarest of the values; left alone, the database goes by averages, and may read every row."""
+        """Return the index of the rarest of the values; left alone, the database goes by averages, and may read every
+        row."""
         if len(given) < 2:
             return ""
 
@@ -114,7 +115,7 @@ class AuditLog:
         return f"INDEXED BY audit_log_{min(given, key=rows)}"
 
     def _first_at(self, ms: int) -> int:
-        """The first id at or after a time: entries are added in the order of time, so it is found by halving."""
+        """Return the first id at or after a time: entries are added in the order of time, so it is found by halving."""
         # Two queries in one: asked for both together, the database would read every row.
         ends = "SELECT (SELECT coalesce(min(id), 1) FROM audit_log), (SELECT coalesce(max(id), 0) + 1 FROM audit_log)"
         ((low, high),) = self._database.rows(ends)
@@ -125,14 +126,14 @@ class AuditLog:
         return int(low)
 
     def get(self, id: int) -> AuditEntry | None:
-        """The entry with this id."""
+        """Return the entry with this id."""
         self.flush()
         row = self._database.row(f"SELECT {_COLUMNS} FROM audit_log WHERE id = ?", (id,))
         return None if row is None else _entry(row)
 
 
 def _encoded(changes: Sequence[AuditChange]) -> str:
-    """The changes as JSON; of a large one only as much as there is room for, and how many more there were."""
+    """Return the changes as JSON; of a large one only as much as there is room for, and how many more there were."""
     kept: list[bytes] = []
     size = 0
     for number, change in enumerate(changes):

@@ -76,7 +76,7 @@ def _fields(change: Change) -> Iterator[AuditChange]:
 
 
 def _named(scope: HTTPScope) -> str:
-    """The object that the address names, such as ``replays/r7``."""
+    """Return the object that the address names, such as ``replays/r7``."""
     collection, _, _ = scope["path"].removeprefix("/api/v1/").partition("/")
     ids = list(scope["path_params"].values())
     return f"{collection}/{ids[0]}" if ids else collection

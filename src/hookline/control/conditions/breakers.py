@@ -51,7 +51,7 @@ class Breakers:
 
 
 def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, str]:
-    """The latest failure of each destination among the newest, in words."""
+    """Return the latest failure of each destination among the newest, in words."""
     rows = connection.execute(
         "SELECT lane, outcome, status FROM attempts WHERE outcome != 'success' ORDER BY id DESC LIMIT ?",
         (ATTEMPTS_LOOKED_AT_MAX,),

@@ -24,7 +24,7 @@ class DatabaseDamage:
         self._folder = folder
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Each file that a role has met lately."""
+        """Return each file that a role has met lately."""
         found = marked(self._folder, MARKED_SECONDS)
         return [Finding(self.kinds[0], name, f"{reason}. Next: {how_to_mend(Path(name))}") for name, reason in found]
 
@@ -42,7 +42,7 @@ class DatabaseOutages:
         self._told = outages.ended
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """The outages since the last look, and the roles that are in trouble now."""
+        """Return the outages since the last look, and the roles that are in trouble now."""
         found = [each for role in moment.reports for each in _unusable(role, moment)]
         new, self._told = self._outages.ended - self._told, self._outages.ended
         if new:
@@ -71,7 +71,7 @@ class DatabasesWentBack:
         self._data_path = data_path
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """One for each database."""
+        """Return one for each database."""
         found = found_behind(self._data_path, moment.now_ms / 1000)
         return [Finding("database_went_back", each.which, each.detail, each.commits) for each in found]
 

@@ -21,7 +21,7 @@ class Deletions:
         self._messages = messages
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Every destination that some message was sent to again, or was given up for within the last week."""
+        """Return every destination that some message was sent to again, or was given up for within the last week."""
         found = self._messages.unacknowledged(moment.now_ms - GIVEN_UP_SHOWN_MS)
         return [
             Finding(

@@ -14,7 +14,7 @@ SUBJECT = "data_dir"
 
 
 def free_bytes(folder: Path) -> int:
-    """What an ordinary user may still write."""
+    """Return what an ordinary user may still write."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize
 
@@ -30,7 +30,7 @@ class DiskRoom:
         self._free = free
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """The one finding there can be."""
+        """Return the one finding there can be."""
         free = self._free(self._folder)
         if free >= self._threshold_bytes * MARGIN:
             return ()

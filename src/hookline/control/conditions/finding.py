@@ -61,34 +61,34 @@ class Moment:
 
     @cached_property
     def lanes(self) -> dict[int, str]:
-        """The enabled destinations by the number of their lane."""
+        """Return the enabled destinations by the number of their lane."""
         return {stored.lane.number: stored.object.id for stored in self._destinations if stored.lane is not None}
 
     @cached_property
     def enabled(self) -> frozenset[str]:
-        """The ids of the enabled destinations."""
+        """Return the ids of the enabled destinations."""
         return frozenset(self.lanes.values())
 
     @cached_property
     def pauses(self) -> dict[str, Pause]:
-        """The paused destinations."""
+        """Return the paused destinations."""
         lanes = {stored.object.id: stored.lane for stored in self._destinations if stored.lane is not None}
         return {id: lane.paused for id, lane in lanes.items() if lane.paused is not None}
 
     @cached_property
     def certificate_pairs(self) -> dict[str, tuple[str, str]]:
-        """What the enabled destinations that show a client certificate refer to."""
+        """Return what the enabled destinations that show a client certificate refer to."""
         enabled = [stored.object for stored in self._destinations if stored.lane is not None]
         return {each.id: pair for each in enabled if (pair := each.settings.certificate_pair) is not None}
 
     def is_well(self, destination: str) -> bool:
-        """Whether it is enabled, not paused, and its breaker is closed."""
+        """Return whether it is enabled, not paused, and its breaker is closed."""
         held = destination in self.pauses or destination in (self.open_breakers or ())
         return destination in self.enabled and not held
 
     @cached_property
     def open_breakers(self) -> frozenset[str] | None:
-        """The enabled destinations whose breaker is open; None while deliver does not say."""
+        """Return the enabled destinations whose breaker is open; None while deliver does not say."""
         deliver = self.reports.get("deliver")
         if deliver is None or not deliver.fresh:
             return None
@@ -101,10 +101,10 @@ class Condition(Protocol):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of notice it opens and resolves, it alone."""
+        """Return the kinds of notice it opens and resolves, it alone."""
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
-        """What is so now: a notice of these kinds that is not found is resolved. None: it cannot be told now.
+        """Return what is so now: a notice of these kinds that is not found is resolved. None: it cannot be told now.
 
         May raise OSError, a SQLite error or JournalError, which count as None.
         """

@@ -25,7 +25,7 @@ class JournalBudget:
         self._bytes_max = bytes_max
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
-        """How much is waited for, and each source that is refused."""
+        """Return how much is waited for, and each source that is refused."""
         report = moment.reports.get("collect")
         if report is None or not report.fresh:
             return None

@@ -36,7 +36,7 @@ class JournalDamage:
         self._looked_ms = 0
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """One finding for all that cannot be read."""
+        """Return one finding for all that cannot be read."""
         noted = noted_damage(self._folder)
         if noted != self._noted or (noted and moment.now_ms - self._looked_ms >= LOOK_MS):
             with suppress(JournalAway):  # brokers are asked again with the next look

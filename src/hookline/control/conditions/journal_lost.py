@@ -28,7 +28,7 @@ class JournalLost:
         self._database = ReadOnly(deliver)
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """The newest loss of each partition."""
+        """Return the newest loss of each partition."""
         newest = {lost.partition: lost for lost in read_lost(self._folder) if moment.now_ms - lost.at_ms < TOLD_MS}
         return [
             Finding(self.kinds[0], str(partition), f"{detail(lost)}; {who_missed(self._database, [lost])}")

@@ -28,16 +28,16 @@ class Segments:
         self.total_bytes = sum(self._sizes)
 
     def holding(self, offset: int) -> int | None:
-        """The index of the segment that holds an offset; None for the newest one, which is never dropped."""
+        """Return the index of the segment that holds an offset; None for the newest one, which is never dropped."""
         index = max(0, bisect_right(self._firsts, offset) - 1)
         return index if index < len(self._firsts) - 1 else None
 
     def bytes_from(self, index: int) -> int:
-        """The bytes of this segment and all newer ones."""
+        """Return the bytes of this segment and all newer ones."""
         return sum(self._sizes[index:])
 
     def path(self, index: int) -> Path:
-        """The file."""
+        """Return the file."""
         return self._folder / segment_name(self._firsts[index])
 
 
@@ -70,7 +70,7 @@ class KeptSegments:
         """Nothing is held."""
 
     def _drop_ms(self, segments: Segments, index: int, share: float, now_ms: int) -> int:
-        """When the segment goes: by age, or earlier by bytes if the journal goes on growing as it did since.
+        """Return when the segment goes: by age, or earlier by bytes if the journal goes on growing as it did since.
 
         Partitions share the bytes; each is taken to keep the ``share`` it has now.
         """

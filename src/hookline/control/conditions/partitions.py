@@ -21,8 +21,8 @@ class Partitions:
         """By partition that nobody has: when that was first seen."""
 
     def findings(self, moment: Moment) -> Sequence[Finding] | None:
-        """One for all partitions that have been nobody's for too long and have something to be read; None while brokers
-        do not tell whether they have."""
+        """Return one for all partitions that have been nobody's for too long and have something to be read; None while
+        brokers do not tell whether they have."""
         unowned = self._fleet.look().unowned  # also where this tells nothing: others go by what was seen
         if not self._unowned_ms:
             return ()

@@ -15,7 +15,7 @@ class Pauses:
     kinds = ("destination_paused", "destination_gone")
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Every pause in force."""
+        """Return every pause in force."""
         return [_finding(id, pause) for id, pause in moment.pauses.items()]
 
     def close(self) -> None:

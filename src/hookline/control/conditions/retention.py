@@ -38,7 +38,7 @@ class Kept(Protocol):
     """How long the journal keeps what it has."""
 
     def look(self, now_ms: int, until_ms: int) -> Callable[[int, int], int | None]:
-        """When retention takes the event at (partition, offset), as things are now; None when that is later than
+        """Return when retention takes the event at (partition, offset), as things are now; None when that is later than
         ``until_ms``, or cannot be told. It is asked in the order of the places. All by the service's own clock."""
 
     def close(self) -> None:
@@ -125,7 +125,8 @@ def _kept(folder: Path, limits: RetentionLimits) -> Kept:
 
 
 def _places(connection: Connection) -> Iterator[Place]:
-    """Where lanes that stand apart begin: at their own place, or at an older event queued or waiting for a retry."""
+    """Yield where lanes that stand apart begin: at their own place, or at an older event queued or waiting for
+    a retry."""
     rows = connection.execute(
         'SELECT lane, partition, next_offset, blob, (SELECT min("offset") FROM retries WHERE retries.lane = lanes.lane'
         " AND retries.partition = lanes.partition) FROM lanes"

@@ -106,14 +106,14 @@ def _settle(answers: KeptAnswers, key: bytes, start: Message, body: bytes) -> No
 
 
 def _key(scope: HTTPScope, call: Call) -> bytes:
-    """What is one request: the same caller with the same rights, address and key."""
+    """Return what is one request: the same caller with the same rights, address and key."""
     assert call.caller is not None
     query = scope["query_string"].decode("latin-1")
     return "\n".join((call.caller.key, scope["path"], query, call.headers[HEADER])).encode("utf-8", "replace")
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The whole body; None when it is larger than any route takes, or its sender left."""
+    """Return the whole body; None when it is larger than any route takes, or its sender left."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -127,7 +127,7 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _replayed(body: bytes) -> Receive:
-    """What gives the body that was read already."""
+    """Return what gives the body that was read already."""
     given = False
 
     async def receive() -> HTTPReceiveMessage:

@@ -63,16 +63,16 @@ class Accounts:
         return [_account(row) for row in self._database.rows(query, (after_id, limit))]
 
     def get(self, id: int) -> Account | None:
-        """The account with this id."""
+        """Return the account with this id."""
         row = self._database.row(f"SELECT {_COLUMNS} FROM accounts WHERE id = ?", (id,))
         return None if row is None else _account(row)
 
     def any(self) -> bool:
-        """Whether there is an account at all."""
+        """Return whether there is an account at all."""
         return self._database.row("SELECT 1 FROM accounts LIMIT 1") is not None
 
     def credentials(self, name: str) -> Credentials | None:
-        """What signing in under this name is checked against, None when nobody is called so."""
+        """Return what signing in under this name is checked against, None when nobody is called so."""
         row = self._database.row(
             "SELECT id, CASE WHEN disabled_at IS NULL THEN password_hash END FROM accounts WHERE name_key = ?",
             (name_key(name),),
@@ -80,7 +80,7 @@ class Accounts:
         return None if row is None else Credentials(*row)
 
     def credentials_of(self, id: int) -> Credentials | None:
-        """The same by id."""
+        """Return the same by id."""
         row = self._database.row("SELECT name FROM accounts WHERE id = ?", (id,))
         return None if row is None else self.credentials(row[0])
 
@@ -93,7 +93,7 @@ class Accounts:
         return self._insert(name, "owner", password_hash)[0]
 
     def invite_again(self, id: int) -> str:
-        """A new code for an account, also for who forgot the password; the last code opens nothing any more."""
+        """Return a new code for an account, also for who forgot the password; the last code opens nothing any more."""
         code = secrets.token_urlsafe(_CODE_BYTES)
         with self._database.transaction() as execute:
             execute(

@@ -30,12 +30,12 @@ class Passwords:
         self._nobody: str | None = None
 
     async def hash(self, password: str) -> str:
-        """The hash to store."""
+        """Return the hash to store."""
         async with self._turn:
             return await asyncio.to_thread(_hasher().hash, password)
 
     async def matches(self, password: str, stored: str | None, others_first: bool = False) -> bool:
-        """Whether it is the password of this hash; with None the same work is done for nothing.
+        """Return whether it is the password of this hash; with None the same work is done for nothing.
 
         Raise TooManyWaiting rather than let the queue grow, or where others go first and somebody waits.
         """
@@ -61,7 +61,7 @@ class Passwords:
 
 
 def refusal_of(password: str, account: str) -> str | None:
-    """Why it cannot be a password for this account, None when it can."""
+    """Return why it cannot be a password for this account, None when it can."""
     if len(password) < CHARACTERS_MIN:
         return f"Use at least {CHARACTERS_MIN} characters; a few words in a row are easy to keep in mind."
     if len(password) > CHARACTERS_MAX:

@@ -20,5 +20,5 @@ NEEDS: tuple[Need, ...] = get_args(Need)
 
 
 def meets(role: Role, need: Need) -> bool:
-    """Whether a caller of this role may use a route with this need."""
+    """Return whether a caller of this role may use a route with this need."""
     return NEEDS.index(role) >= NEEDS.index(need)

@@ -67,7 +67,7 @@ class Sessions:
         return key
 
     def find(self, key: str | None, in_use: bool = True) -> Session | None:
-        """The session that the key belongs to, if it is in force; its use keeps it from idling out."""
+        """Return the session that the key belongs to, if it is in force; its use keeps it from idling out."""
         if not key:
             return None
         digest, now = _digest(key), self._now_ms()
@@ -91,7 +91,7 @@ class Sessions:
         return Session(account, name, role or "owner")
 
     def is_open(self, key: str | None) -> bool:
-        """Whether the key belongs to a session in force."""
+        """Return whether the key belongs to a session in force."""
         return self.find(key) is not None
 
     def close(self, key: str | None) -> None:

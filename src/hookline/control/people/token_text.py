@@ -22,14 +22,14 @@ _FORM = re.compile(r"hkt_(?:read|write|admin)_[0-9A-Za-z]{36}", re.ASCII)
 
 
 def new_token(scope: Scope) -> str:
-    """A new token: 178 random bits."""
+    """Return a new token: 178 random bits."""
     random = "".join(secrets.choice(_ALPHABET) for _ in range(RANDOM_CHARACTERS))
     start = f"{PREFIX}{scope}_{random}"
     return start + _checksum(start)
 
 
 def is_token(text: str) -> bool:
-    """Whether the text can be a token."""
+    """Return whether the text can be a token."""
     return _FORM.fullmatch(text) is not None and _checksum(text[:-CHECKSUM_CHARACTERS]) == text[-CHECKSUM_CHARACTERS:]
 
 

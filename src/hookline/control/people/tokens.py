@@ -54,7 +54,7 @@ class Tokens:
         return [Token(*row) for row in self._database.rows(query, (after_id, limit))]
 
     def get(self, id: int) -> Token | None:
-        """The token with this id."""
+        """Return the token with this id."""
         row = self._database.row(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (id,))
         return None if row is None else Token(*row)
 
@@ -77,7 +77,7 @@ class Tokens:
         return Token(*row), text
 
     def find(self, text: str) -> Token | None:
-        """The token with this text, expired or not."""
+        """Return the token with this text, expired or not."""
         if not is_token(text):
             return None
         # By digest: how long the look-up takes tells nothing of what is stored.
@@ -85,7 +85,7 @@ class Tokens:
         return None if row is None else Token(*row)
 
     def has_expired(self, token: Token) -> bool:
-        """Whether its time is over."""
+        """Return whether its time is over."""
         return token.expires_at is not None and token.expires_at <= self._now_ms()
 
     def note_use(self, token: Token) -> bool:

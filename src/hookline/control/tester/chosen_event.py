@@ -22,7 +22,7 @@ async def chosen_record(
     source: str,
     now_ms: int,
 ) -> Record:
-    """The record of what was chosen: an event given, a stored one, or a sample (a track call when nothing was).
+    """Return the record of what was chosen: an event given, a stored one, or a sample (a track call when nothing was).
 
     Raise Problem for an event that the collection edge would refuse, and for one that is not stored.
     """
@@ -40,7 +40,7 @@ async def chosen_record(
 
 
 def accepted(event: msgspec.Raw, source: str, now_ms: int) -> Record:
-    """The record of one event of a source; raise Problem when the collection edge would refuse it."""
+    """Return the record of one event of a source; raise Problem when the collection edge would refuse it."""
     item = bytes(event)
     try:
         item.decode()

@@ -124,7 +124,7 @@ def _note_reveal(services: Services, destination: Destination) -> None:
 
 
 def routing_of(destination: Destination, record: Record) -> Routing:
-    """Whether the destination would get an event of this kind, by its sources, the event and its filters."""
+    """Return whether the destination would get an event of this kind, by its sources, the event and its filters."""
     reason = None
     if record.to is None and record.source not in destination.sources:
         reason = "source_not_connected"

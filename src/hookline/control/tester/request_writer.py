@@ -29,7 +29,7 @@ class Moment:
         return self._now_ms
 
     def steady_ms(self) -> int:
-        """The same."""
+        """Return the same."""
         return self._now_ms
 
     def monotonic(self) -> float:

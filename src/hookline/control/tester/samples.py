@@ -26,7 +26,7 @@ assert set(_OWN) == set(get_args(SampleType))
 
 
 def sample_event(type: SampleType, timestamp: str) -> bytes:
-    """The event as JSON; its messageId is left to be made up."""
+    """Return the event as JSON; its messageId is left to be made up."""
     shared = {"type": type, "userId": "test-user", "timestamp": timestamp}
     context = {"ip": "203.0.113.7", "locale": "en-GB", "library": {"name": "hookline-test", "version": "1"}}
     return msgspec.json.encode({**shared, **_OWN[type], "context": context})

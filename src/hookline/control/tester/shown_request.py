@@ -45,7 +45,7 @@ class ShownRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def shown(written: WrittenRequest, destination: Destination, reveal: bool) -> ShownRequest:
-    """The request taken apart; ``destination`` as it is stored says which headers hold secrets."""
+    """Return the request taken apart; ``destination`` as it is stored says which headers hold secrets."""
     head, _, body = written.data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ", 2)

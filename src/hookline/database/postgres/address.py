@@ -18,7 +18,7 @@ SILENCE_MS_MAX = 10_000
 
 
 def conninfo(url: str, application: str) -> str:
-    """What the client library is told; raise OperationalError for a URL that cannot be read."""
+    """Return what the client library is told; raise OperationalError for a URL that cannot be read."""
     with translating():
         given = conninfo_to_dict(url)
     several = "," in f"{given.get('host', '')}{given.get('hostaddr', '')}"

@@ -52,7 +52,7 @@ class CommitMark:
         cursor.execute(_PUT, (self._writer, self._number, _now_ms()))
 
     def holds(self, written: object) -> bool:
-        """Whether this was committed before; asks only if it was tried."""
+        """Return whether this was committed before; asks only if it was tried."""
         if self._written is not written:
             return False
         row = self._connection.execute("SELECT number FROM commit_marks WHERE writer = ?", (self._writer,)).fetchone()
@@ -60,7 +60,7 @@ class CommitMark:
 
 
 def counting(which: Which, commits: Commits) -> str:
-    """The statement that counts the open transaction, and tells its number and the time of the one before."""
+    """Return the statement that counts the open transaction, and tells its number and the time of the one before."""
     key = f"folder = '{commits.writer.hex()}' AND database = '{which}'"
     return (
         f"WITH last AS (SELECT at FROM hookline.commits WHERE {key})"
@@ -87,7 +87,7 @@ def look_back(session: psycopg.Connection[Any], url: str) -> None:
 
 
 def _found(session: psycopg.Connection[Any], which: Which, commits: Commits) -> tuple[int, int] | None:
-    """The number and time of the last commit; None of a standby, which may rightly be behind."""
+    """Return the number and time of the last commit; None of a standby, which may rightly be behind."""
     rows = session.execute(
         f"SELECT number, at FROM hookline.commits WHERE folder = '{commits.writer.hex()}' AND database = '{which}'"
         " UNION ALL SELECT 0, 0 ORDER BY 1 DESC LIMIT 1",

@@ -39,22 +39,22 @@ _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def connect(schema: Schema, read_only: bool, synchronous: Literal["FULL", "NORMAL"]) -> PostgresConnection:
-    """A connection to a schema; the server is met by the first statement."""
+    """Return a connection to a schema; the server is met by the first statement."""
     return PostgresConnection(join(Kind(schema, read_only, synchronous)))
 
 
 def lock_number(which: Which) -> int:
-    """The number of a schema's lock."""
+    """Return the number of a schema's lock."""
     return get_args(Which).index(which)
 
 
 def take_turn(which: Which) -> str:
-    """What waits in a transaction until no other one writes to a schema."""
+    """Return what waits in a transaction until no other one writes to a schema."""
     return f"SELECT pg_advisory_xact_lock({LOCK_SPACE}, {lock_number(which)})"
 
 
 def _end_who_stands_still(which: Which) -> str:
-    """What ends the session that holds a schema's lock when it has asked for nothing for too long.
+    """Return what ends the session that holds a schema's lock when it has asked for nothing for too long.
 
     The server does so itself, but not behind statements that were sent together (``executemany``): what psycopg sends
     after those stops its clock. COPY is left alone: one that moves looks like one that does not.
@@ -77,7 +77,7 @@ class PostgresConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open; one whose connection broke is not."""
+        """Return whether a transaction is open; one whose connection broke is not."""
         return self._held is not None
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> PostgresCursor:
@@ -134,7 +134,7 @@ class PostgresConnection:
             self.execute(f"INSERT INTO {table} ({names}) {given} {conflict}", (document,))
 
     def cursor(self) -> PostgresCursor:
-        """A cursor that runs statements on this connection."""
+        """Return a cursor that runs statements on this connection."""
         return PostgresCursor(self)
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ class PostgresConnection:
 
 
 def _in_steps(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
-    """The rows in pieces of few different sizes, so that few different statements have to be prepared."""
+    """Yield the rows in pieces of few different sizes, so that few different statements have to be prepared."""
     at = 0
     for size in ROWS_PER_STATEMENT:
         while len(rows) - at >= size:
@@ -295,11 +295,11 @@ class PostgresCursor:
         return self._become(self._connection.executemany(sql, parameters))
 
     def fetchone(self) -> Any:
-        """The next row, None after the last one."""
+        """Return the next row, None after the last one."""
         return next(self._rows, None)
 
     def fetchall(self) -> list[Any]:
-        """The rows that are left."""
+        """Return the rows that are left."""
         return list(self._rows)
 
     def __iter__(self) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def translating() -> Iterator[None]:
 
 
 def as_ours(error: psycopg.Error) -> engine.Error:
-    """The error of ours that means the same, with PostgreSQL's own sentence, never with its values."""
+    """Return the error of ours that means the same, with PostgreSQL's own sentence, never with its values."""
     message = error.diag.message_primary or " ".join(str(error).split())
     if isinstance(error, psycopg.errors.LockNotAvailable):
         message = f"database is locked: {message}"  # as SQLite says it

@@ -49,12 +49,12 @@ class Epoch(NamedTuple):
 
     @property
     def shared(self) -> str:
-        """The statement that takes a share of the turn's lock to the transaction's end."""
+        """Return the statement that takes a share of the turn's lock to the transaction's end."""
         return f"SELECT pg_advisory_xact_lock_shared({SPACE}, {LOCKS[self.role]})"
 
     @property
     def found(self) -> str:
-        """The statement that finds a row as long as nobody has begun a later epoch."""
+        """Return the statement that finds a row as long as nobody has begun a later epoch."""
         return f"SELECT 1 FROM hookline.turns WHERE role = '{self.role}' AND epoch = {self.number}"
 
 

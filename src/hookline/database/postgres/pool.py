@@ -60,7 +60,8 @@ class Pool:
         self._changed = threading.Condition()
 
     def borrow(self) -> Real:
-        """A connection that nobody else uses until it is given back; raise OperationalError when there is none."""
+        """Return a connection that nobody else uses until it is given back; raise OperationalError when there
+        is none."""
         end = time.monotonic() + BUSY_TIMEOUT_SECONDS
         with self._changed:
             while not self._idle and self._open >= CONNECTIONS_MAX:
@@ -100,7 +101,7 @@ class Pool:
             self._changed.notify()
 
     def met(self, error: psycopg.Error) -> engine.Error:
-        """The error of ours that a statement met; one that passes is noted."""
+        """Return the error of ours that a statement met; one that passes is noted."""
         ours = as_ours(error)
         # Who opened it to read only asked for it; that a session broke is found out with the next one.
         asked_for = self.kind.read_only and isinstance(ours, DatabaseReadOnly)
@@ -129,7 +130,7 @@ _lock = threading.Lock()
 
 
 def join(kind: Kind) -> Pool:
-    """The process's pool of a kind; whoever joins leaves it again."""
+    """Return the process's pool of a kind; whoever joins leaves it again."""
     with _lock:
         pool = _pools.get(kind)
         if pool is None:
@@ -154,7 +155,7 @@ def leave(pool: Pool) -> None:
 
 
 def _settings(kind: Kind) -> dict[str, str | int | None]:
-    """What a session is given: each of them, for a pooler may have had others in it before."""
+    """Return what a session is given: each of them, for a pooler may have had others in it before."""
     return {
         "search_path": kind.schema.name,
         "lock_timeout": int((READ_TIMEOUT_SECONDS if kind.read_only else BUSY_TIMEOUT_SECONDS) * 1000),

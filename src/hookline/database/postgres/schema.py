@@ -85,7 +85,7 @@ def _part_is_noted(turn: psycopg.Connection[tuple[object, ...]], schema: Schema)
 
 
 def _is_empty(turn: psycopg.Connection[tuple[object, ...]], schema: Schema) -> bool:
-    """Whether a schema is still to be made, or was made by an administrator and nothing is in it yet."""
+    """Return whether a schema is still to be made, or was made by an administrator and nothing is in it yet."""
     return turn.execute(_FIRST_THING_IN, (schema.name, schema.name)).fetchone() is None
 
 

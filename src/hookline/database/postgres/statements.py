@@ -37,7 +37,7 @@ class Statement(NamedTuple):
 
 @lru_cache(STATEMENTS_MAX)
 def translated(sql: str) -> Statement:
-    """The statement as PostgreSQL takes it; what it does is told by its first word."""
+    """Return the statement as PostgreSQL takes it; what it does is told by its first word."""
     highest = 0
 
     def part(found: re.Match[str]) -> str:

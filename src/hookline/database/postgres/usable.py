@@ -36,8 +36,8 @@ AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExc
 
 
 def troubles(schema: Schema) -> Iterator[DatabaseAway]:
-    """What is wrong with a schema, each with what to do about it as its message; nothing when all is well, or when it
-    was not made yet."""
+    """Yield what is wrong with a schema, each with what to do about it as its message; nothing when all is well, or
+    when it was not made yet."""
     try:
         with open_session(conninfo(schema.url, "hookline"), _SETTINGS) as asked:
             yield from _troubles(asked, schema.name)
@@ -47,7 +47,7 @@ def troubles(schema: Schema) -> Iterator[DatabaseAway]:
 
 
 def is_unusable(schema: Schema, kind: str) -> bool:
-    """Whether a trouble of a kind that somebody met lasts, as far as the server can be asked."""
+    """Return whether a trouble of a kind that somebody met lasts, as far as the server can be asked."""
     return any(each.kind == kind for each in troubles(schema))
 
 

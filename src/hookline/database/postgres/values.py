@@ -22,12 +22,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def escaped(text: str) -> str:
-    """A text without U+0000; different texts stay different."""
+    """Return a text without U+0000; different texts stay different."""
     return text.replace(ESCAPE, _ESCAPED).replace("\0", _NUL)
 
 
 def unescaped(text: str) -> str:
-    """The text that was escaped."""
+    """Return the text that was escaped."""
     return text.replace(_NUL, "\0").replace(_ESCAPED, ESCAPE)
 
 

@@ -205,7 +205,7 @@ class Agreement:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a lane would send more now if it had a larger share."""
+        """Return whether a lane would send more now if it had a larger share."""
         return not self.alone and any(_is_short(lane) for lane in self._engine.paced)
 
     def _gather(self) -> WorkerState:
@@ -318,7 +318,7 @@ def _is_short(lane: Lane) -> bool:
 
 
 def _understood(text: str) -> WorkerState:
-    """What a process says of itself; of one of another version perhaps nothing."""
+    """Return what a process says of itself; of one of another version perhaps nothing."""
     try:
         return decode(text)
     except msgspec.DecodeError:
@@ -326,7 +326,7 @@ def _understood(text: str) -> WorkerState:
 
 
 def _share_of(state: WorkerState, lane: int, most: int) -> Share | None:
-    """What a process holds of a lane's limits: all of them as long as it thinks that there are no others."""
+    """Return what a process holds of a lane's limits: all of them as long as it thinks that there are no others."""
     return Share(most, most, most, 0.0, 1.0, 1.0) if state.alone else state.shares.get(lane)
 
 

@@ -35,12 +35,13 @@ class Fence:
 
     @property
     def taken(self) -> str:
-        """The partitions whose rows are this worker's to act on, as SQL writes a list."""
+        """Return the partitions whose rows are this worker's to act on, as SQL writes a list."""
         return listed(self.epochs.keys() - self.leaving)
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing new may be sent: that this worker is a member in good standing was not heard for too long."""
+        """Return whether nothing new may be sent: that this worker is a member in good standing was not heard for too
+        long."""
         return now_seconds() >= self._confirmed + self._lease_seconds
 
     def confirm(self, asked_seconds: float) -> None:
@@ -48,7 +49,7 @@ class Fence:
         self._confirmed = max(self._confirmed, asked_seconds)
 
     def is_confirmed_since(self, seconds: float) -> bool:
-        """Whether a commit that was asked for later has been taken."""
+        """Return whether a commit that was asked for later has been taken."""
         return self._confirmed > seconds
 
     def shut(self) -> None:
@@ -80,7 +81,7 @@ def listed(partitions: Iterable[int]) -> str:
 
 
 def now_seconds() -> float:
-    """A clock that goes on while the process, or the machine, stands still."""
+    """Return a clock that goes on while the process, or the machine, stands still."""
     return time.clock_gettime(_CLOCK)
 
 

@@ -30,7 +30,7 @@ class LateRows:
 
     @property
     def wanted(self) -> bool:
-        """Whether a checkpoint has something to read."""
+        """Return whether a checkpoint has something to read."""
         return bool(self._wanted)
 
     def ask(self, batch: Batch) -> None:

@@ -51,7 +51,8 @@ class SharedErasures(Erasures):
                 self._drop_runs_of_others(erasure)
 
     def _next(self) -> Erasure | None:
-        """What is left to do of the oldest erasure that is this worker's in part; those that are done are ended."""
+        """Return what is left to do of the oldest erasure that is this worker's in part; those that are done
+        are ended."""
         for erasure in list(self._waiting):
             done = self._store.erased_parts(erasure.key)
             mine = {

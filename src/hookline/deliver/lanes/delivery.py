@@ -56,10 +56,10 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
         return [target for target in targets if self.urls >> target.index & 1] or list(targets)
 
     def has_failed(self, target: Target) -> bool:
-        """Whether the URL has failed in this attempt."""
+        """Return whether the URL has failed in this attempt."""
         # By index: with changed settings the lane has other targets than the delivery began with.
         return any(failed.target.index == target.index for failed in self.failures or ())
 
     def not_failed(self) -> list[Target]:
-        """The URLs to be tried that have not failed in this attempt."""
+        """Return the URLs to be tried that have not failed in this attempt."""
         return [target for target in self.choose(self.lane.targets) if not self.has_failed(target)]

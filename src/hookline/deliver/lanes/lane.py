@@ -141,7 +141,7 @@ class Lane(Health):
         self.configure(destination, start, targets, filters)
 
     def __hash__(self) -> int:
-        """The number, so that sets of lanes are walked in an order that does not change from run to run."""
+        """Return the number, so that sets of lanes are walked in an order that does not change from run to run."""
         return self.number
 
     def __eq__(self, other: object) -> bool:
@@ -184,11 +184,11 @@ class Lane(Health):
 
     @property
     def rate_part(self) -> float:
-        """Which part of its rate the lane keeps to."""
+        """Return which part of its rate the lane keeps to."""
         return self.part
 
     def free(self) -> int:
-        """How many more requests may be in flight by the user's own limit, which replays share."""
+        """Return how many more requests may be in flight by the user's own limit, which replays share."""
         if self.cap is None:
             return self.limits.allowance_max
         return self.cap - len(self.in_flight) - sum(len(replay.in_flight) for replay in self.replays)
@@ -375,20 +375,20 @@ class Lane(Health):
     # what it takes
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
-        """Whether the record is part of this stream and no filter stops it."""
+        """Return whether the record is part of this stream and no filter stops it."""
         if not self.routes(record, partition, offset):
             return False
         return self.filters is None or self.passes(record)
 
     def passes(self, record: Record) -> bool:
-        """Whether no filter stops the record; one that is stopped is counted."""
+        """Return whether no filter stops the record; one that is stopped is counted."""
         if self.filters is None or self.filters.passes(record):
             return True
         self.filtered += 1
         return False
 
     def routes(self, record: Record, partition: int, offset: int) -> bool:
-        """Whether the record is part of this stream; ``route/decision.py`` is the explained form."""
+        """Return whether the record is part of this stream; ``route/decision.py`` is the explained form."""
         if record.to is not None:
             chosen = self.destination.id in record.to
         else:
@@ -403,35 +403,35 @@ class Lane(Health):
 
     @property
     def is_sick(self) -> bool:
-        """Whether it shares the few places of lanes that are not fully healthy, or go second."""
+        """Return whether it shares the few places of lanes that are not fully healthy, or go second."""
         return self.is_replay or self.breaker.state != "closed"
 
     @property
     def is_plain(self) -> bool:
-        """Whether a first success of an event that leaves now is all there is to it."""
+        """Return whether a first success of an event that leaves now is all there is to it."""
         return len(self.targets) == 1 and self.order is None and not (self.to_all or self.is_sick)
 
     @property
     def halted(self) -> bool:
-        """Whether nothing is sent but single probes, if those."""
+        """Return whether nothing is sent but single probes, if those."""
         return self.paused or self.breaker.allowance == 0
 
     @property
     def state(self) -> str:
-        """The state that the lane's row shows."""
+        """Return the state that the lane's row shows."""
         if self.is_drained:
             return "drained"
         return "paused" if self.paused else "gone" if self.gone else self.breaker.state
 
     @property
     def is_drained(self) -> bool:
-        """Whether the lane of a disabled destination has nothing left to send."""
+        """Return whether the lane of a disabled destination has nothing left to send."""
         behind = any(intake.end is not None and intake.next_offset < intake.end for intake in self.intakes.values())
         return self.drains and not (behind or self.sides or self.busy or self.retry_count or self.coming_back)
 
     @property
     def detached(self) -> list[Intake]:
-        """The intakes that a catch-up reader serves: not those that have come to their end."""
+        """Return the intakes that a catch-up reader serves: not those that have come to their end."""
         return [
             intake
             for intake in self.intakes.values()
@@ -451,12 +451,12 @@ class Lane(Health):
             self.order.forget(partition)
 
     def spare(self) -> int:
-        """How many more attempts may be in flight, besides what the breaker says; a replay goes second."""
+        """Return how many more attempts may be in flight, besides what the breaker says; a replay goes second."""
         return self.limits.allowance_max
 
     @property
     def busy(self) -> bool:
-        """Whether anything is queued or in flight."""
+        """Return whether anything is queued or in flight."""
         return bool(self.size or self.in_flight)
 
     def undone(self, partition: int) -> list[int]:

@@ -31,7 +31,7 @@ class UserOrder:
         self._user_of: dict[int, str] = {}
 
     def admit(self, event: Event) -> bool:
-        """Whether the event may be sent now; if not, it is pending from now on and held."""
+        """Return whether the event may be sent now; if not, it is pending from now on and held."""
         if self.note(event.place, event.record.user_key):
             return True
         self.held[event.place] = event
@@ -46,21 +46,21 @@ class UserOrder:
         return places[0] == place
 
     def may_start(self, place: int) -> bool:
-        """Whether a row may be tried: it is the first of its user, or was set aside."""
+        """Return whether a row may be tried: it is the first of its user, or was set aside."""
         user = self._user_of.get(place)
         return user is None or self._pending[user][0] == place
 
     @property
     def waiting(self) -> int:
-        """How many pending events are not the first of their user."""
+        """Return how many pending events are not the first of their user."""
         return len(self._user_of) - len(self._pending)
 
     def holds_up(self, place: int) -> bool:
-        """Whether the event is pending: others of its user wait for it, or would."""
+        """Return whether the event is pending: others of its user wait for it, or would."""
         return place in self._user_of
 
     def finished(self, place: int) -> Event | None:
-        """The event no longer holds up its user; return the next one when it is held. A row's turn is called."""
+        """Return the event no longer holds up its user; return the next one when it is held. A row's turn is called."""
         user = self._user_of.pop(place, None)
         if user is None:
             return None
@@ -78,7 +78,7 @@ class UserOrder:
         return following
 
     def spill(self, place: int) -> bool:
-        """Whether a held event must wait as a row, because too many are in memory; then it is no longer held."""
+        """Return whether a held event must wait as a row, because too many are in memory; then it is no longer held."""
         if len(self.held) <= self._held_max:
             return False
         del self.held[place]

@@ -35,7 +35,7 @@ class Rate:
         self._left = min(self._left, self._burst)
 
     def available(self, now_seconds: float) -> int:
-        """How many attempts may begin now."""
+        """Return how many attempts may begin now."""
         waited_seconds = 0.0 if self._since is None else max(0.0, now_seconds - self._since)
         self._left = min(self._burst, self._left + waited_seconds * self._mine)
         self._since = now_seconds

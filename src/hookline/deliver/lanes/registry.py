@@ -229,7 +229,7 @@ class Registry:
     def usable(
         self, destination: Destination, start: LaneStart, replay: str | None = None
     ) -> tuple[tuple[Target, ...], Filters | None]:
-        """The targets and filters; no targets, so that events wait, when something of them cannot be used."""
+        """Return the targets and filters; no targets, so that events wait, when something of them cannot be used."""
         try:
             filters = Filters(destination.filters) if destination.filters else None
             clock, name = self._engine.clock, self._settings.service_name
@@ -252,7 +252,7 @@ class Registry:
 
 
 def fresh_intake(start: LaneStart, shared: SharedReader) -> Intake:
-    """Where a lane begins in a partition when nothing is known of it there."""
+    """Return where a lane begins in a partition when nothing is known of it there."""
     starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
     first = min(starts, default=shared.next_offset)
     return Intake(shared.partition, first, attached=first >= shared.next_offset)

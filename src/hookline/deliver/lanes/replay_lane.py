@@ -52,12 +52,12 @@ class ReplayLane(Lane):
         live.replays.append(self)
 
     def free(self) -> int:
-        """How many more requests may be in flight by the user's own limit, which is the destination's."""
+        """Return how many more requests may be in flight by the user's own limit, which is the destination's."""
         return self.live.free()
 
     @property
     def rate_part(self) -> float:
-        """Which part of the replay's own rate the lane keeps to; of the destination's, the live lane knows."""
+        """Return which part of the replay's own rate the lane keeps to; of the destination's, the live lane knows."""
         return 1.0 if self.replay.rate is None else self.part
 
     def pace(self) -> None:
@@ -69,11 +69,11 @@ class ReplayLane(Lane):
             self.rate = _SharedRate(min(wanted), self)
 
     def takes(self, record: Record, partition: int, offset: int) -> bool:
-        """Whether the record is sent again; ``outcomes`` asks the same of ``predicate_of`` for ``why``."""
+        """Return whether the record is sent again; ``outcomes`` asks the same of ``predicate_of`` for ``why``."""
         return self.predicate(record)
 
     def spare(self) -> int:
-        """How many more attempts may be in flight: none while the live lane's receiver is down."""
+        """Return how many more attempts may be in flight: none while the live lane's receiver is down."""
         live = self.live
         if live.closed or _is_down(live):
             return 0
@@ -81,13 +81,13 @@ class ReplayLane(Lane):
 
     @property
     def detached(self) -> list[Intake]:
-        """The intakes that still have something to read."""
+        """Return the intakes that still have something to read."""
         intakes = () if self.paused else self.intakes.values()
         return [intake for intake in intakes if not (intake.frozen or _is_at_end(intake))]
 
     @property
     def state(self) -> str:
-        """The state that the lane's rows show."""
+        """Return the state that the lane's rows show."""
         return "finished" if self.told and self.told >= self.intakes.keys() else super().state
 
     def leave(self, partition: int) -> None:
@@ -97,7 +97,7 @@ class ReplayLane(Lane):
 
     @property
     def finished(self) -> bool:
-        """Whether everything it was to send has been delivered or given up."""
+        """Return whether everything it was to send has been delivered or given up."""
         return not self.busy and self.retry_count <= 0 and all(_is_at_end(each) for each in self.intakes.values())
 
 
@@ -127,6 +127,6 @@ def _is_at_end(intake: Intake) -> bool:
 
 
 def _is_down(live: Lane) -> bool:
-    """Whether the live lane lets nothing through and will find out by itself when it may."""
+    """Return whether the live lane lets nothing through and will find out by itself when it may."""
     behind = bool(live.detached) and not live.nothing_to_try
     return live.breaker.allowance == 0 and (live.retry_count > 0 or live.busy or behind)

@@ -47,12 +47,13 @@ class CatchUp:
 
     @property
     def waits(self) -> bool:
-        """Whether lanes wait for a journal that could not be read just now."""
+        """Return whether lanes wait for a journal that could not be read just now."""
         return self._is_away
 
     def take_one(self, lane: Lane) -> Event | None:
-        """The next event of a detached lane alone, for a probe; None also when only events of others, or that its
-        filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up everybody."""
+        """Return the next event of a detached lane alone, for a probe; None also when only events of others, or
+        that its filters stop, were found so far (``is_behind`` tells): looking at a whole backlog would hold up
+        everybody."""
         left = self._probe_records_max
         for intake in lane.detached:
             while left > 0:
@@ -79,7 +80,7 @@ class CatchUp:
         return None
 
     def is_behind(self, lane: Lane) -> bool:
-        """Whether a detached lane has not come to everything that was read."""
+        """Return whether a detached lane has not come to everything that was read."""
         return any(
             intake.next_offset < min(intake.end or each.next_offset, each.next_offset)
             for intake in lane.detached
@@ -145,8 +146,9 @@ class CatchUp:
         ]
 
     def _read(self, intake: Intake) -> Group | None:
-        """The group at an intake's place, never past the shared reader's: what a lane took beyond would come once more
-        when it is attached again. On Kafka a group is what has arrived together, so the two readers' differ."""
+        """Return the group at an intake's place, never past the shared reader's: what a lane took beyond would
+        come once more when it is attached again. On Kafka a group is what has arrived together, so the two
+        readers' differ."""
         shared = self._shared[intake.partition]
         if intake.places is not None:
             intake.advance(intake.places.following(intake.next_offset))

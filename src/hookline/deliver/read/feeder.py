@@ -168,7 +168,8 @@ class Feeder:
         self._taken(shared, group, touched)
 
     def _take_at_once(self, shared: SharedReader, group: Group) -> bool:
-        """The same for a group that has nothing to look at event by event, as nearly all groups: in half the time."""
+        """Return the same for a group that has nothing to look at event by event, as nearly all groups: in half the
+        time."""
         records, first = group.records, group.first_offset
         source = records[0].source
         lanes = shared.by_source.get(source, {})
@@ -211,8 +212,8 @@ class Feeder:
             touched.add(lane)
 
     def _usage_of(self, record: Record, partition: int) -> tuple[list[int], list[Lane] | None]:
-        """Where the events of the record's source and day are counted (in runs, so that an event costs nothing), and
-        the source's lanes if one of them has filters."""
+        """Return where the events of the record's source and day are counted (in runs, so that an event costs nothing),
+        and the source's lanes if one of them has filters."""
         if self.filtering is None:
             self.filtering = _filtering_of(self.engine.lanes.values())
         key = record.received_at // DAY_MS, record.source, partition
@@ -261,7 +262,7 @@ def _filtering_of(lanes: Iterable[Lane]) -> dict[str, list[Lane]]:
 
 
 def _is_filtered(lanes: list[Lane], record: Record, partition: int, offset: int) -> bool:
-    """Whether filters keep the event from every destination that would get it, attached or not."""
+    """Return whether filters keep the event from every destination that would get it, attached or not."""
     stopped = False
     for lane in lanes:
         if lane.routes(record, partition, offset):

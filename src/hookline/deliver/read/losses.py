@@ -25,7 +25,7 @@ class Loss(NamedTuple):
 
 
 def loss_by(error: OffsetExpired | JournalCorrupt) -> Loss:
-    """What an error of a reader means for a lane."""
+    """Return what an error of a reader means for a lane."""
     if isinstance(error, OffsetExpired):
         return Loss(error.start, "expired_by_retention", RETENTION_PASSED)
     return Loss(error.next_offset, "discarded", str(error))

@@ -15,7 +15,7 @@ class Follows(Protocol):
     """What is followed: a journal's reader, or what a thread has read ahead of one that must be waited for."""
 
     def end(self, partition: int) -> int:
-        """One past the last durable record, as far as is known."""
+        """Return one past the last durable record, as far as is known."""
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
         """Yield the groups from ``offset`` on that can be had now."""
@@ -43,16 +43,16 @@ class SharedReader:
 
     @property
     def end(self) -> int:
-        """The journal's end as it is now."""
+        """Return the journal's end as it is now."""
         return self._journal.end(self.partition)
 
     @property
     def should_read(self) -> bool:
-        """Whether some attached lane is hungry; without lanes there is still the index to keep up."""
+        """Return whether some attached lane is hungry; without lanes there is still the index to keep up."""
         return not self.frozen and (not self.attached or len(self.full) < len(self.attached))
 
     def next_group(self) -> Group | None:
-        """The next group, or None at the journal's end."""
+        """Return the next group, or None at the journal's end."""
         if self._held is not None:
             held, self._held = self._held, None
             return held
@@ -67,8 +67,8 @@ class SharedReader:
         self._held = group
 
     def tell_index_failure(self) -> bool:
-        """Whether the index of duplicates has met a failure of the disk and not worked since; logged as it begins and
-        ends, for repeats may go unnoticed meanwhile."""
+        """Return whether the index of duplicates has met a failure of the disk and not worked since; logged as it
+        begins and ends, for repeats may go unnoticed meanwhile."""
         failure = self.duplicates.failure
         fails = failure is not None
         if fails and not self._index_fails:

@@ -21,12 +21,13 @@ class RetrySchedule:
         self._random = (rng or random.Random()).random
 
     def backoff_ms(self, attempt: int) -> float:
-        """A random wait after the given attempt (1 is the first): anywhere up to first x 2^(attempt-1), capped."""
+        """Return a random wait after the given attempt (1 is the first): anywhere up to first x 2^(attempt-1),
+        capped."""
         ceiling = min(self.max_ms, self.first_ms * 2.0 ** min(attempt - 1, 60))
         return self._random() * ceiling
 
     def next_due(self, now_ms: int, first_at_ms: int, attempt: int, retry_after_ms: int | None = None) -> int | None:
-        """When to try again after attempt number ``attempt`` failed at ``now_ms``; None when the window is over.
+        """Return when to try again after attempt number ``attempt`` failed at ``now_ms``; None when the window is over.
 
         ``retry_after_ms`` is the wait the receiver asked for; it is honoured beyond ``retry_max`` but never past the
         window's end.
@@ -40,12 +41,12 @@ class RetrySchedule:
         return int(min(now_ms + max(wait, 1), window_end))
 
     def expired(self, now_ms: int, first_at_ms: int) -> bool:
-        """Whether an event first tried at ``first_at_ms`` may not be tried any more."""
+        """Return whether an event first tried at ``first_at_ms`` may not be tried any more."""
         return now_ms > first_at_ms + self.window_ms + self._late_ms
 
 
 def retry_after_ms(value: bytes, now_ms: int) -> int | None:
-    """A ``Retry-After`` header's wait in milliseconds: seconds or an HTTP date; None for anything else."""
+    """Return a ``Retry-After`` header's wait in milliseconds: seconds or an HTTP date; None for anything else."""
     text = value.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
         return min(int(text[:12]), 10**9) * 1000

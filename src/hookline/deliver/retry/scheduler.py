@@ -154,7 +154,7 @@ class Retries:
             lane.look_at_rows(next_retry_ms)
 
     def _room(self, lane: Lane) -> int:
-        """How many rows of a lane may be tried now, an eighth of its allowance beyond it.
+        """Return how many rows of a lane may be tried now, an eighth of its allowance beyond it.
 
         A stream that is catching up fills every place the moment it falls free: what is due would wait for its end,
         and its window could end before.
@@ -255,7 +255,7 @@ class Retries:
         return started
 
     def _is_its_turn(self, lane: Lane, event: Event) -> bool:
-        """Whether no earlier event of its user holds it up; if one does, it waits as a row."""
+        """Return whether no earlier event of its user holds it up; if one does, it waits as a row."""
         if lane.order is None or lane.order.admit(event):
             return True
         del lane.order.held[event.place]

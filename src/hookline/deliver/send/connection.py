@@ -288,7 +288,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing, not even the end, has come that the event loop has yet to read."""
+        """Return whether nothing, not even the end, has come that the event loop has yet to read."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket"), select.POLLIN)  # type: ignore[union-attr]
         return not poll.poll(0)

@@ -72,7 +72,7 @@ class Guard:
         self._is_own = is_own or is_own_address
 
     def refusal(self, address: str) -> str | None:
-        """Why the numeric address may not be contacted, or None when it may."""
+        """Return why the numeric address may not be contacted, or None when it may."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -85,13 +85,13 @@ class Guard:
         return f"{address} is not a public address ({reason}); deliver.allow_networks can allow it" if reason else None
 
     def name_refusal(self, host: str) -> str | None:
-        """Why the name may not even be looked up, or None: inside names need an exception to be of any use."""
+        """Return why the name may not even be looked up, or None: inside names need an exception to be of any use."""
         if self._allowed or not is_inside_name(host):
             return None
         return f"{host} is an inside name; deliver.allow_networks can allow its addresses"
 
     def is_exception(self, address: str) -> bool:
-        """Whether the address is one that ``allow_networks`` opens."""
+        """Return whether the address is one that ``allow_networks`` opens."""
         return self._is_allowed(ip_address(address))
 
     def _is_allowed(self, address: Address) -> bool:
@@ -99,17 +99,17 @@ class Guard:
 
 
 def same_address(peer: str, checked: str) -> bool:
-    """Whether a socket's peer is the address that was checked."""
+    """Return whether a socket's peer is the address that was checked."""
     return _plain(peer) == _plain(checked)
 
 
 def is_inside_name(host: str) -> bool:
-    """Whether the name belongs to the inside of a network or cloud by its spelling alone."""
+    """Return whether the name belongs to the inside of a network or cloud by its spelling alone."""
     return f".{host.lower().removesuffix('.')}".endswith(_INSIDE_SUFFIXES)
 
 
 def is_own_address(address: str) -> bool:
-    """Whether the address belongs to an interface of this machine.
+    """Return whether the address belongs to an interface of this machine.
 
     The system picks the address itself as the sender's only then. Nothing is sent: a datagram socket's connect just
     looks the route up.
@@ -137,7 +137,7 @@ def _public_refusal(address: Address) -> str | None:
 
 
 def _forms(address: Address) -> Iterator[Address]:
-    """The address and, when it carries an IPv4 address, that one."""
+    """Yield the address and, when it carries an IPv4 address, that one."""
     yield address
     for network, right_bits, _ in _CARRIERS:
         if address in network and int(address) > 0xFFFF:  # ::1 and :: are themselves, not 0.0.0.1 and 0.0.0.0
@@ -146,7 +146,8 @@ def _forms(address: Address) -> Iterator[Address]:
 
 
 def _tunnelled(address: Address) -> Iterator[IPv4Address]:
-    """The IPv4 address that an ISATAP one leads to. An exception for that does not open this one, under any prefix."""
+    """Yield the IPv4 address that an ISATAP one leads to. An exception for that does not open this one, under any
+    prefix."""
     if address.version == 6 and int(address) >> 32 & _ISATAP_MASK == _ISATAP:
         yield IPv4Address(int(address) & 0xFFFF_FFFF)
 

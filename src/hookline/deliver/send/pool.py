@@ -98,7 +98,8 @@ class Pool:
         return connection
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the byte."""
+        """Return whether it is a whole, ordinary 2xx answer; remembered, as within a second most are the same to the
+        byte."""
         status = plain_success(data) if len(data) <= PLAIN_ANSWER_BYTES_MAX else 0
         if status:
             self.note_keep_alive(data)
@@ -181,7 +182,7 @@ class Pools:
         """Pools that have connections: the others cost nothing."""
 
     def of(self, url: ReceiverUrl, pair: Pair | None = None) -> Pool:
-        """The pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
+        """Return the pool of a URL's origin; ``pair`` refers to the client certificate shown there and its key."""
         key = (url.origin, pair)
         pool = self._pools.get(key)
         if pool is None:
@@ -193,7 +194,7 @@ class Pools:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return sum(len(pool) for pool in self._active)
 
     def keep_only(self, used: Set[Route]) -> None:

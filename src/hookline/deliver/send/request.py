@@ -78,7 +78,7 @@ class Template:
         return b"%b%b\r\nContent-Length: %d\r\n\r\n%b" % (self._prefix, message_id, len(body), body)
 
     def requests(self, events: Sequence[Event]) -> list[bytes]:
-        """The requests of several events; what of them can be made together is."""
+        """Return the requests of several events; what of them can be made together is."""
         signer, prefix, filters = self._signer, self._prefix, self._filters
         if signer is None:
             return [self.request(event) for event in events]

@@ -67,7 +67,7 @@ class Resolver:
         self._doubtful_slots = asyncio.Semaphore(DOUBTFUL_LOOKUPS_MAX)
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """The numeric addresses of a name or IP literal, best first, all of them allowed.
+        """Return the numeric addresses of a name or IP literal, best first, all of them allowed.
 
         Raise BlockedAddress when any address of the name is refused, NameNotResolved when there is none in time.
         """
@@ -129,7 +129,7 @@ class Resolver:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a name in the order the system prefers them; blocks."""
+    """Return the addresses of a name in the order the system prefers them; blocks."""
     # Bytes, because a str would load the IDNA tables; the name is ASCII already.
     found = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))

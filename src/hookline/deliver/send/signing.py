@@ -39,12 +39,12 @@ class Signing:
 
     @property
     def canonical(self) -> bool:
-        """Whether the body must be as JavaScript writes it: X-Signature is checked that way too (SPEC 5.1), Standard
-        Webhooks over the raw bytes only, so that there numbers stay as the caller wrote them."""
+        """Return whether the body must be as JavaScript writes it: X-Signature is checked that way too (SPEC 5.1),
+        Standard Webhooks over the raw bytes only, so that there numbers stay as the caller wrote them."""
         return self._shared is not None
 
     def lines(self, message_id_header: bytes, body: bytes) -> bytes:
-        """The header lines of an attempt that is made now, each with its end."""
+        """Return the header lines of an attempt that is made now, each with its end."""
         steady_ms = self._clock.steady_ms()
         lines = b""
         if self._shared is not None:
@@ -56,7 +56,7 @@ class Signing:
 
 
 def signing_of(destination: Destination, clock: Clock) -> Signing | None:
-    """How a destination (its secrets resolved) signs, None if one ``X-Signature`` or nothing is all.
+    """Return how a destination (its secrets resolved) signs, None if one ``X-Signature`` or nothing is all.
 
     Raise ValueError for a Standard Webhooks secret that cannot be one.
     """

@@ -270,5 +270,5 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not any(vars(self).values())

@@ -41,14 +41,14 @@ class Rows(Protocol):
     """
 
     def first_due(self, lane: int, limit: int) -> list[RetryRow]:
-        """The rows of a lane that are, or will be, due first."""
+        """Return the rows of a lane that are, or will be, due first."""
 
     def for_probe(self, lane: int, limit: int, now_ms: int, overdue_before_ms: int | None) -> ProbeRows:
-        """The oldest rows of a lane but those whose receiver asked for a later time, and those whose first attempt lies
-        before a time, if one is given."""
+        """Return the oldest rows of a lane but those whose receiver asked for a later time, and those whose first
+        attempt lies before a time, if one is given."""
 
     def row(self, lane: int, place: int) -> RetryRow | None:
-        """The row of one event."""
+        """Return the row of one event."""
 
 
 class RetryRows:
@@ -74,11 +74,11 @@ class RetryRows:
         return found[0] if found else None
 
     def oldest(self, lane: int, limit: int) -> list[RetryRow]:
-        """The oldest events of a lane that were tried and failed."""
+        """Return the oldest events of a lane that were tried and failed."""
         return self._ask(Look("oldest", lane), limit)
 
     def offsets(self, lane: int, partition: int, first: int, end: int) -> list[int]:
-        """The offsets of a lane's retry rows in ``[first, end)`` of a partition."""
+        """Return the offsets of a lane's retry rows in ``[first, end)`` of a partition."""
         query = 'SELECT "offset" FROM retries WHERE lane = ? AND partition = ? AND "offset" >= ? AND "offset" < ?'
         return [offset for (offset,) in self._connection.execute(query, (lane, partition, first, end))]
 
@@ -100,12 +100,12 @@ def bring_near(cursor: Cursor, now_ms: int, latest_ms: int, partition: int | Non
 
 
 def values_of_place(place: int) -> tuple[int, int, int]:
-    """The values of the question about one event."""
+    """Return the values of the question about one event."""
     return place >> PLACE_SHIFT, place & OFFSET_MASK, 1
 
 
 def answers(connection: Connection, looks: Looks, taken: str | None) -> Answers:
-    """The answer to each question, of rows in the partitions ``taken`` (SQL's list) where others own some."""
+    """Return the answer to each question, of rows in the partitions ``taken`` (SQL's list) where others own some."""
     found: dict[Look, list[RetryRow]] = {look: [] for look in looks}
     for kind, these in _together(looks):
         each = _statement(kind, taken)
@@ -117,7 +117,7 @@ def answers(connection: Connection, looks: Looks, taken: str | None) -> Answers:
 
 
 def counts(connection: Connection, lanes: Collection[int], taken: str | None) -> dict[int, int]:
-    """How many rows each of some lanes has, in the partitions ``taken``."""
+    """Return how many rows each of some lanes has, in the partitions ``taken``."""
     where = f"lane IN {listed(lanes)}{_among(taken)}"
     found = dict(connection.execute(f"SELECT lane, count(*) FROM retries WHERE {where} GROUP BY lane").fetchall())
     return {lane: found.get(lane, 0) for lane in lanes}

@@ -105,19 +105,19 @@ class DeliverStore:
         """The retry rows, to be read on the event loop."""
 
     def checkpoint(self, partition: int) -> SavedCheckpoint | None:
-        """The saved place of a partition's reader."""
+        """Return the saved place of a partition's reader."""
         row = self._read.execute(
             "SELECT next_offset, version, blob FROM checkpoints WHERE partition = ?", (partition,)
         ).fetchone()
         return SavedCheckpoint(*row) if row else None
 
     def lanes(self) -> list[SavedLane]:
-        """All lanes with a row of their own."""
+        """Return all lanes with a row of their own."""
         rows = self._read.execute("SELECT lane, partition, next_offset, state, blob FROM lanes")
         return [SavedLane(*row) for row in rows]
 
     def backlogs(self) -> dict[int, RetryBacklog]:
-        """The retry rows per lane."""
+        """Return the retry rows per lane."""
         rows = self._read.execute("SELECT lane, count(*), min(due) FROM retries GROUP BY lane")
         return {lane: RetryBacklog(count, due) for lane, count, due in rows}
 
@@ -286,12 +286,12 @@ class DeliverStore:
             )
 
     def erased_parts(self, key: tuple[int, int, int]) -> frozenset[int]:
-        """The partitions in which an erasure, by (request, asked ms, round), is done."""
+        """Return the partitions in which an erasure, by (request, asked ms, round), is done."""
         query = 'SELECT partition FROM erased_parts WHERE request = ? AND asked_at = ? AND "round" = ?'
         return frozenset(partition for (partition,) in self._read.execute(query, key))
 
     def has_erased(self, key: tuple[int, int, int]) -> bool:
-        """Whether an erasure, by (request, asked ms, round), is done."""
+        """Return whether an erasure, by (request, asked ms, round), is done."""
         query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
         row = self._read.execute(query, key).fetchone()
         return row is not None and row[0] is not None
@@ -301,11 +301,11 @@ class DeliverStore:
         return empty_log(self._write)
 
     def replays(self) -> dict[int, str]:
-        """The state of each replay that has begun."""
+        """Return the state of each replay that has begun."""
         return dict(self._read.execute("SELECT lane, state FROM replays").fetchall())
 
     def results(self, partition: int, found: Iterable[int]) -> frozenset[bytes]:
-        """The entries that blocks hold of all events in the buckets of some places."""
+        """Return the entries that blocks hold of all events in the buckets of some places."""
         saved: set[bytes] = set()
         for bucket in {(place & OFFSET_MASK) >> BUCKET_SHIFT for place in found}:
             blocks = self._read.execute(
@@ -317,7 +317,7 @@ class DeliverStore:
         return frozenset(saved)
 
     def last_action(self) -> int:
-        """The last discard that was carried out."""
+        """Return the last discard that was carried out."""
         row = self._read.execute("SELECT last FROM letter_actions").fetchone()
         return int(row[0]) if row else 0
 
@@ -425,7 +425,7 @@ class DeliverStore:
             cursor.execute(statement, (partition, offset))
 
     def retries_below(self, partition: int, offset: int) -> dict[int, int]:
-        """The offset of the first retry row below an offset that no range record names, by lane; on the writing
+        """Return the offset of the first retry row below an offset that no range record names, by lane; on the writing
         thread."""
         query = (
             'SELECT lane, min("offset") FROM retries WHERE partition = ? AND "offset" < ? AND NOT EXISTS'

@@ -31,7 +31,7 @@ class KafkaAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     secrets_dir: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """The options of a client; raise SecretMissing when a reference leads nowhere."""
+        """Return the options of a client; raise SecretMissing when a reference leads nowhere."""
         has_sasl = self.sasl_mechanism != "none"
         if not (self.tls or has_sasl):
             return {}
@@ -76,7 +76,7 @@ PLAIN = KafkaAccess()
 
 
 def access_of(settings: Settings) -> KafkaAccess:
-    """How these settings meet brokers."""
+    """Return how these settings meet brokers."""
     journal = settings.journal
     return KafkaAccess(
         tls=journal.tls,

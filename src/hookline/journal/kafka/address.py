@@ -49,13 +49,13 @@ class KafkaAddress(NamedTuple):
 
     @property
     def note(self) -> str:
-        """All of it as a text for ``noted``, which says of secrets only where they are."""
+        """Return all of it as a text for ``noted``, which says of secrets only where they are."""
         access = "" if self.access == PLAIN else msgspec.json.encode(self.access.without_secrets()).decode() + "\n"
         return f"{self.url}\n{access}"
 
     def client(self, **more: Any) -> dict[str, Any]:
-        """The options of a client, and what is added for its kind (dots written as underscores); raise JournalUnusable
-        when a password is not where the settings say."""
+        """Return the options of a client, and what is added for its kind (dots written as underscores); raise
+        JournalUnusable when a password is not where the settings say."""
         options = {name.replace("_", "."): value for name, value in more.items()}
         try:
             access = self.access.options()
@@ -73,7 +73,7 @@ def parse_address(url: str, access: KafkaAccess = PLAIN) -> KafkaAddress:
 
 
 def address_of(settings: Settings) -> KafkaAddress:
-    """What the settings say; raise JournalUnusable when no client can be made of it."""
+    """Return what the settings say; raise JournalUnusable when no client can be made of it."""
     address = parse_address(settings.journal.url, access_of(settings))
     try:
         if address.access != PLAIN:
@@ -85,6 +85,6 @@ def address_of(settings: Settings) -> KafkaAddress:
 
 
 def noted(text: str) -> KafkaAddress:
-    """The address that ``note`` wrote down."""
+    """Return the address that ``note`` wrote down."""
     url, _, access = text.partition("\n")
     return parse_address(url, msgspec.json.decode(access, type=KafkaAccess) if access.strip() else PLAIN)

@@ -27,7 +27,7 @@ class Admin:
         self.client = AdminClient(options)
 
     def told(self, error: KafkaException) -> JournalError:
-        """The error of the port for one of a call: JournalAway where asking again may help."""
+        """Return the error of the port for one of a call: JournalAway where asking again may help."""
         reason: KafkaError = error.args[0]
         if reason.code() in NOT_ALLOWED:
             return JournalAway(

@@ -125,7 +125,7 @@ class KafkaAppender:
         return self._pending_bytes
 
     def ends(self) -> dict[int, int]:
-        """The durable end of every partition, as far as this process has moved it or found it."""
+        """Return the durable end of every partition, as far as this process has moved it or found it."""
         return dict(self._ends)
 
     def append_soon(self, records: Sequence[Record], done: Done) -> None:

@@ -15,7 +15,8 @@ _ARRAY_32 = b"\xdd"
 
 
 def decode(values: Sequence[bytes]) -> list[Record]:
-    """The records of some messages; ValueError for what is no record, JournalTooNew for those of a newer version."""
+    """Return the records of some messages; ValueError for what is no record, JournalTooNew for those of a newer
+    version."""
     try:
         # Read as one array: a third cheaper than one by one.
         records = _decode(_ARRAY_32 + len(values).to_bytes(4, "big") + b"".join(values))
@@ -28,7 +29,7 @@ def decode(values: Sequence[bytes]) -> list[Record]:
 
 
 def blanked(record: Record) -> Record:
-    """An erased record: what a local journal leaves of one, too."""
+    """Return an erased record: what a local journal leaves of one, too."""
     return msgspec.structs.replace(
         record,
         erased=True,

@@ -68,7 +68,8 @@ class Cursor:
             self._consumer.unassign()
 
     def take(self, end: int, wait_seconds: float) -> Run | None:
-        """The next messages below ``end``, None when none came in time; raise JournalCorrupt where some are missing."""
+        """Return the next messages below ``end``, None when none came in time; raise JournalCorrupt where some are
+        missing."""
         deadline = time.monotonic() + wait_seconds
         while not self._left:
             message = self._consumer.poll(max(deadline - time.monotonic(), 0))

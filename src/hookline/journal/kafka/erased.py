@@ -27,7 +27,7 @@ class ErasedPlaces:
         self._known: dict[int, tuple[tuple[int, int], frozenset[int]]] = {}
 
     def of(self, partition: int) -> frozenset[int]:
-        """The erased offsets of a partition as they are now."""
+        """Return the erased offsets of a partition as they are now."""
         path = self._folder / str(partition)
         try:
             found = os.stat(path)

@@ -75,14 +75,14 @@ class FetchingReader:
         self._thread.start()
 
     def start(self, partition: int) -> int:
-        """The oldest offset still kept as it was a moment ago; 0 as long as that is not known: it only rises."""
+        """Return the oldest offset still kept as it was a moment ago; 0 as long as that is not known: it only rises."""
         start, at = self._starts.get(partition, (0, -STARTS_SECONDS))
         if self._clock() - at >= STARTS_SECONDS:
             self._want(Wish("start", partition, 0))
         return start
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept."""
+        """Return the record at ``offset``, or None when it is not (or no longer) kept."""
         group = self._recent.get(partition)
         if group is None or not group.first_offset <= offset < group.next_offset:
             group = self._holding(partition, offset)

@@ -80,7 +80,7 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="kafka-follower", daemon=True)
 
     def end(self, partition: int) -> int:
-        """One past the last durable record, as far as brokers have told."""
+        """Return one past the last durable record, as far as brokers have told."""
         return self._ends.get(partition, 0)
 
     def follow(self, partition: int, end: int) -> None:

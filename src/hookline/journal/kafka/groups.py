@@ -13,7 +13,8 @@ from hookline.journal.record import Record
 
 
 def group_of(place: str, run: Run, erased: frozenset[int]) -> Group:
-    """The records of a run, up to the first message that is none; raise JournalCorrupt when that is the first."""
+    """Return the records of a run, up to the first message that is none; raise JournalCorrupt when that is the
+    first."""
     first = run.first_offset
     try:
         records = decode(run.values)

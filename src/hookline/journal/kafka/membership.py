@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.05
 
 
 def group_of_topic(topic: str) -> str:
-    """The consumer group of the deliver processes of a topic."""
+    """Return the consumer group of the deliver processes of a topic."""
     return f"hookline-deliver-{topic}"
 
 

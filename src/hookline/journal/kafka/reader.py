@@ -68,11 +68,11 @@ class KafkaReader:
         return range(self._partition_count)
 
     def start(self, partition: int) -> int:
-        """The oldest offset still kept."""
+        """Return the oldest offset still kept."""
         return self._ask(partition)[0]
 
     def end(self, partition: int) -> int:
-        """One past the last durable record."""
+        """Return one past the last durable record."""
         return self._ask(partition)[1]
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
@@ -100,7 +100,7 @@ class KafkaReader:
             before = first
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
+        """Return the record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
         try:
             group = self.around(partition, offset)
         except JournalCorrupt:
@@ -166,7 +166,7 @@ class KafkaReader:
             self._watermarks = None
 
     def _ask(self, partition: int) -> tuple[int, int]:
-        """Where the partition begins and ends; (0, 0) while there is no topic."""
+        """Return where the partition begins and ends; (0, 0) while there is no topic."""
         if self._partition_count == 0 and not self.partitions():
             return 0, 0
         return self._waited(partial(self._asking().of, partition))

@@ -65,7 +65,8 @@ def open_topic(
 
 
 def partition_count(address: KafkaAddress, timeout_seconds: float = ADMIN_SECONDS) -> int:
-    """How many partitions the topic has, 0 when there is no such topic; raise JournalAway as ``open_topic`` does."""
+    """Return how many partitions the topic has, 0 when there is no such topic; raise JournalAway as ``open_topic``
+    does."""
     asking = Admin(address)
     try:
         found = _look(asking.client, address, timeout_seconds)
@@ -240,7 +241,8 @@ def _id(admin: AdminClient, address: KafkaAddress) -> str:
 
 
 def _retention(seconds: float, size_bytes: int, partitions: int) -> dict[str, str]:
-    """A partition has an equal share of the bytes; a segment spans an eighth of what is kept, as a local one does."""
+    """Return a partition has an equal share of the bytes; a segment spans an eighth of what is kept, as a local one
+    does."""
     share = max(size_bytes // partitions, _SEGMENT_BYTES_MIN)
     milliseconds = max(int(seconds * 1000), 1)
     segment_bytes = min(max(share // _SEGMENTS_PER_RETENTION, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX)

@@ -40,7 +40,7 @@ class Turns:
         return list(self._waiting)
 
     def take(self, partition: int, bytes_max: int = TURN_BYTES) -> list[Waiting]:
-        """The partition's next turn: at least one record where any waits."""
+        """Return the partition's next turn: at least one record where any waits."""
         waiting = self._waiting.get(partition)
         taken: list[Waiting] = []
         size = 0

@@ -32,12 +32,12 @@ class Watermarks:
         self._consumer = Consumer(address.client(group_id="hookline", isolation_level="read_uncommitted"))
 
     def of(self, partition: int) -> tuple[int, int]:
-        """The oldest offset kept, and one past the last that is on every replica in sync."""
+        """Return the oldest offset kept, and one past the last that is on every replica in sync."""
         place = TopicPartition(self._topic, partition)
         return self._ask(lambda seconds: self._consumer.get_watermark_offsets(place, seconds))
 
     def at(self, partition: int, time_ms: int) -> int:
-        """The offset of the first record received at this time or later, the end when there is none."""
+        """Return the offset of the first record received at this time or later, the end when there is none."""
         place = TopicPartition(self._topic, partition, max(time_ms, 0))
         (found,) = self._ask(lambda seconds: self._consumer.offsets_for_times([place], seconds))
         return int(found.offset) if found.offset >= 0 else self.of(partition)[1]

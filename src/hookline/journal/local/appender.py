@@ -104,7 +104,7 @@ class LocalAppender:
         return self._committer.pending_bytes
 
     def ends(self) -> dict[int, int]:
-        """The durable end of every partition."""
+        """Return the durable end of every partition."""
         return {number: partition.next_offset for number, partition in enumerate(self._partitions)}
 
     def append_soon(self, records: Sequence[Record], done: Done) -> None:
@@ -145,7 +145,7 @@ class LocalAppender:
         return count
 
     def insisted_bytes(self, needed: Needed) -> int:
-        """How much of what is stored working lanes wait for and do not let go, in whole segments."""
+        """Return how much of what is stored working lanes wait for and do not let go, in whole segments."""
         being_written = sum(
             partition.position
             for number, partition in enumerate(self._partitions)
@@ -154,7 +154,7 @@ class LocalAppender:
         return being_written + insisted_bytes([partition.folder for partition in self._partitions], needed)
 
     def stored_bytes(self) -> int:
-        """How much the journal takes, about: whole segments, and of those being written what is written."""
+        """Return how much the journal takes, about: whole segments, and of those being written what is written."""
         return sum(partition.sealed_bytes + partition.position for partition in self._partitions)
 
     def retain(self, now_ms: int, needed: Needed | None = None) -> int:

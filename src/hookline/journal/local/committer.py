@@ -71,7 +71,7 @@ class Committer:
 
     @property
     def is_slow(self) -> bool:
-        """Whether commits run in the thread at present."""
+        """Return whether commits run in the thread at present."""
         return self._in_thread
 
     @property

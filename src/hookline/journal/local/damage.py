@@ -32,7 +32,7 @@ class Gap(NamedTuple):
 
 
 def find_gap(view: memoryview, position: int, offset: int) -> Gap | None:
-    """The damage that begins here, up to the next intact group; None when there is none behind it."""
+    """Return the damage that begins here, up to the next intact group; None when there is none behind it."""
     for stop, next_offset in by_headers(view, position, offset):
         if intact_at(view, stop, next_offset):
             return Gap(offset, position, next_offset, stop)
@@ -62,7 +62,7 @@ def find_gap_in(fd: int, position: int, offset: int) -> Gap | None:
 
 
 def intact_at(view: memoryview, position: int, offset: int) -> GroupHeader | None:
-    """The header of the intact group with this offset at this place."""
+    """Return the header of the intact group with this offset at this place."""
     header = _plausible(view, position, offset)
     if header is None or not is_intact(view[position : position + header.size_bytes], header.crc):
         return None

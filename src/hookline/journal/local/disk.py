@@ -49,7 +49,7 @@ class Disk:
                 os.close(fd)
 
     def free_bytes(self, folder: Path) -> int:
-        """What an ordinary user may still write to the file system."""
+        """Return what an ordinary user may still write to the file system."""
         status = os.statvfs(folder)
         return status.f_bavail * status.f_frsize
 
@@ -70,7 +70,7 @@ def write_all(disk: Disk, fd: int, buffers: Sequence[bytes | memoryview], positi
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the error means that there is no room, which passes, and not that the disk fails."""
+    """Return whether the error means that there is no room, which passes, and not that the disk fails."""
     return error.errno in _NO_ROOM
 
 

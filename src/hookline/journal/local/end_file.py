@@ -40,7 +40,7 @@ class EndFile:
 
     @property
     def value(self) -> int:
-        """One past the last durable record, or a little less while it is being set."""
+        """Return one past the last durable record, or a little less while it is being set."""
         cells = self._cells
         value = cells[0]
         if len(cells) == COPIES and (value != cells[1] or value > END_MAX):
@@ -84,7 +84,7 @@ def create_end_file(path: Path) -> None:
 
 
 def _agreed(cells: memoryview, before: int) -> int:
-    """The number that two of three hold; the one before where all differ, or none can be."""
+    """Return the number that two of three hold; the one before where all differ, or none can be."""
     first, second, third = cells
     value = third if third in (first, second) else second if second == first else before
     return value if value <= END_MAX else before

@@ -83,7 +83,7 @@ def redo_erase(folder: Path, disk: Disk) -> None:
 
 
 def read_intent(folder: Path) -> list[Patch]:
-    """The patches of the erasure that is under way, if any."""
+    """Return the patches of the erasure that is under way, if any."""
     try:
         data = (folder / INTENT_NAME).read_bytes()
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def _patches(group: FoundGroup, offsets: Sequence[int]) -> Iterator[Patch]:
 
 
 def _erased(record: bytes) -> bytes:
-    """The record with the same length, structure, offset and times, and without its content."""
+    """Return the record with the same length, structure, offset and times, and without its content."""
     fields = [bytes(raw) for raw in _raws(record)]
     head = record[: len(record) - sum(map(len, fields))]
     fields[_ERASED_INDEX] = _TRUE
@@ -117,7 +117,7 @@ def _erased(record: bytes) -> bytes:
 
 
 def _starts(raws: Sequence[msgspec.Raw], end: int) -> list[int]:
-    """Where each record begins, given where the last one ends."""
+    """Return where each record begins, given where the last one ends."""
     starts: list[int] = []
     for raw in reversed(raws):
         end -= len(raw)

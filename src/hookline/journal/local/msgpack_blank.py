@@ -16,7 +16,7 @@ _FIXED = {
 
 
 def blank(encoded: bytes) -> bytes:
-    """The value with its strings and binaries overwritten by zero bytes."""
+    """Return the value with its strings and binaries overwritten by zero bytes."""
     data = bytearray(encoded)
     at = 0
     while at < len(data):
@@ -28,7 +28,7 @@ def blank(encoded: bytes) -> bytes:
 
 
 def _head(data: bytearray, at: int) -> tuple[int, int]:
-    """How many bytes from here are structure, and how many content after them."""
+    """Return how many bytes from here are structure, and how many content after them."""
     tag = data[at]
     if tag < 0xA0 or tag >= 0xE0:  # small integers, heads of small maps and arrays
         return 1, 0

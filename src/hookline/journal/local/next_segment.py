@@ -54,7 +54,7 @@ class NextSegment:
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``take`` would answer at once, were it with a refusal."""
+        """Return whether ``take`` would answer at once, were it with a refusal."""
         return self._filling is not None and self._filling.done() and not self._may_retry()
 
     def begin(self, size_bytes: int) -> None:
@@ -107,7 +107,7 @@ class NextSegment:
         self._filling = None
 
     def _may_retry(self) -> bool:
-        """Whether filling was refused for want of room, long enough ago to ask again."""
+        """Return whether filling was refused for want of room, long enough ago to ask again."""
         if self._filling is None or not self._filling.done():
             return False
         return isinstance(self._filling.exception(), JournalFull) and self._clock() >= self._full_until

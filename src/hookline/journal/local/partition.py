@@ -62,12 +62,12 @@ class PartitionWriter:
 
     @property
     def first_at(self) -> int:
-        """When the oldest record of the current segment was received, in milliseconds; 0 when it is empty."""
+        """Return when the oldest record of the current segment was received, in milliseconds; 0 when it is empty."""
         return self._first_at
 
     @property
     def position(self) -> int:
-        """How much of the current segment is written."""
+        """Return how much of the current segment is written."""
         return 0 if self._segment is None else self._position
 
     def count_sealed(self) -> None:
@@ -77,7 +77,7 @@ class PartitionWriter:
         self.sealed_bytes = sum(path.stat().st_size for path in sealed)
 
     def would_wait(self, bytes_waiting: int) -> bool:
-        """Whether writing this much has to wait for a segment that is still being filled."""
+        """Return whether writing this much has to wait for a segment that is still being filled."""
         return (self._roll or self._room() < bytes_waiting) and not self._next.is_ready
 
     def write(self, records: Sequence[Record]) -> None:
@@ -116,7 +116,7 @@ class PartitionWriter:
         self._close_segment()
 
     def _next_bytes(self) -> int:
-        """The size of the next segment: twice the present one's, within the bounds."""
+        """Return the size of the next segment: twice the present one's, within the bounds."""
         present = 0 if self._segment is None else self._segment.size_bytes
         return min(self._segment_bytes, max(FIRST_SEGMENT_BYTES, 2 * present))
 

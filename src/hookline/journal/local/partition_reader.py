@@ -47,13 +47,13 @@ class PartitionReader:
         self._windows: list[Window] = []
 
     def start(self) -> int:
-        """The oldest offset still kept."""
+        """Return the oldest offset still kept."""
         if not self._segments or not os.path.exists(self._folder / segment_name(self._segments[0])):
             self._refresh()
         return self._start
 
     def end(self) -> int:
-        """One past the last durable record; 0 as long as no one has ever appended."""
+        """Return one past the last durable record; 0 as long as no one has ever appended."""
         if self._end_file is None:
             try:
                 self._end_file = EndFile(self._folder / END_NAME)
@@ -93,7 +93,7 @@ class PartitionReader:
             self._give_window(window)
 
     def get_group(self, offset: int) -> FoundGroup | None:
-        """The group that holds ``offset``, or None when it is not kept; raise JournalCorrupt when it is lost."""
+        """Return the group that holds ``offset``, or None when it is not kept; raise JournalCorrupt when it is lost."""
         end = self.end()
         if not 0 <= offset < end or offset < self.start():
             return None
@@ -172,7 +172,7 @@ class PartitionReader:
             self._give_window(window)
 
     def _begin_at(self, offset: int, end: int) -> tuple[SegmentView, int, int]:
-        """Where to begin reading: segment, position, and the offset of the group there."""
+        """Return where to begin reading: segment, position, and the offset of the group there."""
         segment, position = self._places.pop(offset, (-1, 0))
         view = self._views.get(segment)
         if view is not None:
@@ -181,7 +181,8 @@ class PartitionReader:
         return view, place.position, place.header.first_offset
 
     def _find(self, offset: int, end: int) -> tuple[SegmentView, Place]:
-        """The group that holds ``offset``; raise OffsetExpired when it is not kept, JournalCorrupt when it is lost."""
+        """Return the group that holds ``offset``; raise OffsetExpired when it is not kept, JournalCorrupt when it is
+        lost."""
         view = self._view_of(offset)
         place = view.place_of(offset, end)
         if place is None:
@@ -213,7 +214,7 @@ class PartitionReader:
         return error
 
     def _last_place(self, view: SegmentView, end: int) -> Place | None:
-        """The last group of a segment that has one below ``end``."""
+        """Return the last group of a segment that has one below ``end``."""
         for _ in range(2):
             bound = self._bound(view, end)
             place = view.place_of(bound - 1, end)
@@ -295,12 +296,12 @@ class PartitionReader:
         return self._segments[index] if index >= 0 else None
 
     def _segment_after(self, offset: int, end: int) -> int:
-        """The first offset of the next segment, or the end."""
+        """Return the first offset of the next segment, or the end."""
         index = bisect_right(self._segments, offset)
         return self._segments[index] if index < len(self._segments) else end
 
     def _view_of(self, offset: int) -> SegmentView:
-        """The segment that holds ``offset``; raise OffsetExpired when retention was here."""
+        """Return the segment that holds ``offset``; raise OffsetExpired when retention was here."""
         if not self._segments:
             self._refresh()
         for _ in range(2):
@@ -345,7 +346,7 @@ class PartitionReader:
 
 
 def _group(header: GroupHeader, data: memoryview, start: int, stop: int) -> Group:
-    """The records of an intact group that lie in ``[start, stop)``."""
+    """Return the records of an intact group that lie in ``[start, stop)``."""
     records = decode_records(data[GROUP_HEADER_BYTES:])
     first = max(start, header.first_offset)
     if first > header.first_offset or stop < header.next_offset:
@@ -355,7 +356,7 @@ def _group(header: GroupHeader, data: memoryview, start: int, stop: int) -> Grou
 
 
 def _first_of(texts: Sequence[bytes], data: bytes, start: int) -> int:
-    """Where the first of the texts stands, -1 when there is none."""
+    """Return where the first of the texts stands, -1 when there is none."""
     for begin in range(start, len(data), _WINDOW_BYTES):
         found = [data.find(text, begin, begin + _WINDOW_BYTES + len(text) - 1) for text in texts]
         if max(found) >= 0:

@@ -27,17 +27,17 @@ class LocalReader:
         self._count = 0
 
     def partitions(self) -> range:
-        """The partition numbers."""
+        """Return the partition numbers."""
         while (self._folder / str(self._count) / END_NAME).exists():
             self._count += 1
         return range(self._count)
 
     def start(self, partition: int) -> int:
-        """The oldest offset still kept."""
+        """Return the oldest offset still kept."""
         return self._partition(partition).start()
 
     def end(self, partition: int) -> int:
-        """One past the last durable record."""
+        """Return one past the last durable record."""
         return self._partition(partition).end()
 
     def read(self, partition: int, offset: int) -> Iterator[Group]:
@@ -56,7 +56,7 @@ class LocalReader:
         return self._partition(partition).read_backwards(before_offset)
 
     def get(self, partition: int, offset: int) -> Record | None:
-        """The record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
+        """Return the record at ``offset``, or None when it is not (or no longer) kept, or cannot be read any more."""
         try:
             found = self._partition(partition).get_group(offset)
         except JournalCorrupt:

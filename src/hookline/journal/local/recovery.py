@@ -52,7 +52,7 @@ class Recovery(NamedTuple):
 
     @property
     def damaged_records(self) -> int:
-        """How many records are damaged."""
+        """Return how many records are damaged."""
         return sum(stop - start for start, stop in self.damaged)
 
 
@@ -157,7 +157,7 @@ def _bridge(fd: int, gap: Gap, disk: Disk) -> None:
 
 
 def _dirty_end(view: memoryview, position: int) -> int:
-    """Where the last byte that is not zero ends; ``position`` when all are zero from there on."""
+    """Return where the last byte that is not zero ends; ``position`` when all are zero from there on."""
     zeros = bytes(_CHUNK_BYTES)
     dirty_end = position
     for start in range(position, len(view), _CHUNK_BYTES):

@@ -60,7 +60,7 @@ def drop_expired(
 
 
 def insisted_bytes(folders: Sequence[Path], needed: Needed) -> int:
-    """How many bytes of whole segments, none of them a partition's last, working lanes do not let go."""
+    """Return how many bytes of whole segments, none of them a partition's last, working lanes do not let go."""
     return sum(_Expirable(folder, number, needed, Disk()).insisted_bytes() for number, folder in enumerate(folders))
 
 
@@ -80,7 +80,7 @@ class _Expirable:
 
     @property
     def rank(self) -> int | None:
-        """How soon the oldest segment may go by its bytes, lower first; None when it may not."""
+        """Return how soon the oldest segment may go by its bytes, lower first; None when it may not."""
         return None if len(self._segments) < 2 else self._rank(*self._segments[:2])
 
     def drop_oldest(self) -> int:
@@ -99,7 +99,7 @@ class _Expirable:
         return self._sizes[first]
 
     def insisted_bytes(self) -> int:
-        """The bytes of all segments from the first one on that may not go."""
+        """Return the bytes of all segments from the first one on that may not go."""
         for index, (first, end) in enumerate(zip(self._segments, self._segments[1:], strict=False)):
             if self._rank(first, end) is None:
                 return sum(self._sizes[each] for each in self._segments[index:-1])
@@ -127,8 +127,8 @@ def _sealed_ms(path: Path) -> int:
 
 
 def last_received_at(path: Path) -> int:
-    """When the last record of a segment was received, by the service's own clock; 0 for one without records. Damaged
-    ones are passed over."""
+    """Return when the last record of a segment was received, by the service's own clock; 0 for one without records.
+    Damaged ones are passed over."""
     first = int(path.stem)
     view = SegmentView(path.parent, first)
     return view.last_received_at(next((after for after in list_segments(path.parent) if after > first), END_MAX))

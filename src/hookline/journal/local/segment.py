@@ -57,11 +57,11 @@ class GroupHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the group's last record."""
+        """Return the offset after the group's last record."""
         return self.first_offset + self.record_count
 
     def is_plausible(self, offset: int) -> bool:
-        """Whether a group beginning at ``offset`` may have this header; the checksum is not looked at."""
+        """Return whether a group beginning at ``offset`` may have this header; the checksum is not looked at."""
         return (
             self.first_offset == offset
             and 0 < self.record_count <= GROUP_RECORDS_MAX
@@ -84,12 +84,12 @@ class EncodedGroup(NamedTuple):
 
 
 def segment_name(first_offset: int) -> str:
-    """The file name of the segment that begins with this offset."""
+    """Return the file name of the segment that begins with this offset."""
     return f"{first_offset:0{OFFSET_DIGITS}d}{SUFFIX}"
 
 
 def list_segments(folder: Path) -> list[int]:
-    """The first offsets of the segments in a partition's folder, oldest first; none when there is no folder."""
+    """Return the first offsets of the segments in a partition's folder, oldest first; none when there is no folder."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def list_segments(folder: Path) -> list[int]:
 
 
 def encode_segment_header(first_offset: int) -> bytes:
-    """The bytes at the start of a segment."""
+    """Return the bytes at the start of a segment."""
     checked = _SEGMENT_HEADER.pack(_MAGIC, SEGMENT_FORMAT, first_offset, 0)[:-CHECKSUM_BYTES]
     return checked + struct.pack("<I", crc32(checked))
 
@@ -119,30 +119,30 @@ def is_segment_header(path: Path, header: bytes, first_offset: int) -> bool:
 
 
 def encode_groups(records: Sequence[Record], first_offset: int, bytes_max: int) -> Iterator[EncodedGroup]:
-    """The records as groups of at most GROUP_RECORDS records and, where records allow it, ``bytes_max`` bytes."""
+    """Yield the records as groups of at most GROUP_RECORDS records and, where records allow it, ``bytes_max`` bytes."""
     for start in range(0, len(records), GROUP_RECORDS):
         yield from _encode_within(records[start : start + GROUP_RECORDS], first_offset + start, bytes_max)
 
 
 def encode_damage(payload: bytes | memoryview, record_count: int, first_offset: int) -> bytes:
-    """A header for what is damaged: it says which offsets are lost and where the next group begins, and its checksum
-    does not fit."""
+    """Return a header for what is damaged: it says which offsets are lost and where the next group begins, and its
+    checksum does not fit."""
     checked = _GROUP_CHECKED.pack(len(payload), record_count, first_offset, 0)
     return struct.pack("<I", crc32(payload, crc32(checked)) ^ 0xFFFFFFFF) + checked
 
 
 def decode_header(data: bytes | bytearray | memoryview, at: int = 0) -> GroupHeader:
-    """The group header at this place."""
+    """Return the group header at this place."""
     return GroupHeader._make(_GROUP_HEADER.unpack_from(data, at))
 
 
 def is_intact(group: bytes | bytearray | memoryview, crc: int) -> bool:
-    """Whether a whole group, header included, has this checksum."""
+    """Return whether a whole group, header included, has this checksum."""
     return crc32(memoryview(group)[CHECKSUM_BYTES:]) == crc
 
 
 def decode_records(payload: bytes | memoryview) -> list[Record]:
-    """The records of one intact group; raise JournalTooNew when they were written by a newer version."""
+    """Return the records of one intact group; raise JournalTooNew when they were written by a newer version."""
     try:
         records = _decode(payload)
     except msgspec.ValidationError as error:

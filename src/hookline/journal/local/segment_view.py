@@ -74,16 +74,16 @@ class SegmentView:
 
     @property
     def fd(self) -> int:
-        """The open file."""
+        """Return the open file."""
         return self._fd
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """Return the file's name."""
         return self._path.name
 
     def place_of(self, offset: int, end: int) -> Place | None:
-        """The group that holds ``offset``, or None when it is not in this segment."""
+        """Return the group that holds ``offset``, or None when it is not in this segment."""
         entry = bisect_right(self._offsets, offset) - 1
         for place in self._places(self._positions[entry], self._offsets[entry], end):
             if offset < place.header.next_offset:
@@ -91,12 +91,12 @@ class SegmentView:
         return None
 
     def last_place(self, end: int) -> Place | None:
-        """The last group below ``end``."""
+        """Return the last group below ``end``."""
         entry = bisect_right(self._offsets, end - 1) - 1
         return max(self._places(self._positions[entry], self._offsets[entry], end), default=None)
 
     def stretch(self, offset: int, end: int) -> list[Place]:
-        """The group that holds ``offset`` and those of the same index entry before it, oldest first."""
+        """Return the group that holds ``offset`` and those of the same index entry before it, oldest first."""
         self.place_of(offset, end)
         entry = bisect_right(self._offsets, offset) - 1
         found: list[Place] = []
@@ -107,7 +107,8 @@ class SegmentView:
         return found
 
     def place_at(self, position: int, end: int) -> Place | None:
-        """The group that contains this byte of the file, if it is durable; the next one where the byte is damaged."""
+        """Return the group that contains this byte of the file, if it is durable; the next one where the byte is
+        damaged."""
         entry = bisect_right(self._positions, position) - 1
         for place in self._places(self._positions[entry], self._offsets[entry], end):
             if position < place.position + place.header.size_bytes:
@@ -115,7 +116,8 @@ class SegmentView:
         return None
 
     def last_received_at(self, bound: int) -> int:
-        """When the last intact record below ``bound``, up to which the groups go, was received; 0 without any."""
+        """Return when the last intact record below ``bound``, up to which the groups go, was received; 0
+        without any."""
         self.learn_gaps(bound)
         newest = deque(self._places(self._positions[0], self._offsets[0], bound), maxlen=_NEWEST_GROUPS)
         for place in reversed(newest):
@@ -124,7 +126,7 @@ class SegmentView:
         return newest[-1].header.received_at_last if newest else 0
 
     def gap_around(self, offset: int) -> Gap | None:
-        """The damage that holds this offset, as far as it is known."""
+        """Return the damage that holds this offset, as far as it is known."""
         first = max((each for each in self._gaps if each <= offset), default=None)
         return None if first is None or self._gaps[first].next_offset <= offset else self._gaps[first]
 
@@ -157,7 +159,7 @@ class SegmentView:
         return known
 
     def load(self, position: int, offset: int, window: Window) -> tuple[GroupHeader, memoryview] | None:
-        """The intact group at ``position``, which must begin with ``offset``; None when the data ends before it.
+        """Return the intact group at ``position``, which must begin with ``offset``; None when the data ends before it.
 
         The bytes hold until the window is used again. Raise GroupDamaged when the group stays damaged.
         """

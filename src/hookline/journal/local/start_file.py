@@ -11,7 +11,7 @@ NAME = "start"
 
 
 def read_start(folder: Path) -> int | None:
-    """The oldest offset that must be there; None when nothing believable says."""
+    """Return the oldest offset that must be there; None when nothing believable says."""
     try:
         text = (folder / NAME).read_bytes()
     except FileNotFoundError:

@@ -30,7 +30,7 @@ class Window:
         self._ahead_bytes = READ_BYTES_FIRST
 
     def get(self, position: int, length: int) -> memoryview | None:
-        """The bytes at this place, or None when the file ends before."""
+        """Return the bytes at this place, or None when the file ends before."""
         at = position - self._base
         if at < 0 or at + length > self._filled:
             self._read(position, length)

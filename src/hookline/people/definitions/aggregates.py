@@ -31,7 +31,7 @@ def values_of(entries: Sequence[Entry]) -> Iterator[Scalar]:
 
 
 def numbers_of(entries: Sequence[Entry]) -> list[float]:
-    """The values that are numbers, oldest first."""
+    """Return the values that are numbers, oldest first."""
     return [entry.value for entry in entries if entry.value.__class__ in _NUMBERS]  # type: ignore[misc]
 
 
@@ -94,7 +94,7 @@ AGGREGATES: dict[Aggregate, Aggregator] = {
 
 
 def _total(numbers: Sequence[float]) -> float | None:
-    """The exact sum, which no order changes; None when it is beyond what a number can hold."""
+    """Return the exact sum, which no order changes; None when it is beyond what a number can hold."""
     try:
         total = fsum(numbers)
     except OverflowError:
@@ -103,7 +103,7 @@ def _total(numbers: Sequence[float]) -> float | None:
 
 
 def _key(value: Scalar) -> tuple[bool, Scalar]:
-    """What tells values apart: to Python, true is 1."""
+    """Return what tells values apart: to Python, true is 1."""
     return value.__class__ is bool, value
 
 

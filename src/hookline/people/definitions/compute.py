@@ -20,7 +20,7 @@ _OF_NUMBERS = ("sum", "average", "min", "max")
 
 
 def compile_trait(trait: ComputedTrait) -> Compute:
-    """The quick way, for a checked computed trait."""
+    """Return the quick way, for a checked computed trait."""
     feature, stretch, aggregate = feature_of(trait), stretch_of(trait), AGGREGATES[trait.aggregate]
 
     def compute(facts: Facts, now_ms: int) -> tuple[object, int]:
@@ -32,7 +32,7 @@ def compile_trait(trait: ComputedTrait) -> Compute:
 
 
 def compute(trait: ComputedTrait, facts: Facts, now_ms: int) -> Computation:
-    """The value of a checked computed trait for a person, and what it was made of."""
+    """Return the value of a checked computed trait for a person, and what it was made of."""
     entries = facts.entries(feature_of(trait))
     start, stop, until = stretch_of(trait)(entries, now_ms)
     counted = entries[start:stop]

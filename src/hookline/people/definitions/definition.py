@@ -53,7 +53,7 @@ class Ready(NamedTuple):
 def in_order(
     audiences: Iterable[Audience], traits: Iterable[ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
 ) -> list[Ready]:
-    """Every enabled definition, each after those it needs; ``kinds`` are the kinds of destinations by id."""
+    """Return every enabled definition, each after those it needs; ``kinds`` are the kinds of destinations by id."""
     by_id = {trait.id: trait for trait in traits}
     definitions: list[Definition] = [*by_id.values(), *audiences]
     waiting = {ready.key: ready for ready in (ready_of(each, by_id, kinds) for each in definitions)}
@@ -74,7 +74,8 @@ def in_order(
 def ready_of(
     definition: Definition, traits: Mapping[str, ComputedTrait], kinds: Mapping[str, str] = _NO_KINDS
 ) -> Ready:
-    """One checked definition; ``traits`` are all computed traits by id, ``kinds`` the kinds of destinations by id."""
+    """Return one checked definition; ``traits`` are all computed traits by id, ``kinds`` the kinds of destinations by
+    id."""
     published = tuple(sorted({published_name(kinds.get(id, OWN)) for id in definition.destinations}))
     if isinstance(definition, ComputedTrait):
         return _trait(definition, published)
@@ -128,7 +129,7 @@ def _trait(trait: ComputedTrait, published: tuple[str, ...]) -> Ready:
 
 
 def as_json(value: object) -> str:
-    """A value as it is stored and compared."""
+    """Return a value as it is stored and compared."""
     return msgspec.json.encode(value).decode()
 
 

@@ -22,7 +22,7 @@ _AGGREGATES = {"mostFrequent": "most frequent", "uniqueList": "list of different
 
 
 def clause_text(condition: Condition) -> str:
-    """What the condition says: ``did "Order Completed" at least 2 times in the last 30d``."""
+    """Return what the condition says: ``did "Order Completed" at least 2 times in the last 30d``."""
     if condition.all is not None:
         return "all of these hold"
     if condition.any is not None:
@@ -44,7 +44,7 @@ def clause_text(condition: Condition) -> str:
 
 
 def trait_text(trait: ComputedTrait) -> str:
-    """What the trait is: ``the sum of properties.total over every "Order Completed" in the last 90d``."""
+    """Return what the trait is: ``the sum of properties.total over every "Order Completed" in the last 90d``."""
     what = _AGGREGATES.get(trait.aggregate, trait.aggregate)
     of = "" if trait.property is None else f" of {trait.property}"
     return " ".join([f"the {what}{of} over every {_event(trait)}", *_limits(trait)])
@@ -98,7 +98,7 @@ def _duration(within: Duration) -> str:
 def explain(
     audience: Audience, facts: Facts, now_ms: int, traits: Mapping[str, ComputedTrait] | None = None
 ) -> Verdict:
-    """Whether a person belongs to a checked audience, and why; ``traits`` are all computed traits by id."""
+    """Return whether a person belongs to a checked audience, and why; ``traits`` are all computed traits by id."""
     reason = _Explanation(facts, now_ms, traits or {}).of("condition", audience.condition)
     return Verdict(member=reason.held, until_ms=reason.until_ms, reason=reason)
 

@@ -46,18 +46,18 @@ class Facts(Protocol):
     """What is known of one person."""
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """The events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and mark."""
 
     @property
     def traits(self) -> Mapping[str, object]:
-        """The person's traits as plain JSON values."""
+        """Return the person's traits as plain JSON values."""
 
     @property
     def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """The traits of each group the person belongs to."""
+        """Return the traits of each group the person belongs to."""
 
     def computed(self, id: str) -> object:
-        """The value of a computed trait, None when it has none."""
+        """Return the value of a computed trait, None when it has none."""
 
     def is_member(self, audience_id: str) -> bool:
-        """Whether the person is a member of an audience."""
+        """Return whether the person is a member of an audience."""

@@ -17,12 +17,13 @@ EventClause: TypeAlias = Condition | ComputedTrait
 
 
 def features_of(definition: Definition) -> frozenset[Feature]:
-    """The features that a checked definition is judged by."""
+    """Return the features that a checked definition is judged by."""
     return frozenset(map(feature_of, _event_clauses(definition)))
 
 
 def windows_of(definitions: Iterable[Definition]) -> dict[Feature, int | None]:
-    """How many milliseconds back from now the entries of each feature are needed; None for all there ever were."""
+    """Return how many milliseconds back from now the entries of each feature are needed; None for all there
+    ever were."""
     windows: dict[Feature, int | None] = {}
     for definition in definitions:
         for clause in _event_clauses(definition):
@@ -34,7 +35,8 @@ def windows_of(definitions: Iterable[Definition]) -> dict[Feature, int | None]:
 
 
 def feature_of(clause: EventClause) -> Feature:
-    """What one clause about events, or a computed trait, needs; conditions written differently but alike are one."""
+    """Return what one clause about events, or a computed trait, needs; conditions written differently but alike are
+    one."""
     where = "" if clause.where is None else write(parse(clause.where))
     value = clause.property if isinstance(clause, ComputedTrait) else None
     path = "" if value is None else write_path(parse_path(value))
@@ -55,5 +57,5 @@ def _event_clauses(definition: Definition) -> Iterator[EventClause]:
 
 
 def asks_events(condition: Condition) -> bool:
-    """Whether the condition is a clause about events."""
+    """Return whether the condition is a clause about events."""
     return not (condition.event is None and condition.page is None and condition.screen is None)

@@ -22,12 +22,12 @@ Judge: TypeAlias = Callable[[Facts, int], tuple[bool, int]]
 
 
 def compile_audience(audience: Audience, traits: Mapping[str, ComputedTrait]) -> Judge:
-    """The judge of a checked audience; ``traits`` are all computed traits by id."""
+    """Return the judge of a checked audience; ``traits`` are all computed traits by id."""
     return compile_clause(audience.condition, traits)
 
 
 def compile_clause(condition: Condition, traits: Mapping[str, ComputedTrait]) -> Judge:
-    """The judge of one condition with everything in it."""
+    """Return the judge of one condition with everything in it."""
     if condition.all is not None:
         return _all([compile_clause(term, traits) for term in condition.all])
     if condition.any is not None:

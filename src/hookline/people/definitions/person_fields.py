@@ -16,7 +16,7 @@ PersonFields: TypeAlias = Callable[[Facts], Iterator[dict[str, Any]]]
 
 
 def parse_person_condition(text: str) -> Node:
-    """The tree of an ``if``."""
+    """Return the tree of an ``if``."""
     return parse(text, PERSON_FIELDS)
 
 

@@ -63,10 +63,10 @@ class Computation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def instant(until_ms: int) -> int | None:
-    """An instant, None for one that never comes."""
+    """Return an instant, None for one that never comes."""
     return None if until_ms == NEVER else until_ms
 
 
 def deciding(newest_first: Sequence[Entry]) -> tuple[Deciding, ...]:
-    """The first few entries, as a reason names them."""
+    """Return the first few entries, as a reason names them."""
     return tuple(Deciding(entry.at_ms, entry.place, entry.value) for entry in newest_first[:SHOWN_MAX])

@@ -33,7 +33,7 @@ Stretch: TypeAlias = Callable[[Sequence[Entry], int], Counted]
 
 
 def stretch_of(clause: Condition | ComputedTrait) -> Stretch:
-    """The entries that count for a clause, as a function of all of them and the time."""
+    """Return the entries that count for a clause, as a function of all of them and the time."""
     if clause.within is not None:
         return _sliding(window_ms(clause.within))
     if clause.between is not None:
@@ -42,7 +42,7 @@ def stretch_of(clause: Condition | ComputedTrait) -> Stretch:
 
 
 def past(entries: Sequence[Entry], now_ms: int) -> tuple[int, int]:
-    """How many entries lie not in the future, and when the next one comes."""
+    """Return how many entries lie not in the future, and when the next one comes."""
     count = len(entries)
     if not count or entries[-1].at_ms <= now_ms:
         return count, NEVER

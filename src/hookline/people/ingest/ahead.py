@@ -72,8 +72,8 @@ class Ahead:
             _input(self._process).close()
 
     def turn(self) -> Iterator[Page]:
-        """The pages of the next turn, none once the journal's end is reached; raise NotReadAhead when the process has
-        ended before it or says nothing for too long."""
+        """Yield the pages of the next turn, none once the journal's end is reached; raise NotReadAhead when the process
+        has ended before it or says nothing for too long."""
         while page := self._next():
             yield _page(page)
 
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def _all_turns(task: _Task) -> Iterator[bytes]:
-    """The pages of one turn after the other, an empty text behind each: the last turn but one came to the end of
+    """Yield the pages of one turn after the other, an empty text behind each: the last turn but one came to the end of
     all partitions, for transactions should not become small, and the last has none."""
     journal, matcher, places = open_reader(Path(task.folder)), Matcher(task.features), task.places
     is_near = False

@@ -37,14 +37,14 @@ def lower_priority() -> None:
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """Return how many this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
-    """How much memory this process may use: the machine's, or a container's where that is less."""
+    """Return how much memory this process may use: the machine's, or a container's where that is less."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     with suppress(OSError, ValueError):  # no such file, or no limit
         limits.append(int(MEMORY_LIMIT.read_text()))
@@ -84,7 +84,7 @@ class CpuThrottle:
         self._last = self._times()
 
     def rest_seconds(self) -> float:
-        """How long to rest for what was worked and waited since the last call."""
+        """Return how long to rest for what was worked and waited since the last call."""
         before, self._last = self._last, self._times()
         waited, worked = self._last.waited - before.waited, self._last.worked - before.worked
         self.is_busy = waited > BUSY_WAITS * worked

@@ -79,7 +79,7 @@ class Erasing:
         return Erased(len(people), entries)
 
     def _who(self, keys: list[str]) -> tuple[set[int], set[int]]:
-        """Who goes, and who has, or had, one of the anonymous ids and is somebody else."""
+        """Return who goes, and who has, or had, one of the anonymous ids and is somebody else."""
         people: set[int] = set()
         sharing: set[int] = set()
         for kind, person, user_id in self._store.many(_WHO, keys):
@@ -102,7 +102,7 @@ class Erasing:
     def _bucket_rows(
         self, feature: int, chunk: Chunk, people: Mapping[int, list[int]], goes: Callable[[int], bool]
     ) -> int:
-        """The same in the rows of some buckets, each with the people whose entries may go."""
+        """Return the same in the rows of some buckets, each with the people whose entries may go."""
         rows = f"FROM history WHERE feature = {feature:d} AND chunk = {chunk.number:d} AND bucket"
         erased = 0
         for bucket, entries, values in list(

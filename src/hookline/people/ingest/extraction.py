@@ -45,12 +45,13 @@ _properties = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def is_of_a_person(record: Record) -> bool:
-    """Whether the record is something that a person did: accepted, still there, and not one of our own messages."""
+    """Return whether the record is something that a person did: accepted, still there, and not one of our own
+    messages."""
     return record.origin == "sdk" and record.rejection is None and not record.erased
 
 
 def view_of(record: Record) -> RecordView:
-    """What a record says; of a body that cannot be read, no more than the user key."""
+    """Return what a record says; of a body that cannot be read, no more than the user key."""
     try:
         return _doing(record.body)
     except (ValueError, RecursionError):
@@ -58,7 +59,7 @@ def view_of(record: Record) -> RecordView:
 
 
 def text(value: Scalar) -> str:
-    """An id or name as a string, the way JavaScript writes numbers; empty when there is none."""
+    """Return an id or name as a string, the way JavaScript writes numbers; empty when there is none."""
     if value.__class__ is str:
         return value
     if value is None or value is False or value is True:
@@ -69,7 +70,7 @@ def text(value: Scalar) -> str:
 
 
 def at_ms_of(record: Record) -> int:
-    """The event's own time."""
+    """Return the event's own time."""
     at_ms = timestamps.parse(record.timestamp)
     return record.received_at if at_ms is None else at_ms
 
@@ -86,7 +87,7 @@ class RecordFields:
         self._view: EventView | None = None
 
     def get(self, name: str, default: Any, /) -> Any:
-        """A field's value, or the default when the event has none."""
+        """Return a field's value, or the default when the event has none."""
         if name == "properties":
             found = self._properties
             if found is None:
@@ -130,13 +131,13 @@ class Matcher:
         }
 
     def rules(self, type: str, name: str) -> tuple[Rule, ...]:
-        """The rules that look at an event of this type and name."""
+        """Return the rules that look at an event of this type and name."""
         found = self._named.get((type, name))
         return self._any.get(type, ()) if found is None else found
 
 
 def rule_of(id: int, feature: Feature) -> Rule:
-    """A feature's rule."""
+    """Return a feature's rule."""
     condition = compile_condition(parse(feature.where, EVENT_FIELDS)) if feature.where else None
     value = compile_operand(Path(parse_path(feature.value))) if feature.value else None
     return Rule(id, condition, value)
@@ -192,18 +193,19 @@ class Page(NamedTuple):
 
 
 def turn(journal: Reader, places: Mapping[int, ReadPosition], matcher: Matcher, batch_records: int) -> Iterator[Page]:
-    """What is read for one transaction: of each partition so many records from its place on, rounded up to a group."""
+    """Yield what is read for one transaction: of each partition so many records from its place on, rounded up to a
+    group."""
     for partition in journal.partitions():
         yield from _pages(journal, partition, place_in(journal, places, partition), matcher, batch_records)
 
 
 def place_in(journal: Reader, places: Mapping[int, ReadPosition], partition: int) -> ReadPosition:
-    """How far a partition was read: to its start, where it never was."""
+    """Return how far a partition was read: to its start, where it never was."""
     return places.get(partition) or ReadPosition(journal.start(partition))
 
 
 def extracted_in(partition: int, group: Group, matcher: Matcher) -> Iterator[Extracted]:
-    """What the records of people in a group say."""
+    """Yield what the records of people in a group say."""
     first = partition << PLACE_SHIFT | group.first_offset
     for place, record in enumerate(group.records, first):
         if is_of_a_person(record):
@@ -237,7 +239,7 @@ def _pages(
 
 
 def _passed_over(place: ReadPosition, next_offset: int) -> ReadPosition:
-    """The place after records that are gone."""
+    """Return the place after records that are gone."""
     next_offset = max(next_offset, place.next_offset + 1)
     return ReadPosition(next_offset, place.missed + next_offset - place.next_offset)
 

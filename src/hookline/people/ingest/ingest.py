@@ -49,11 +49,11 @@ class Ingest:
         self.read_alone()
 
     def place(self, partition: int) -> ReadPosition:
-        """How far a partition was read."""
+        """Return how far a partition was read."""
         return place_in(self._journal, self.places, partition)
 
     def ends(self) -> dict[int, int]:
-        """Where each partition ends right now."""
+        """Return where each partition ends right now."""
         return {partition: self._journal.end(partition) for partition in self._journal.partitions()}
 
     def lag(self, ends: Mapping[int, int] | None = None) -> int:
@@ -63,7 +63,7 @@ class Ingest:
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether another process reads."""
+        """Return whether another process reads."""
         return self._ahead is not None
 
     def read_ahead(self, folder: Path) -> None:
@@ -145,7 +145,7 @@ class Ingest:
 
 
 def _who(all_said: Collection[Extracted]) -> list[tuple[str, str]]:
-    """The user ids and anonymous ids that records have together; the previous id of an alias may be either."""
+    """Return the user ids and anonymous ids that records have together; the previous id of an alias may be either."""
     who = [(said.user_id, said.anonymous_id) for said in all_said]
     for said in all_said:
         if said.type == "alias" and said.given is not None:

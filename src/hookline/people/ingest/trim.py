@@ -57,7 +57,7 @@ class Trim:
         return True
 
     def _last_of_step(self, key: _Key) -> _Key | None:
-        """The last row behind a key that is looked at in this step, None when there is none left."""
+        """Return the last row behind a key that is looked at in this step, None when there is none left."""
         query = (
             "SELECT feature, chunk, bucket, length(entries) FROM history"
             " WHERE (feature, chunk, bucket) > (?, ?, ?) ORDER BY feature, chunk, bucket LIMIT ?"
@@ -86,7 +86,7 @@ class Trim:
 def _trimmed(
     row: tuple[int, int, int, bytes, bytes | None], windows: dict[int, int | None], now_ms: int
 ) -> tuple[bytes, bytes | None, int, int, int] | None:
-    """The row as it should be, None when it is so already."""
+    """Return the row as it should be, None when it is so already."""
     feature, chunk, bucket, entries, values = row
     window_ms = windows.get(feature)
     if window_ms is None and len(entries) <= ENTRIES_MAX * ENTRY_BYTES:

@@ -99,7 +99,7 @@ class Previews:
             self._follow(PreviewId(id), written, state)
 
     def wanted(self) -> Windows:
-        """The features that previews ask for, each with its window in milliseconds (None: no end)."""
+        """Return the features that previews ask for, each with its window in milliseconds (None: no end)."""
         return windows_of([each.definition for each in self._kept.values()])
 
     def follow(self, now_ms: int) -> bool:
@@ -181,7 +181,8 @@ class Previews:
     # reading and counting
 
     def _begin(self, now_ms: int) -> _Count | None:
-        """The next preview of which everything is read, if there is one; the others' progress is written down."""
+        """Return the next preview of which everything is read, if there is one; the others' progress is written
+        down."""
         numbers = self._registry.for_previews() if self._open else {}
         for id, each in self._open.items():
             ready = ready_of(each.definition, self.traits)

@@ -32,7 +32,7 @@ class RequestedPreview(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def definition(self) -> Definition:
-        """What it is a preview of; raise ValueError when it is of nothing."""
+        """Return what it is a preview of; raise ValueError when it is of nothing."""
         found = self.audience or self.computed_trait
         if found is None:
             raise ValueError("neither an audience nor a computed trait")
@@ -55,7 +55,7 @@ class PreviewRequests:
         building.rename(self._folder / id)
 
     def asked(self, now_ms: int) -> list[tuple[PreviewId, bytes]]:
-        """What nobody has taken yet, as it was written, by id; what has waited too long is dropped."""
+        """Return what nobody has taken yet, as it was written, by id; what has waited too long is dropped."""
         found: list[tuple[PreviewId, bytes]] = []
         try:
             paths = sorted(self._folder.glob("[!.]*"))
@@ -112,7 +112,7 @@ class PreviewLog:
         self._connection = connection
 
     def get(self, id: PreviewId) -> Preview | None:
-        """One preview, None when it is gone."""
+        """Return one preview, None when it is gone."""
         query = "SELECT id, state, progress, people, members, detail FROM previews WHERE id = ?"
         row = self._connection.execute(query, (id,)).fetchone()
         if row is None:
@@ -124,6 +124,6 @@ class PreviewLog:
         return Preview(id, state, progress, people, members, detail, sample)
 
     def open(self) -> int:
-        """How many are under way."""
+        """Return how many are under way."""
         ((count,),) = self._connection.execute("SELECT count(*) FROM previews WHERE state IN (?, ?)", OPEN).fetchall()
         return int(count)

@@ -56,11 +56,11 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not self.places and not self.backfilled
 
     def ids(self) -> Iterator[str]:
-        """The ids of people and groups that it makes known."""
+        """Yield the ids of people and groups that it makes known."""
         yield from (id for _, id in self.identities)
         yield from self.groups
 

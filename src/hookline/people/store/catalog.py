@@ -46,28 +46,28 @@ class FeatureCatalog:
         self._store = store
 
     def features(self) -> dict[int, Feature]:
-        """Every feature that is kept, by its number; one may be there for definitions and for previews."""
+        """Return every feature that is kept, by its number; one may be there for definitions and for previews."""
         return {id: feature for id, feature, _ in self._all()}
 
     def windows(self) -> dict[int, int | None]:
-        """How many milliseconds back each feature is needed; None for as far as there is anything."""
+        """Return how many milliseconds back each feature is needed; None for as far as there is anything."""
         return dict(self._store.connection.execute("SELECT id, window_ms FROM features").fetchall())
 
     def unready(self) -> set[int]:
-        """The features whose history is not complete yet."""
+        """Return the features whose history is not complete yet."""
         return {feature for (feature,) in self._store.connection.execute("SELECT DISTINCT feature FROM backfills")}
 
     def for_definitions(self) -> dict[Feature, int]:
-        """The numbers of the features that definitions are judged by."""
+        """Return the numbers of the features that definitions are judged by."""
         return {feature: id for id, feature, purpose in self._all() if purpose == Purpose.DEFINITIONS}
 
     def for_previews(self) -> dict[Feature, int]:
-        """The numbers of the features that previews are judged by: their own before the definitions'."""
+        """Return the numbers of the features that previews are judged by: their own before the definitions'."""
         own = {feature: id for id, feature, purpose in self._all() if purpose == Purpose.PREVIEWS}
         return self.for_definitions() | own
 
     def wanted(self) -> Windows:
-        """What definitions asked for until now."""
+        """Return what definitions asked for until now."""
         return {
             feature: kept.window_ms
             for (feature, purpose), kept in self._known().items()

@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder(float | str | bool | None)
 
 
 def pack_value(value: object) -> bytes:
-    """The line of a value: a number, a text or a truth value; what is neither is null."""
+    """Return the line of a value: a number, a text or a truth value; what is neither is null."""
     try:
         kind = value.__class__
         if kind is float or kind is bool:
@@ -52,7 +52,7 @@ def pack_value(value: object) -> bytes:
 
 
 def unpack(entries: bytes, values: bytes | None = None) -> list[tuple[int, Entry]]:
-    """The entries as they were written, each with its person."""
+    """Return the entries as they were written, each with its person."""
     if values is None:
         return [(person, Entry(at_ms, mark, place, None)) for person, at_ms, mark, place in _READ.iter_unpack(entries)]
     return [
@@ -69,7 +69,7 @@ def people_of(entries: bytes | bytearray) -> list[int]:
 
 
 def unpack_of(people: Iterable[int], entries: bytes, values: bytes | None = None) -> list[tuple[int, Entry]]:
-    """The entries of some people alone: quicker where they are few of many."""
+    """Return the entries of some people alone: quicker where they are few of many."""
     lines = None if values is None else values.split(b"\n")
     found = []
     for index in _indexes(people, entries):
@@ -82,7 +82,7 @@ def unpack_of(people: Iterable[int], entries: bytes, values: bytes | None = None
 def without(
     people: Iterable[int], entries: bytes, values: bytes | None, goes: Callable[[int], bool]
 ) -> tuple[bytes, bytes | None]:
-    """What is left once of some people's entries those at the places that go are taken out."""
+    """Return what is left once of some people's entries those at the places that go are taken out."""
     kept, lines = bytearray(entries), None if values is None else values.splitlines(keepends=True)
     for index in sorted(_indexes(people, entries), reverse=True):
         *_, place = _READ.unpack_from(entries, index * ENTRY_BYTES)
@@ -95,7 +95,8 @@ def without(
 
 
 def _indexes(people: Iterable[int], entries: bytes) -> Iterator[int]:
-    """Where the entries of some people stand; looked for by the bytes of the number, which may be other bytes too."""
+    """Yield where the entries of some people stand; looked for by the bytes of the number, which may be other bytes
+    too."""
     for person in people:
         number = person.to_bytes(_PERSON_BYTES, "little")
         at = entries.find(number)
@@ -106,8 +107,8 @@ def _indexes(people: Iterable[int], entries: bytes) -> Iterator[int]:
 
 
 def ordered(entries: Iterable[Entry], at_least_ms: int | None = None) -> list[Entry]:
-    """Each mark once, sorted by time and mark; without those before ``at_least_ms``, and the newest where there are
-    more than are kept."""
+    """Return each mark once, sorted by time and mark; without those before ``at_least_ms``, and the newest where there
+    are more than are kept."""
     first: dict[int, Entry] = {}
     for entry in entries:
         known = first.get(entry.mark)
@@ -124,7 +125,7 @@ def _by_time(entry: Entry) -> tuple[int, int]:
 
 
 def write(entries: Iterable[tuple[int, Entry]], has_values: bool) -> tuple[bytes, bytes | None]:
-    """The entries' bytes, each with its person's, and those of their values."""
+    """Return the entries' bytes, each with its person's, and those of their values."""
     kept = list(entries)
     packed = b"".join([_READ.pack(person, entry.at_ms, entry.mark, entry.place) for person, entry in kept])
     return packed, b"".join([pack_value(entry.value) for _, entry in kept]) if has_values else None
@@ -148,7 +149,7 @@ class Transacts(Protocol):
     connection: Connection
 
     def transaction(self) -> AbstractContextManager[object]:
-        """A transaction that an exception undoes."""
+        """Return a transaction that an exception undoes."""
 
 
 class Chunk(NamedTuple):
@@ -192,7 +193,8 @@ class Chunks:
         return min(SHIFT_MAX, int((pairs or 0) // ROWS_PER_CHUNK).bit_length())
 
     def open_for(self, entries: int, shift: int) -> int:
-        """The chunk that takes so many more entries in rows of this shift; within the transaction that writes them."""
+        """Return the chunk that takes so many more entries in rows of this shift; within the transaction that writes
+        them."""
         found = self._open or self._found_open()
         if found is None or found.chunk.shift != shift:
             found = _Open(self._new(0, 0, shift), 0)
@@ -254,7 +256,7 @@ class Chunks:
         return _Move([Chunk(*chunk) for *chunk, _ in parts], target, features)
 
     def _end(self, move: _Move) -> int | None:
-        """The first of the target's buckets that does not move in this step, None when there is none left."""
+        """Return the first of the target's buckets that does not move in this step, None when there is none left."""
         query = (
             "SELECT min(bucket) FROM (SELECT bucket, sum(length(entries)) OVER (ORDER BY bucket) AS bytes"
             " FROM (SELECT bucket, entries FROM history WHERE feature = ? AND chunk = ? AND bucket >= ?"
@@ -300,12 +302,12 @@ _CLOSED = "level < ? AND (entries >= ? OR chunk < (SELECT max(chunk) FROM chunks
 
 
 def rows_for(bytes: int) -> int:
-    """How many rows of the history, one after the other, have more than so many bytes of entries in all."""
+    """Return how many rows of the history, one after the other, have more than so many bytes of entries in all."""
     return bytes // ENTRY_BYTES + 2
 
 
 def chunks_of(connection: Connection) -> list[Chunk]:
-    """The chunks there are."""
+    """Return the chunks there are."""
     return [Chunk(*row) for row in connection.execute("SELECT chunk, shift FROM chunks")]
 
 

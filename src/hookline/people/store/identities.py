@@ -30,10 +30,10 @@ class LoadsIdentities(Protocol):
     """What is needed of the store."""
 
     def users(self, ids: Collection[str]) -> dict[str, int]:
-        """The persons of user ids, as far as there are any."""
+        """Return the persons of user ids, as far as there are any."""
 
     def anonymous(self, ids: Collection[str]) -> dict[str, int]:
-        """The persons of anonymous ids, as far as there are any."""
+        """Return the persons of anonymous ids, as far as there are any."""
 
     def without_user_id(self, people: Iterable[int]) -> set[int]:
         """Those of these persons who have no user id."""
@@ -115,7 +115,7 @@ class Identities:
                 anonymous[anonymous_id] = -person
 
     def person_of(self, user_id: str, anonymous_id: str, received_at: int, place: int) -> int:
-        """The person that an event with these ids belongs to; at least one of them is given."""
+        """Return the person that an event with these ids belongs to; at least one of them is given."""
         if not user_id:
             return self._anonymous_person(anonymous_id, received_at)
         person = self._users.get(user_id)
@@ -147,7 +147,7 @@ class Identities:
             self._batch.merged[previous] = self._moved[previous] = person
 
     def user(self, user_id: str) -> int | None:
-        """The person of a user id."""
+        """Return the person of a user id."""
         person = self._users.get(user_id)
         return None if person is None else self._moved.get(person, person)
 

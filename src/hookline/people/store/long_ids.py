@@ -17,7 +17,7 @@ HASH_BYTES = 32
 
 
 def key_of(id: str) -> str:
-    """What stands for an id in the keys of tables."""
+    """Return what stands for an id in the keys of tables."""
     if not is_long(id):
         return id
     digest = blake2b(id.encode(), digest_size=HASH_BYTES).hexdigest()
@@ -25,17 +25,17 @@ def key_of(id: str) -> str:
 
 
 def is_long(id: str) -> bool:
-    """Whether an id is not its own key, and a key not its own id."""
+    """Return whether an id is not its own key, and a key not its own id."""
     return len(id) > KEY_CHARACTERS_MAX
 
 
 def any_long(ids: Iterable[str]) -> bool:
-    """Whether one of the ids is not its own key."""
+    """Return whether one of the ids is not its own key."""
     return max(map(len, ids), default=0) > KEY_CHARACTERS_MAX
 
 
 def id_of(connection: Connection, key: str) -> str:
-    """The id that a key stands for."""
+    """Return the id that a key stands for."""
     if not is_long(key):
         return key
     row = connection.execute("SELECT id FROM long_ids WHERE key = ?", (key,)).fetchone()

@@ -37,7 +37,7 @@ class Held(NamedTuple):
 
 
 def changes_of(connection: Connection, person: Person, audience: str | None = None) -> list[Change]:
-    """The changes of one person, newest first; in one audience or in all there are."""
+    """Return the changes of one person, newest first; in one audience or in all there are."""
     numbers = ",".join(str(each) for each in person.numbers)
     query = (
         "SELECT d.name, m.person, m.since, CASE m.value WHEN 'true' THEN 1 ELSE 0 END, m.since_sync"

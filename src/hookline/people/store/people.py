@@ -47,11 +47,11 @@ class People:
         self._connection = connection
 
     def by_user_id(self, user_id: str) -> Person | None:
-        """The person of a user id."""
+        """Return the person of a user id."""
         return self._find(USER, user_id)
 
     def by_anonymous_id(self, anonymous_id: str) -> Person | None:
-        """The person that an anonymous id belongs to now."""
+        """Return the person that an anonymous id belongs to now."""
         return self._find(ANONYMOUS, anonymous_id)
 
     def met_last(self, limit: int) -> list[Met]:
@@ -67,7 +67,7 @@ class People:
         ]
 
     def person(self, number: int) -> Person:
-        """The person with a number, or the one it was merged into."""
+        """Return the person with a number, or the one it was merged into."""
         execute = self._connection.execute
         row = execute("SELECT into_person FROM merged WHERE person = ?", (number,)).fetchone()
         number = row[0] if row else number
@@ -94,35 +94,35 @@ class Person:
 
     @property
     def user_id(self) -> str | None:
-        """The user id, None while there are only anonymous ids; after an alias the newer one."""
+        """Return the user id, None while there are only anonymous ids; after an alias the newer one."""
         row = self._connection.execute("SELECT user_id FROM persons WHERE id = ?", (self.number,)).fetchone()
         return row[0] if row else None
 
     @property
     def first_seen_ms(self) -> int:
-        """When the person's first record was received."""
+        """Return when the person's first record was received."""
         rows = self._connection.execute(f"SELECT min(first_seen) FROM persons WHERE id IN {self._in}").fetchall()
         return int(rows[0][0] or 0)
 
     def identities(self) -> list[Identity]:
-        """Every id that leads here."""
+        """Return every id that leads here."""
         query = f"SELECT kind, id FROM identities WHERE person IN {self._in} ORDER BY kind, id"
         rows = self._connection.execute(query).fetchall()
         return [Identity("user" if kind == USER else "anonymous", id_of(self._connection, key)) for kind, key in rows]
 
     def anonymous_id(self) -> str | None:
-        """One of the anonymous ids that lead here, None when there is none."""
+        """Return one of the anonymous ids that lead here, None when there is none."""
         return next((each.id for each in self.identities() if each.kind == "anonymous"), None)
 
     def traits(self) -> Traits:
-        """The traits with where they come from, the ones that were taken back included."""
+        """Return the traits with where they come from, the ones that were taken back included."""
         found: Traits = {}
         for stored in stored_traits(self._connection, self.numbers):
             traits.add(found, traits.unpacked(stored))
         return found
 
     def groups(self) -> list[Membership]:
-        """The groups, each with its traits."""
+        """Return the groups, each with its traits."""
         query = (
             "SELECT m.group_id, m.since, m.place, g.traits FROM memberships m LEFT JOIN groups g ON g.id = m.group_id"
             f" WHERE m.person IN {self._in} ORDER BY m.group_id, m.since DESC, m.place DESC"
@@ -132,7 +132,7 @@ class Person:
         return list(earliest.values())
 
     def entries(self, feature: Feature) -> list[Entry]:
-        """The events of a feature, sorted by time and mark; none of a feature that is not kept."""
+        """Return the events of a feature, sorted by time and mark; none of a feature that is not kept."""
         # A look for each chunk, also where nobody has counted the rows for the planner of PostgreSQL.
         row = "FROM history h WHERE h.feature = f.id AND h.chunk = c.chunk AND h.bucket = p.number >> c.shift"
         rows: set[tuple[bytes | None, bytes | None]] = set()  # several numbers may share one
@@ -162,7 +162,7 @@ class PersonFacts:
         self._group_traits: list[dict[str, object]] | None = None
 
     def entries(self, feature: Feature) -> Sequence[Entry]:
-        """The events of a feature, sorted by time and mark."""
+        """Return the events of a feature, sorted by time and mark."""
         found = self._entries.get(feature)
         if found is None:
             found = self._entries[feature] = self._person.entries(feature)
@@ -170,22 +170,22 @@ class PersonFacts:
 
     @property
     def traits(self) -> Mapping[str, object]:
-        """The person's traits as plain JSON values."""
+        """Return the person's traits as plain JSON values."""
         if self._traits is None:
             self._traits = traits.plain(self._person.traits())
         return self._traits
 
     @property
     def group_traits(self) -> Sequence[Mapping[str, object]]:
-        """The traits of each group the person belongs to."""
+        """Return the traits of each group the person belongs to."""
         if self._group_traits is None:
             self._group_traits = [traits.plain(each.traits) for each in self._person.groups()]
         return self._group_traits
 
     def computed(self, id: str) -> object:
-        """The value of a computed trait, None when it has none."""
+        """Return the value of a computed trait, None when it has none."""
         return self._computed.get(id)
 
     def is_member(self, audience_id: str) -> bool:
-        """Whether the person is a member of an audience."""
+        """Return whether the person is a member of an audience."""
         return audience_id in self._member_of

@@ -93,27 +93,27 @@ class ProfileStore:
         """Whether anybody asks who was touched."""
 
     def places(self) -> dict[int, ReadPosition]:
-        """How far each partition was read."""
+        """Return how far each partition was read."""
         rows = self.connection.execute("SELECT partition, next_offset, missed FROM places")
         return {partition: ReadPosition(next_offset, missed) for partition, next_offset, missed in rows}
 
     def next_person(self) -> int:
-        """The number of the next person that is met."""
+        """Return the number of the next person that is met."""
         ((highest,),) = self.connection.execute("SELECT max(id) FROM persons").fetchall()
         return (highest or 0) + 1
 
     def person_count(self) -> int:
-        """How many persons there are; those merged into others do not count."""
+        """Return how many persons there are; those merged into others do not count."""
         query = "SELECT (SELECT count(*) FROM persons) - (SELECT count(*) FROM merged)"
         ((count,),) = self.connection.execute(query).fetchall()
         return int(count)
 
     def users(self, ids: Collection[str]) -> dict[str, int]:
-        """The persons of user ids, as far as there are any."""
+        """Return the persons of user ids, as far as there are any."""
         return self._persons_of(USER, ids)
 
     def anonymous(self, ids: Collection[str]) -> dict[str, int]:
-        """The persons of anonymous ids, as far as there are any."""
+        """Return the persons of anonymous ids, as far as there are any."""
         return self._persons_of(ANONYMOUS, ids)
 
     def without_user_id(self, people: Iterable[int]) -> set[int]:
@@ -149,7 +149,7 @@ class ProfileStore:
         self._write_back.begin(self.connection)
 
     def has_written(self, batch: Batch) -> bool:
-        """Whether a batch was written although writing it failed: the answer to a commit may get lost."""
+        """Return whether a batch was written although writing it failed: the answer to a commit may get lost."""
         places = self.places()
         return all(places.get(partition) == place for partition, place in batch.places.items())
 
@@ -276,7 +276,7 @@ class ProfileStore:
         )
 
     def has_erased(self, key: tuple[int, int, int]) -> bool:
-        """Whether an erasure, by (request, asked ms, round), is done."""
+        """Return whether an erasure, by (request, asked ms, round), is done."""
         query = 'SELECT done_at FROM erasures WHERE request = ? AND asked_at = ? AND "round" = ?'
         row = self.connection.execute(query, key).fetchone()
         return row is not None and row[0] is not None
@@ -287,8 +287,8 @@ class ProfileStore:
         return connect.empty_log(self.connection)
 
     def many(self, query: str, keys: Iterable[Any], behind: str = "") -> Iterator[tuple[Any, ...]]:
-        """The rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few different
-        statements are prepared."""
+        """Yield the rows of a query that ends with ``IN``, for any number of keys, and goes on with ``behind``; few
+        different statements are prepared."""
         left = iter(keys)
         while some := list(islice(left, IDS_PER_QUERY)):
             marks = len(some) if len(some) < 8 else min(IDS_PER_QUERY, 1 << (len(some) - 1).bit_length())

@@ -30,7 +30,7 @@ class Trait(msgspec.Struct, array_like=True, frozen=True, gc=False):
     source: str
 
     def is_newer(self, other: Trait) -> bool:
-        """Whether this one wins over another; of two from the same event, the one at the smaller place."""
+        """Return whether this one wins over another; of two from the same event, the one at the smaller place."""
         return (self.at_ms, self.mark, -self.place) > (other.at_ms, other.mark, -other.place)
 
 
@@ -44,7 +44,7 @@ _value = msgspec.json.Decoder().decode
 
 
 def given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> Traits:
-    """The traits that one event gives; what cannot be read, or is too large, is left out."""
+    """Return the traits that one event gives; what cannot be read, or is too large, is left out."""
     found: Traits = {}
     length = len(memoryview(raw))
     if not length:
@@ -81,7 +81,7 @@ def add(known: Traits, more: Mapping[str, Trait]) -> None:
 
 
 def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, source: str) -> bytes:
-    """The bytes to store of the traits that one event gives; none where it gives none."""
+    """Return the bytes to store of the traits that one event gives; none where it gives none."""
     found = given(raw, at_ms, mark, place, source)
     if len(found) > TRAITS_MAX:
         every, found = found, {}
@@ -90,17 +90,17 @@ def packed_given(raw: msgspec.Raw | bytes, at_ms: int, mark: int, place: int, so
 
 
 def plain(traits: Mapping[str, Trait]) -> dict[str, object]:
-    """The values alone, without the ones that were taken back."""
+    """Return the values alone, without the ones that were taken back."""
     return {name: trait.value for name, trait in traits.items() if trait.value is not None}
 
 
 def packed(traits: Traits) -> bytes:
-    """The bytes that are stored."""
+    """Return the bytes that are stored."""
     return _encode(traits)
 
 
 def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
-    """The bytes to store of what stands in several, in any order, and of what is stored already."""
+    """Return the bytes to store of what stands in several, in any order, and of what is stored already."""
     if len(parts) == 1 and not stored:
         return parts[0]
     known = unpacked(stored)
@@ -110,7 +110,7 @@ def merged(parts: Sequence[bytes], stored: bytes | None = None) -> bytes:
 
 
 def unpacked(stored: bytes | None) -> Traits:
-    """The traits of stored bytes."""
+    """Return the traits of stored bytes."""
     return _decode(stored) if stored else {}
 
 
@@ -127,10 +127,10 @@ class Keeps(Protocol):
     connection: Connection
 
     def transaction(self) -> AbstractContextManager[Callable[..., Any]]:
-        """A transaction that an exception undoes."""
+        """Return a transaction that an exception undoes."""
 
     def many(self, query: str, keys: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query that ends with ``IN``."""
+        """Return the rows of a query that ends with ``IN``."""
 
 
 class _Fold(NamedTuple):
@@ -184,7 +184,7 @@ class TraitChunks:
         return True
 
     def _open(self) -> tuple[int, int]:
-        """The chunk that takes what is new, and how many rows it has."""
+        """Return the chunk that takes what is new, and how many rows it has."""
         row = self._connection.execute("SELECT chunk, people FROM trait_chunks ORDER BY chunk DESC LIMIT 1").fetchone()
         if row is None:
             return 1, 0
@@ -231,7 +231,7 @@ def stored_traits(connection: Connection, numbers: Iterable[int]) -> list[bytes]
 
 
 def trait_chunks_of(connection: Connection) -> list[int]:
-    """The chunks there are."""
+    """Return the chunks there are."""
     return [chunk for (chunk,) in connection.execute("SELECT chunk FROM trait_chunks")]
 
 

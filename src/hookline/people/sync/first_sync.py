@@ -52,15 +52,15 @@ class FirstSyncs:
                 execute("UPDATE definitions SET told = ? WHERE id = ?", (written, definition))
 
     def in_step(self, definition: int) -> Destinations:
-        """The destinations that know what the definition's last sync told."""
+        """Return the destinations that know what the definition's last sync told."""
         return self._told[definition]
 
     def is_due(self, definition: int) -> bool:
-        """Whether destinations of the definition have to be told what the others know."""
+        """Return whether destinations of the definition have to be told what the others know."""
         return not set(self._ready[definition].destinations) <= set(self._told[definition])
 
     def next(self, now_ms: int, but: int | None) -> tuple[FirstSync, Told] | None:
-        """An introduction that is due, and the next people of it, none when it is through; not of the definition
+        """Return an introduction that is due, and the next people of it, none when it is through; not of the definition
         ``but``, whose people are being looked at."""
         for definition in self._ready:
             if definition != but and self.is_due(definition):
@@ -82,7 +82,7 @@ class FirstSyncs:
         self._told[definition] = told
 
     def _introduction(self, definition: int, now_ms: int) -> FirstSync:
-        """The one under way, or one that begins; those that were added since it began come after it."""
+        """Return the one under way, or one that begins; those that were added since it began come after it."""
         execute, ready = self._store.connection.execute, self._ready[definition]
         query = "SELECT destinations, at, person FROM introductions WHERE definition = ?"
         row = execute(query, (definition,)).fetchone()

@@ -25,7 +25,7 @@ class SyncRequests:
         self._path(key).touch(mode=0o600)
 
     def asked(self) -> list[Key]:
-        """The definitions whose sync is asked for."""
+        """Return the definitions whose sync is asked for."""
         found: list[Key] = []
         try:
             names = sorted(path.name for path in self._folder.iterdir())

@@ -53,16 +53,16 @@ class SyncResults:
         self._connection = connection
 
     def members(self, audience: str, limit: int, after: int = 0) -> list[Member]:
-        """The members by the person's number, above ``after``."""
+        """Return the members by the person's number, above ``after``."""
         return self._members("m.person > ? ORDER BY m.person LIMIT ?", audience, after, limit)
 
     def member(self, audience: str, person: Person) -> Member | None:
-        """The person as a member, None for somebody who is not."""
+        """Return the person as a member, None for somebody who is not."""
         found = self._members("m.person = ?", audience, person.number)
         return found[0] if found else None
 
     def syncs(self, key: Key, limit: int, before: int | None = None) -> list[EndedSync]:
-        """The syncs of a definition, newest first, below the number ``before``."""
+        """Return the syncs of a definition, newest first, below the number ``before``."""
         query = (
             "SELECT number, at, finished_at, came, went FROM syncs"
             " WHERE definition = (SELECT id FROM definitions WHERE kind = ? AND name = ?)"
@@ -71,7 +71,7 @@ class SyncResults:
         return [EndedSync(*row) for row in self._connection.execute(query, (*key, before, limit))]
 
     def of_person(self, person: Person) -> list[SyncResult]:
-        """What the last syncs left of a person, of each definition that has looked at them."""
+        """Return what the last syncs left of a person, of each definition that has looked at them."""
         query = (
             "SELECT d.kind, d.name, m.value, m.since, m.until, m.sent FROM definitions d CROSS JOIN members m"
             " WHERE m.definition = d.id AND m.person = ?"
@@ -79,7 +79,7 @@ class SyncResults:
         return [SyncResult(*row) for row in self._connection.execute(query, (person.number,))]
 
     def facts(self, person: Person) -> PersonFacts:
-        """What is known of a person, with values and memberships as the last syncs left them."""
+        """Return what is known of a person, with values and memberships as the last syncs left them."""
         query = (
             "SELECT d.kind, d.name, m.value FROM definitions d CROSS JOIN members m"
             " WHERE m.definition = d.id AND m.person = ?"
@@ -90,7 +90,7 @@ class SyncResults:
         return PersonFacts(person, computed, member_of)
 
     def is_complete(self, features: Iterable[Feature]) -> bool:
-        """Whether the history of all these features is there, as far as the journal goes back."""
+        """Return whether the history of all these features is there, as far as the journal goes back."""
         query = (
             "SELECT f.id FROM features f WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?)"
             f" AND f.purpose = {Purpose.DEFINITIONS:d} AND f.id NOT IN (SELECT feature FROM backfills)"

@@ -54,7 +54,7 @@ class SyncStates:
         self._connection = connection
 
     def of(self, key: Key) -> SyncState | None:
-        """Where a definition's syncs are; None before the profiles role knows it."""
+        """Return where a definition's syncs are; None before the profiles role knows it."""
         query = (
             "SELECT number, next_at, sending_at IS NOT NULL, coalesce(evaluated, sending_batch) IS NULL"
             " FROM definitions WHERE kind = ? AND name = ?"
@@ -63,7 +63,7 @@ class SyncStates:
         return None if row is None else SyncState(row[0], row[1], bool(row[2]), bool(row[3]))
 
     def unread(self, features: Iterable[Feature]) -> int:
-        """How many stored events are still to be read for the history that these features ask for."""
+        """Return how many stored events are still to be read for the history that these features ask for."""
         query = (
             "SELECT coalesce(sum(b.end_offset - b.next_offset), 0) FROM features f JOIN backfills b ON b.feature = f.id"
             f" WHERE (f.type, f.name, f.condition, f.value) = (?, ?, ?, ?) AND f.purpose = {Purpose.DEFINITIONS:d}"
@@ -99,5 +99,5 @@ class SyncStates:
 
 
 def empty_value(definition: Definition) -> str:
-    """The value, as JSON, of somebody of whom nothing is known."""
+    """Return the value, as JSON, of somebody of whom nothing is known."""
     return "false" if isinstance(definition, Audience) else as_json(EMPTY.get(definition.aggregate))

@@ -33,7 +33,8 @@ _KEPT = 64
 def message(
     ready: Ready, number: int, user_id: str, value: str, at_ms: int, now_ms: int, to: tuple[str, ...]
 ) -> Record:
-    """The record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId included."""
+    """Return the record of one message of a sync at ``at_ms``; the same for the same sync and user, messageId
+    included."""
     kind, id = ready.key
     state = blake2b(f"{kind}\0{id}\0{number}\0{user_id}".encode("utf-8", "surrogatepass"), digest_size=16)
     message_id = f"{kind}-{state.hexdigest()}"
@@ -61,8 +62,8 @@ def message(
 
 @lru_cache(maxsize=_KEPT)
 def _behind(kind: str, id: str, trait: str, published: tuple[str, ...]) -> bytes:
-    """The context, as Segment names it so that receivers of Personas need not change, and the destination selection
-    (SPEC 2.4): in the context as well, which receivers are sent."""
+    """Return the context, as Segment names it so that receivers of Personas need not change, and the destination
+    selection (SPEC 2.4): in the context as well, which receivers are sent."""
     selection = {"All": False} | dict.fromkeys(published, True)
     personas = {"computation_class": kind, "computation_key": trait, "computation_id": id}
     context = {"personas": personas, "integrations": selection}
@@ -155,7 +156,7 @@ class Sync:
         return bool(self._store.connection.execute(query, (definition,)).rowcount)
 
     def have_values(self, keys: Iterable[Key]) -> bool:
-        """Whether each of these definitions, as far as it is enabled, was judged for everybody."""
+        """Return whether each of these definitions, as far as it is enabled, was judged for everybody."""
         query = "SELECT 1 FROM definitions WHERE id = ? AND evaluated IS NULL AND sending_at IS NULL"
         execute = self._store.connection.execute
         return not any(execute(query, (self.numbers[key],)).fetchone() for key in keys if key in self._ready)
@@ -179,7 +180,7 @@ class Sync:
         return True
 
     def to_tell(self, now_ms: int) -> tuple[Sending, list[tuple[int, Record]]] | None:
-        """The next messages of a sync that is to be told, by person; none when all of it is told already."""
+        """Return the next messages of a sync that is to be told, by person; none when all of it is told already."""
         query = (
             "SELECT id, kind, name, number + 1, sending_at FROM definitions WHERE sending_at IS NOT NULL ORDER BY id"
         )

@@ -35,7 +35,7 @@ class FormPage(NamedTuple):
 
 
 async def form_page(services: Services, kin: Kin, stored: Stored[Any] | None) -> FormPage:
-    """The form, empty or filled in."""
+    """Return the form, empty or filled in."""
     definition: Definition | None = None if stored is None else stored.object
     offered = await asyncio.to_thread(choices, services, definition)
     return FormPage(

@@ -31,7 +31,7 @@ class DefinitionHead(NamedTuple):
 
 
 async def definition_head(services: Services, kin: Kin, stored: Stored[Any], tab: str) -> DefinitionHead:
-    """The head of one page, with this tab open."""
+    """Return the head of one page, with this tab open."""
     definition: Definition = stored.object
     (standing,) = await standings(services, [definition])
     return DefinitionHead(

@@ -25,19 +25,19 @@ class Kin(NamedTuple):
     people: str
 
     def href(self, id: str, tab: str = "") -> str:
-        """The page of one of them, or a tab of it."""
+        """Return the page of one of them, or a tab of it."""
         return f"{self.path}/{quote(id, safe='')}" + (f"/{tab}" if tab else "")
 
     def api_of(self, id: str) -> str:
-        """Where the admin API has it."""
+        """Return where the admin API has it."""
         return f"{self.api}/{quote(id, safe='')}"
 
     def stored(self, services: Services, id: str) -> Stored[Any] | None:
-        """The one with an id."""
+        """Return the one with an id."""
         return services.store.stored(self.kind, id)
 
     def key(self, id: str) -> Key:
-        """What profiles know it by."""
+        """Return what profiles know it by."""
         return self.profile_kind, id
 
 
@@ -50,5 +50,5 @@ TRAIT = Kin(
 
 
 def kin_of(definition: Definition) -> Kin:
-    """Which of the two a definition is."""
+    """Return which of the two a definition is."""
     return AUDIENCE if isinstance(definition, Audience) else TRAIT

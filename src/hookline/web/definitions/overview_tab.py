@@ -87,7 +87,7 @@ def _asked_by(services: Services, definition: Definition) -> list[Named]:
 
 
 def _mentions(audience: Audience, id: str) -> bool:
-    """Whether it may look at the id: parsing the expressions of a thousand audiences would take too long."""
+    """Return whether it may look at the id: parsing the expressions of a thousand audiences would take too long."""
     return any(
         condition.audience == id or (condition.if_ is not None and id in condition.if_.replace("\\", ""))
         for _, condition in conditions_of(audience)

@@ -39,7 +39,7 @@ class PeopleTab(NamedTuple):
 
 
 async def people_tab(services: Services, definition: Definition, after: str) -> PeopleTab:
-    """The page after the number of a person."""
+    """Return the page after the number of a person."""
     kin = kin_of(definition)
     above = id_number(after) or 0
     rows = await services.profiles.read(lambda reader: _rows(reader, definition, above)) or []

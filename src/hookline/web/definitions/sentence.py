@@ -21,7 +21,7 @@ class Said(NamedTuple):
 
 
 def sentence_of(definition: Definition) -> Said:
-    """What a definition says, to follow “A person” or “Of each person”."""
+    """Return what a definition says, to follow “A person” or “Of each person”."""
     if isinstance(definition, Audience):
         return _said(definition.condition)
     return Said("", trait_text(definition), "", "", ())

@@ -50,7 +50,7 @@ NOTHING = _Found(None, 0, None)
 
 
 async def standings(services: Services, definitions: Sequence[Definition]) -> list[DefinitionStanding]:
-    """How these are doing, in their order."""
+    """Return how these are doing, in their order."""
     found = await services.profiles.read(lambda reader: [_find(reader, each) for each in definitions])
     found = found or [NOTHING] * len(definitions)
     wanted = {
@@ -72,7 +72,7 @@ async def standings(services: Services, definitions: Sequence[Definition]) -> li
 
 
 def sync_row(sync: EndedSync) -> SyncRow:
-    """A sync as the pages show it."""
+    """Return a sync as the pages show it."""
     return SyncRow(sync.number, iso(sync.at_ms), (sync.finished_ms - sync.at_ms) / 1000, sync.came, sync.went)
 
 

@@ -30,7 +30,7 @@ class SyncsTab(NamedTuple):
 
 
 async def syncs_tab(services: Services, definition: Definition, after: str) -> SyncsTab:
-    """The page of the list after a sync's number."""
+    """Return the page of the list after a sync's number."""
     kin = kin_of(definition)
     key, before = kin.key(definition.id), id_number(after)
     found = await services.profiles.read(
@@ -58,5 +58,5 @@ def _chart(definition: Definition, newest: Sequence[EndedSync]) -> ChartView:
 
 
 def change_words(definition: Definition) -> tuple[str, str]:
-    """What it means that a value came, and that it went."""
+    """Return what it means that a value came, and that it went."""
     return ("joined", "left") if kin_of(definition).kind == "audience" else ("changed", "lost the value")

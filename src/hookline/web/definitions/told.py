@@ -17,6 +17,6 @@ class Told(NamedTuple):
 
 
 def told_of(services: Services, ids: Sequence[str]) -> list[Told]:
-    """The destinations with these ids."""
+    """Return the destinations with these ids."""
     found = [(id, services.store.destination(id)) for id in ids]
     return [Told(id if stored is None else stored.object.name, destination_href(id)) for id, stored in found]

@@ -31,7 +31,7 @@ class AttemptsTab(NamedTuple):
 
 
 async def attempts_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> AttemptsTab:
-    """The page of the list that the query asks for."""
+    """Return the page of the list that the query asks for."""
     id = stored.object.id
     asked = {name: query.get(name, "") for name in FILTERS}
     outcomes = [outcome.value for outcome in Outcome]

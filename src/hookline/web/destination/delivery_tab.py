@@ -34,7 +34,7 @@ class DeliveryTab(NamedTuple):
 
 
 async def delivery_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> DeliveryTab:
-    """The tab, for the range asked for."""
+    """Return the tab, for the range asked for."""
     asked = query.get("range", RANGE)
     range: Range = asked if asked in SPANS else RANGE  # type: ignore[assignment]  # its keys are the ranges
     return await asyncio.to_thread(_read, services, stored.object, range)

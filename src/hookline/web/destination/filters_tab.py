@@ -20,5 +20,5 @@ class FiltersTab(NamedTuple):
 
 
 async def filters_tab(_: Services, stored: Stored[Destination], __: Mapping[str, str]) -> FiltersTab:
-    """What the builder begins with."""
+    """Return what the builder begins with."""
     return FiltersTab(msgspec.json.encode(stored.object.filters).decode(), FILTERS_MAX)

@@ -16,7 +16,7 @@ class Flow(NamedTuple):
 
 
 def flows(data_path: Path) -> dict[str, Flow]:
-    """The flow of every destination that did anything; one that is missing stands still with nothing waiting."""
+    """Return the flow of every destination that did anything; one that is missing stands still with nothing waiting."""
     slots = read_slots(data_path / "run")
     seconds = len(slots) * SLOT_SECONDS
     delivered: dict[str, int] = {}

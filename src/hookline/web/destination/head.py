@@ -40,7 +40,7 @@ class DestinationHead(NamedTuple):
 
 
 def destination_head(services: Services, stored: Stored[Destination], tab: str) -> DestinationHead:
-    """The head of one destination's page, with this tab open."""
+    """Return the head of one destination's page, with this tab open."""
     destination = stored.object
     (view,) = destination_views(services, [stored])
     href = destination_href(destination.id)

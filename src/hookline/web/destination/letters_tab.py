@@ -32,7 +32,7 @@ class LettersTab(NamedTuple):
 
 
 async def letters_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> LettersTab:
-    """The page of the list that the query asks for."""
+    """Return the page of the list that the query asks for."""
     asked = {name: query.get(name, "") for name in FILTERS}
     after = query.get("after", "")
     wanted = LetterFilter(

@@ -41,7 +41,8 @@ class DestinationList(NamedTuple):
 
 
 def destination_list(services: Services, search: str, state: str, after: str) -> DestinationList:
-    """The destinations that match, by id; states are taken from what deliver reports, so that no row is read twice."""
+    """Return the destinations that match, by id; states are taken from what deliver reports, so that no row is read
+    twice."""
     every, failing = services.store.destinations(), _failing(services)
     wanted = every if not state else [stored for stored in every if _state(stored, failing) == state]
     page = object_page(PATH, wanted, search, after, state=state)

@@ -12,6 +12,6 @@ from hookline.web.notices_page import NoticesPage, notices_page
 
 
 async def notices_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> NoticesPage:
-    """The page of the list that the query asks for."""
+    """Return the page of the list that the query asks for."""
     id = stored.object.id
     return notices_page(services, query, destination_href(id, "notices"), "all", subject=id)

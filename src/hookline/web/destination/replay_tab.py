@@ -25,7 +25,7 @@ class ReplayTab(NamedTuple):
 
 
 async def replay_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> ReplayTab:
-    """The form and the page of the list that the query asks for."""
+    """Return the form and the page of the list that the query asks for."""
     id = stored.object.id
     return ReplayTab(
         id=id,

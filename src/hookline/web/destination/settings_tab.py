@@ -52,7 +52,7 @@ class SettingsTab(NamedTuple):
 
 
 def settings_tab(services: Services, destination: Destination) -> SettingsTab:
-    """The form of a destination."""
+    """Return the form of a destination."""
     shown = redact(destination, now_ms=services.store.now_ms())
     rotations = {rotation.setting: rotation for rotation in shown.rotations}
     urls = [Url(each.url, _lines(each.headers)) for each in shown.settings.webhooks]

@@ -30,7 +30,7 @@ class TesterTab(NamedTuple):
 
 
 async def tester_tab(services: Services, stored: Stored[Destination], query: Mapping[str, str]) -> TesterTab:
-    """What the tester begins with."""
+    """Return what the tester begins with."""
     sources = stored.object.sources[:3]
     now = iso(services.store.now_ms())
     samples = {each: msgspec.Raw(sample_event(each, now)) for each in get_args(SampleType)}

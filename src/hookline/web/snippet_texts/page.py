@@ -46,6 +46,6 @@ def rudder_js(write_key: str, url: str) -> str:
 
 
 def pixel(write_key: str, url: str) -> str:
-    """An event for each time that a picture is looked at."""
+    """Return an event for each time that a picture is looked at."""
     query = urlencode({"writeKey": write_key, "userId": "u1", "event": "Email Opened", "properties.subject": "Hello"})
     return f'<img src="{escape(f"{url}/v1/pixel/track?{query}")}" width="1" height="1" alt="">'

@@ -32,5 +32,5 @@ def without_scheme(url: str) -> str:
 
 
 def needs_tls(url: str, comment: str) -> str:
-    """A line that says so, for SDKs that write https themselves; empty where that is right."""
+    """Return a line that says so, for SDKs that write https themselves; empty where that is right."""
     return "" if urlsplit(url).scheme == "https" else f"{comment} This SDK speaks https only: put TLS before {url}.\n"

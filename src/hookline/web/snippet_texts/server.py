@@ -55,7 +55,7 @@ analytics.flush();"""
 
 
 def curl(write_key: str, url: str) -> str:
-    """One event from a shell."""
+    """Return one event from a shell."""
     event = '{"userId": "u1", "event": "Signed Up", "properties": {"plan": "pro"}}'
     return f"curl -u {shlex.quote(write_key + ':')} {shlex.quote(url + '/v1/track')} \\\n  -d '{event}'"
 

@@ -31,7 +31,7 @@ def move(connection: Connection) -> None:
 
 
 def _buckets(rows: Iterable[tuple[Any, ...]], shift: int) -> Iterator[tuple[Any, ...]]:
-    """The rows as they are written now, those of persons in a row with the same bucket as one."""
+    """Yield the rows as they are written now, those of persons in a row with the same bucket as one."""
     for key, found in groupby(rows, lambda row: (row[0], row[1], row[2] >> shift)):
         written, lines = bytearray(), bytearray()
         has_values = False

@@ -25,7 +25,7 @@ from hookline.control.notice_webhooks import InvalidNoticeWebhooks
 from hookline.control.opening import CannotStart
 from hookline.control.services import Services
 from hookline.database.sqlite import DatabaseAway, engine
-from hookline.listening import bound, handed_on, has_successor, take_no_more
+from hookline.listening import SETTLE_SECONDS, bound, handed_on, has_successor, take_no_more
 from hookline.privacy.id_digest import PrivacyKeyError
 from hookline.proxy_protocol import ProxyHeader
 from hookline.settings import Settings, parse_listen
@@ -161,6 +161,8 @@ class Server(uvicorn_server.Server):
                 await take_no_more(each)
         for server in self.servers:
             server.close()
+        # Who was accepted in this very turn is known to uvicorn only later; ended now, its request would be cut off.
+        await asyncio.sleep(SETTLE_SECONDS)
         if self.server_state.connections:
             await asyncio.sleep(QUIET_SECONDS)
         if self.server_state.connections or self.server_state.tasks:

@@ -49,4 +49,4 @@ def test_a_moved_folder_goes_on(on_postgres: Callable[..., Hookline], receiver: 
         for message_id in [moved.track() for _ in range(2 * EVENTS)]:
             receiver.wait_for(message_id)
         assert "data_folder_takes_over" in moved.log
-        assert "journal_behind" in [notice["kind"] for notice in moved.api("GET", "notices").json["items"]]
+        wait_until(lambda: "journal_behind" in [each["kind"] for each in moved.api("GET", "notices").json["items"]])

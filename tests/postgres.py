@@ -64,6 +64,8 @@ class PostgresServer:
         self._settings = {**SETTINGS, **(settings or {})}
         # Beside pytest's folders, which only their owner may enter.
         parent = MEMORY if in_memory and _has_room(MEMORY) else None
+        if primary is not None:  # on its disk, so that either one's data can take the other's place
+            parent = primary.folder.parent
         self.folder = Path(tempfile.mkdtemp(prefix="hookline-postgres-", dir=parent))
         self._user = USER if os.getuid() == 0 else None
         if self._user is not None:

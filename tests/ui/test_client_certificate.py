@@ -47,8 +47,8 @@ def test_a_certificate_is_shown_seen_and_taken_away(page: Page, hookline: Hookli
     sign_in(page, hookline)
     page.goto("/destinations/crm/settings")
     part = page.locator("[data-part=client-certificate]")
-    expect(part).to_contain_text("off")
-    part.get_by_role("button", name="Show a client certificate").click()
+    expect(part).to_contain_text("Off")
+    part.get_by_role("button", name="Use a client certificate").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Certificate").fill("file:gone.pem")
     dialog.get_by_label("Key").fill("file:crm.key")
@@ -56,13 +56,13 @@ def test_a_certificate_is_shown_seen_and_taken_away(page: Page, hookline: Hookli
     expect(dialog).to_contain_text("cannot read file:gone.pem")
     dialog.get_by_label("Certificate").fill("file:crm.pem")
     dialog.get_by_role("button", name="Save").click()
-    expect(part).to_contain_text("shown to receivers that ask")
+    expect(part).to_contain_text("Sent to receivers that ask")
     expect(part).to_contain_text("CN=acme issued by CN=Test Authority, valid until")
     expires = hookline.api("GET", "destinations/crm/client-certificate").json["expiresAt"]
     expect(part.locator("time")).to_have_attribute("datetime", expires)
     hookline.wait_fate(hookline.track(), "crm", "delivered")
     assert asking.callers[-1] == "acme"
-    part.get_by_role("button", name="Show none").click()
-    page.get_by_role("dialog").get_by_role("button", name="Show none").click()
-    expect(part).to_contain_text("off")
+    part.get_by_role("button", name="Remove").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(part).to_contain_text("Off")
     assert hookline.api("GET", "destinations/crm/client-certificate").status == 404

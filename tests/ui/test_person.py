@@ -14,7 +14,7 @@ from tests.service.profiles.test_audience import audience
 from tests.ui.conftest import sign_in
 from tests.ui.hostile_payloads import PAYLOADS
 from tests.ui.test_hostile_content import assert_inert
-from tests.ui.test_screens import problems_of
+from tests.ui.test_screens import look
 
 ORDERS = {"event": "Order Completed", "count": {"gte": 2}, "where": "properties.total >= 20"}
 DEFINITIONS: dict[str, Any] = {
@@ -195,5 +195,5 @@ def test_everybody_can_use_the_page(page: Page, hookline: Hookline) -> None:
     for why in ("audience/buyers", "trait/spend"):
         page.goto(f"/people/user/ann?why={why}")
         page.locator("#light[data-state=good]").wait_for()
-        found += problems_of(page, f"person-{why.partition('/')[0]}")
+        found += look(page, f"person-{why.partition('/')[0]}", pictures=False)
     assert "\n".join(found) == ""

@@ -387,7 +387,8 @@ class Dispatcher(Work, Sink):
     def _note_success(self, lane: Lane, milliseconds: int) -> None:
         lane.answers_again()
         was_probing = lane in self.probing
-        was_open = lane.breaker.succeeded(wants_more=milliseconds > SLOW_MS and bool(lane.queue))
+        sent_seconds = self.clock.monotonic() - milliseconds / 1000
+        was_open = lane.breaker.succeeded(milliseconds > SLOW_MS and bool(lane.queue), sent_seconds)
         if was_probing:
             self.probing.discard(lane)
             lane.end_probing()

@@ -274,14 +274,27 @@ def test_a_recall_counts_what_failed_meanwhile(rig: Rig) -> None:
 
 
 def test_an_earlier_dead_letter_is_not_recalled(rig: Rig) -> None:
-    """What failed before a success in between failed by its own fault."""
-    begin(rig, "crm", events=60)
+    """What failed before one that was sent later succeeded failed by its own fault."""
+    begin(rig, "crm", events=600)
     rig.answer(rig.network.waiting[0], 400)
-    rig.answer(rig.network.waiting[0], 200)
+    rig.pass_time(1.0)
+    rig.answer(rig.network.waiting[-1], 200)  # sent when there was room again
     rig.pass_time(1.0)
     fail_until_open(rig, 401)
     rig.checkpoint()
     assert rig.fate_at("m0", "crm") == "failed"
+
+
+def test_a_success_sent_before_excuses_no_failure(rig: Rig) -> None:
+    """The key was changed while requests were under way: one answered before it, and told of later, burns nothing."""
+    begin(rig, "crm", events=60)
+    rig.answer(rig.network.waiting[0], 401)
+    rig.answer(rig.network.waiting[0], 200)
+    rig.pass_time(1.0)
+    fail_until_open(rig, 401)
+    rig.checkpoint()
+    rig.come_to_rest()
+    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
 
 
 # what one destination may take

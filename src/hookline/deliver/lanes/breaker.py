@@ -13,6 +13,7 @@ halved last, and more slowly beyond. Times are monotonic seconds, given by the c
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal
 
 from hookline.limits import LIMITS, Limits
@@ -23,6 +24,8 @@ SUSPECT_SPACING_SECONDS = 0.5
 PROBE_FIRST_SECONDS = 1.0
 PROBE_SECONDS_MAX = 60.0
 """A receiver that was repaired gets events again within this."""
+PROVEN_AFTER_SECONDS = 0.25
+"""Sent so long after a failure was known, a request was surely sent after it: answers of one turn are told together."""
 OPEN_BEFORE = "open before the restart"
 """The reason of a breaker of which nothing is known but that it was open."""
 
@@ -44,6 +47,7 @@ class Breaker:
         "_threshold",
         "_well_from",
         "allowance",
+        "doubted_since_seconds",
         "failures",
         "full",
         "most",
@@ -65,8 +69,11 @@ class Breaker:
         """Whether it is open because nothing but refusals came for long."""
         self.run_started_seconds = 0.0
         self.reason = ""
+        self.doubted_since_seconds: float | None = None
+        """When the first failure or refusal came after which no request sent later has succeeded. What was answered
+        at the same time as it shows nothing: it may have been answered before the receiver's key was changed."""
         self.steady = False
-        """No failures, no refusals and the full allowance: an ordinary success changes nothing."""
+        """No failures, no refusals, no doubt and the full allowance: an ordinary success changes nothing."""
         self._refused_since_seconds = 0.0
         self._halved_seconds = 0.0
         self._credit = 0
@@ -83,13 +90,16 @@ class Breaker:
         self.allowance = min(self.allowance, self.most)
         self._settle()
 
-    def succeeded(self, wants_more: bool = False) -> bool:
+    def succeeded(self, wants_more: bool = False, sent_seconds: float = inf) -> bool:
         """Note a success; return whether the breaker was open until now.
 
         ``wants_more``: the lane has more to send, and its receiver takes so long that more at once would help.
+        ``sent_seconds``: when its request was sent.
         """
         was_open = self.state == "open"
         self._forget_runs()
+        if self.doubted_since_seconds is not None and sent_seconds > self.doubted_since_seconds + PROVEN_AFTER_SECONDS:
+            self.doubted_since_seconds = None
         self._grow(wants_more)
         self._settle()
         return was_open
@@ -104,6 +114,7 @@ class Breaker:
         """
         if self.failures == 0:
             self.run_started_seconds = now_seconds
+        self.doubt(now_seconds)
         self.failures += 1
         self.reason = reason
         self.steady = False
@@ -126,6 +137,7 @@ class Breaker:
         """Note a refusal of one event; return whether this one opened the breaker, or keeps it open from now on."""
         if self.refusals == 0:
             self._refused_since_seconds = now_seconds
+        self.doubt(now_seconds)
         self.refusals += 1
         self.steady = False
         if self.failures == 0 and self.state != "open":
@@ -137,6 +149,11 @@ class Breaker:
         self.reason = reason
         self._open()
         return True
+
+    def doubt(self, now_seconds: float) -> None:
+        """Take what fails from now on for the receiver's fault, until a request sent later succeeds."""
+        if self.doubted_since_seconds is None:
+            self.doubted_since_seconds = now_seconds
 
     def open(self, reason: str) -> None:
         """Open at once: the receiver said that it is gone, or the breaker was open before a restart."""
@@ -155,6 +172,7 @@ class Breaker:
         self.state = "narrowed"
         self.allowance = 1
         self._forget_runs()
+        self.doubted_since_seconds = None
         self.reason = ""
         self.steady = False
 
@@ -190,4 +208,5 @@ class Breaker:
             self.state = "narrowed"
 
     def _settle(self) -> None:
-        self.steady = self.failures == self.refusals == 0 and self.state == "closed" and self.allowance >= self.full
+        is_quiet = self.failures == self.refusals == 0 and self.doubted_since_seconds is None
+        self.steady = is_quiet and self.state == "closed" and self.allowance >= self.full

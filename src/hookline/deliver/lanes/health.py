@@ -11,13 +11,13 @@ class Health:
 
     __slots__ = (
         "breaker",
+        "doubted_since",
         "gone",
         "limits",
         "nothing_to_try",
         "others_probe_until_seconds",
         "probe_at_seconds",
         "probes",
-        "refusals_started",
         "run_started",
         "succeeded_ms",
         "timeouts",
@@ -35,8 +35,11 @@ class Health:
         """Whether the last probe found no event at all: nobody finds out whether the receiver is back."""
         self.probes = 0
         self.probe_at_seconds = 0.0
-        self.run_started = self.refusals_started = 0, 0
-        """When the runs of failures and of refusals began: by the wall clock, and by the service's own."""
+        self.run_started = 0, 0
+        """When the run of failures began: by the wall clock, and by the service's own."""
+        self.doubted_since = 0, 0
+        """Since when the breaker doubts the receiver, by both clocks: what is burned since then is called back if it
+        opens."""
         self.others_probe_until_seconds = 0.0
         """Until when another process is expected to find out whether the receiver is back."""
         self.tried = 0
@@ -59,6 +62,7 @@ class Health:
         """
         if self.breaker.failures == 0:
             self.run_started = at
+        self._doubt(at, now_seconds)
         opened = self.breaker.failed(now_seconds, reason, too_much=too_much, began_seconds=began_seconds)
         if gone and self.breaker.state != "open":
             self.breaker.open(reason)
@@ -67,14 +71,19 @@ class Health:
 
     def refused(self, at: tuple[int, int], now_seconds: float, reason: str) -> bool:
         """Note that the receiver refused one event; return whether this one opened the breaker."""
-        if self.breaker.refusals == 0:
-            self.refusals_started = at
+        self._doubt(at, now_seconds)
         return self.breaker.refused(now_seconds, reason)
 
-    def hold(self, at: tuple[int, int], reason: str) -> None:
+    def _doubt(self, at: tuple[int, int], now_seconds: float) -> None:
+        if self.breaker.doubted_since_seconds is None:
+            self.doubted_since = at
+        self.breaker.doubt(now_seconds)
+
+    def hold(self, at: tuple[int, int], now_seconds: float, reason: str) -> None:
         """Open the breaker: events wait, because somebody else found the receiver down."""
         if self.breaker.failures == 0:
             self.run_started = at
+        self._doubt(at, now_seconds)
         self.breaker.open(reason)
 
     def restore(self, reason: str, *, gone: bool) -> None:

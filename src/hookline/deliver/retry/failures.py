@@ -83,7 +83,7 @@ class Failures:
         if lane.breaker.state == "suspect" and wait_seconds >= lane.limits.open_seconds:
             # Nobody would find out sooner whether it is an outage, and what stands for so long is said to stand.
             lane.breaker.open(lane.breaker.reason)
-            self._open(lane, lane.run_started)
+            self._open(lane)
         lane.probe_no_sooner(self._work.clock.monotonic() + wait_seconds)
 
     def _count_against(self, lane: Lane, failures: Sequence[FailedTry], last: Failure, gone: bool, now_ms: int) -> None:
@@ -97,7 +97,7 @@ class Failures:
         too_much = any(is_too_much(failed.failure) for failed in failures)
         at, began = (now_ms, self._work.clock.steady_ms()), now - slowest.milliseconds / 1000
         if lane.failed(at, now, _reason(last), too_much=too_much, began_seconds=began, gone=gone):
-            self._open(lane, lane.run_started)
+            self._open(lane)
         elif lane.breaker.state == "open":
             self._recall(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
@@ -106,7 +106,7 @@ class Failures:
     def _count_refusal(self, lane: Lane, refusal: Failure, now_ms: int) -> None:
         at = now_ms, self._work.clock.steady_ms()
         if lane.refused(at, self._work.clock.monotonic(), _reason(refusal)):
-            self._open(lane, lane.refusals_started)
+            self._open(lane)
         elif lane.breaker.refuses:
             self._recall(lane, now_ms)
         elif lane.breaker.allowance == 0:
@@ -207,16 +207,17 @@ class Failures:
 
     def open_too(self, lane: Lane, reason: str) -> None:
         """Open a lane's breaker because another process found its receiver down."""
-        lane.hold((self._work.clock.now_ms(), self._work.clock.steady_ms()), reason)
-        self._open(lane, lane.run_started)
+        clock = self._work.clock
+        lane.hold((clock.now_ms(), clock.steady_ms()), clock.monotonic(), reason)
+        self._open(lane)
 
-    def _open(self, lane: Lane, started: tuple[int, int]) -> None:
+    def _open(self, lane: Lane) -> None:
         self._work.counters.breaker_opened += 1
         self._work.probing.add(lane)
         wait_seconds = Breaker.probe_wait_seconds(0, self._work.schedule.max_ms / 1000)
         lane.probe_next(self._work.clock.monotonic() + wait_seconds, 1)
         # What this run burned as final was not the events' fault: it goes back to waiting.
-        started_ms, started_steady_ms = started
+        started_ms, started_steady_ms = lane.doubted_since
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms
         self._recall(lane, min(started_ms, self._work.clock.now_ms() - lasted_ms))  # whichever way the clock was set
         self._log.warning(

@@ -194,7 +194,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     ids = [hookline.track("Refused") for _ in range(3)]
     for message_id in ids:
         hookline.wait_fate(message_id, "crm", "failed")
-    page.goto("/destinations/crm/dead-letters?outcome=rejected")
+    page.goto("/destinations/crm/dead-letters?outcome=refused")
     expect(page.locator("table.list tbody tr")).to_have_count(3)
     page.get_by_role("link", name="Refused").first.click()
     expect(page.locator("table.attempts")).to_contain_text("refused 400")

@@ -161,11 +161,11 @@ def test_what_receivers_answer_is_text_wherever_it_is_shown(page: Page, hookline
         expect(page.locator("#light[data-state=good]")).to_be_visible()
         assert_inert(page)
     for tab in ("attempts", "dead-letters"):
-        page.goto(f"/destinations/crm/{tab}?outcome=rejected")
+        page.goto(f"/destinations/crm/{tab}?outcome=refused")
         for _ in range(5):
             assert_inert(page)
             page.get_by_role("link", name="Next page").click()
-    page.goto("/destinations/crm/attempts?outcome=rejected")
+    page.goto("/destinations/crm/attempts?outcome=refused")
     page.get_by_text("Request and answer").first.click()
     expect(page.locator(".answer")).to_contain_text("x-told", ignore_case=True)
     assert_inert(page)

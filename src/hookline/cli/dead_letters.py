@@ -49,7 +49,7 @@ def list_(
     event
         Only events of this name.
     outcome
-        Only those whose last attempt ended so, such as rejected.
+        Only those whose last attempt ended so, such as refused.
     fate
         failed, expired, or discarded.
     since
@@ -210,7 +210,7 @@ def _meant(wanted: Json, ids: tuple[str, ...], everything: bool) -> dict[str, An
 
 def _line(letter: Json) -> str:
     what = f"{letter['type']} “{letter['event']}”" if letter["event"] else letter["type"]
-    answer = " ".join(str(letter[name]) for name in ("outcome", "status") if letter[name])
+    answer = " ".join(str(letter[name]) for name in ("outcome", "httpStatus") if letter[name])
     parts = [
         f"{letter['id']}  {letter['at']}  {letter['destination']}  {letter['fate']}  {what}  {letter['messageId']}"
     ]

@@ -263,7 +263,7 @@ def _waits_for(waits: Json) -> str:
 
 
 def _cause(cause: Json) -> str:
-    what = f"{cause['outcome']} {cause['status']}" if cause["status"] else cause["outcome"]
+    what = f"{cause['outcome']} {cause['httpStatus']}" if cause["httpStatus"] else cause["outcome"]
     text = f"{what}  {_number(cause['count'])} times, {cause['firstAt']} to {cause['lastAt']}"
     example = printable((cause["example"] or "")[:EXAMPLE_CHARACTERS])
     return f"{text}: {example}" if example else text
@@ -325,7 +325,7 @@ def _detail(found: Json) -> Iterator[str]:
         yield from (f"  {each['name']}: {printable(each['value'])}" for each in request["headers"])
         yield f"  {printable(request['body'])}"
     if answer is not None:
-        yield f"  answered {answer['status']}"
+        yield f"  answered {answer['httpStatus']}"
         yield from (f"  {each['name']}: {printable(each['value'])}" for each in answer["headers"])
         yield f"  {printable(answer['body'], keep=chr(10))}"
 
@@ -363,7 +363,7 @@ def lines(report: Json) -> Iterator[str]:
 
 def _answer(answer: Json) -> Iterator[str]:
     mark = "●" if answer["outcome"] == "success" else "■"
-    status = f" {answer['status']}" if answer["status"] else ""
+    status = f" {answer['httpStatus']}" if answer["httpStatus"] else ""
     error = f": {printable(answer['error'])}" if answer["error"] else ""
     yield f"{mark} {answer['outcome']}{status}{error}"
     parts = [f"{name} {ms:g} ms" for name, ms in answer["milliseconds"].items() if ms is not None]

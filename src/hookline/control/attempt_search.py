@@ -32,7 +32,7 @@ class ShownAttempt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     number: int
     url: str
     outcome: str
-    status: int | None
+    http_status: int | None
     error: str | None
     milliseconds: int
     next_at: str | None
@@ -107,7 +107,7 @@ class AttemptSearch:
             number=self._log.number(attempt),
             url=self.url(attempt),
             outcome=attempt.outcome,
-            status=attempt.status,
+            http_status=attempt.http_status,
             error=attempt.error,
             milliseconds=attempt.milliseconds,
             next_at=None if attempt.next_at_ms is None else iso(attempt.next_at_ms),

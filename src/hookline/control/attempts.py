@@ -30,7 +30,7 @@ NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
     """What the receiver answered to a request that failed: the beginning of its head and of its body."""
 
-    status: int
+    http_status: int
     headers: Sequence[Header]
     body: str
 
@@ -76,7 +76,7 @@ class Attempts(Controller):
         limit: Limit = 50,
         after: After = None,
         outcome: Annotated[Outcome | None, QueryParameter(description="Only attempts that ended so.")] = None,
-        status: Annotated[int | None, QueryParameter(ge=100, le=599, description="Only attempts answered so.")] = None,
+        http_status: Annotated[int | None, QueryParameter(name="httpStatus", ge=100, le=599, description="Only attempts answered so.")] = None,
         url: Annotated[str | None, QueryParameter(max_length=2_048, description="Only attempts at this URL.")] = None,
         from_: Annotated[
             str | None,
@@ -94,7 +94,7 @@ class Attempts(Controller):
     ) -> Listing[ShownAttempt]:
         """List the newest requests to a destination. A page may be short when the search took long; `after` goes on."""
         search = _search(services, object_id)
-        wanted = AttemptFilter(outcome, status, milliseconds("from", from_), milliseconds("to", to))
+        wanted = AttemptFilter(outcome, http_status, milliseconds("from", from_), milliseconds("to", to))
         page = await services.events.run(lambda: search.page(wanted, url, limit, _cursor(after)))
         return Listing(page.attempts, page.after)
 
@@ -168,8 +168,8 @@ def _request(
 
 
 def _answer(found: LoggedAttempt) -> Answer | None:
-    if found.status is None or found.head is None:
+    if found.http_status is None or found.head is None:
         return None
     _, *lines = found.head.split("\r\n")
     headers = [Header(name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line)]
-    return Answer(found.status, headers, found.error or "")
+    return Answer(found.http_status, headers, found.error or "")

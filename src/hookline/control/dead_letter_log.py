@@ -32,7 +32,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attempts: int
     at: str
     outcome: str | None = None
-    status: int | None = None
+    http_status: int | None = None
     error: str | None = None
     replay: str | None = None
 

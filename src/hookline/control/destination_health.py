@@ -27,7 +27,7 @@ class Failure(NamedTuple):
     """A destination's latest failed attempt."""
 
     outcome: str
-    status: int | None
+    http_status: int | None
     error: str | None
     at: str
 
@@ -92,7 +92,7 @@ def _count(connection: Connection, query: str, value: int | str) -> int:
 
 def _latest_failures(connection: Connection) -> dict[int, Failure]:
     rows = connection.execute(
-        "SELECT lane, outcome, status, error, at FROM attempts ORDER BY id DESC LIMIT ?", (RECENT_ATTEMPTS_MAX,)
+        "SELECT lane, outcome, http_status, error, at FROM attempts ORDER BY id DESC LIMIT ?", (RECENT_ATTEMPTS_MAX,)
     ).fetchall()
     latest: dict[int, Failure] = {}
     for lane, outcome, status, error, at in rows:

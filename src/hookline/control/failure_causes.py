@@ -21,7 +21,7 @@ class FailureCause(msgspec.Struct, frozen=True, rename="camel"):
     """Failed requests that ended alike; ``example`` is what the newest of them was answered, or why there was none."""
 
     outcome: str
-    status: int | None
+    http_status: int | None
     count: int
     example: str | None
     url: str | None
@@ -46,10 +46,10 @@ class FailureCauses:
     def of(self, destination: str, since_ms: int) -> Causes:
         """Return the causes of what failed from a time on."""
         groups = self._rows(
-            "SELECT outcome, status, count(*) AS failed, min(at), max(at)"
-            " FROM (SELECT outcome, status, at FROM attempts"
-            " WHERE destination = ? AND at >= ? ORDER BY at DESC LIMIT ?) AS newest GROUP BY outcome, status"
-            " ORDER BY failed DESC, outcome, status",
+            "SELECT outcome, http_status, count(*) AS failed, min(at), max(at)"
+            " FROM (SELECT outcome, http_status, at FROM attempts"
+            " WHERE destination = ? AND at >= ? ORDER BY at DESC LIMIT ?) AS newest GROUP BY outcome, http_status"
+            " ORDER BY failed DESC, outcome, http_status",
             (destination, since_ms, ATTEMPTS_MAX),
         )
         causes: list[FailureCause] = []
@@ -58,7 +58,7 @@ class FailureCauses:
             newest = self._rows(
                 f"SELECT substr(error, 1, {EXAMPLE_CHARACTERS}), url FROM attempts"
                 " WHERE destination = ? AND at = ? AND outcome = ?"
-                " AND status IS NOT DISTINCT FROM ? LIMIT 1",
+                " AND http_status IS NOT DISTINCT FROM ? LIMIT 1",
                 (destination, last_at, outcome, status),
             )
             example, url = newest[0] if newest else (None, None)

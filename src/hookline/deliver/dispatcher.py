@@ -242,7 +242,7 @@ class Dispatcher(Work, Sink):
         self._log.error("event_unsendable", destination=delivery.lane.destination.id, exc_info=error)
         delivery.done = True
         self.release(delivery)
-        failure = Failure(Outcome.REJECTED, None, f"the request could not be made ({type(error).__name__})")
+        failure = Failure(Outcome.REFUSED, None, f"the request could not be made ({type(error).__name__})")
         self.failures.bury(delivery, "failed", failure, self.clock.now_ms())
 
     # taking results

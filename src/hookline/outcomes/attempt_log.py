@@ -21,7 +21,7 @@ from hookline.outcomes.results import Results
 
 ROWS_PER_LOOK = 200
 NO_LANE = -1
-_ROW = 'id, partition, "offset", lane, number, url, at, outcome, status, error, milliseconds, next_at, head'
+_ROW = 'id, partition, "offset", lane, number, url, at, outcome, http_status, error, milliseconds, next_at, head'
 
 
 class LoggedAttempt(NamedTuple):
@@ -33,7 +33,7 @@ class LoggedAttempt(NamedTuple):
     lane: int
     at_ms: int
     outcome: str
-    status: int | None
+    http_status: int | None
     milliseconds: int
     number: int | None = None
     url: str | None = None
@@ -52,7 +52,7 @@ class AttemptFilter(NamedTuple):
     """What is asked for; None asks for nothing. Times are milliseconds, ``[since_ms, until_ms)``."""
 
     outcome: str | None = None
-    status: int | None = None
+    http_status: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -60,7 +60,7 @@ class AttemptFilter(NamedTuple):
         """Return whether an attempt is meant."""
         return (
             (self.outcome is None or attempt.outcome == self.outcome)
-            and (self.status is None or attempt.status == self.status)
+            and (self.http_status is None or attempt.http_status == self.http_status)
             and (self.since_ms is None or attempt.at_ms >= self.since_ms)
             and (self.until_ms is None or attempt.at_ms < self.until_ms)
         )
@@ -207,7 +207,7 @@ def _is_meant(word: int, lanes: Collection[int], wanted: AttemptFilter) -> bool:
     if (word & 0xFFFF_FFFF) >> URL_BITS not in lanes:
         return False
     outcome, status = from_number(word >> 32)
-    return wanted.outcome in (None, outcome) and wanted.status in (None, status)
+    return wanted.outcome in (None, outcome) and wanted.http_status in (None, status)
 
 
 def _blocks_before(connection: Connection, before_ms: int) -> Iterator[tuple[int, int]]:

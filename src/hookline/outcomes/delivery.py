@@ -35,7 +35,7 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     url: str
     at: str
     outcome: Outcome
-    status: int | None
+    http_status: int | None
     error: str | None
     milliseconds: int
     next_at: str | None
@@ -221,7 +221,7 @@ class Deliveries:
         if not taken:
             return "waiting", None, None
         if failed:  # the dead letter was trimmed; its last attempt tells which it was
-            final = failed[-1].outcome in (Outcome.REJECTED, Outcome.BLOCKED_ADDRESS)
+            final = failed[-1].outcome in (Outcome.REFUSED, Outcome.BLOCKED_ADDRESS)
             return "failed" if final else "expired", None, None
         return None, None, None
 
@@ -272,7 +272,7 @@ def _editing(connection: Connection, lane: int, partition: int, at_ms: int, rule
 
 def _failed_attempts(connection: Connection, lane: int, partition: int, offset: int) -> list[Attempt]:
     rows = connection.execute(
-        "SELECT id, number, url, at, outcome, status, error, milliseconds, next_at FROM attempts"
+        "SELECT id, number, url, at, outcome, http_status, error, milliseconds, next_at FROM attempts"
         ' WHERE partition = ? AND "offset" = ? AND lane = ? ORDER BY id',
         (partition, offset, lane),
     )

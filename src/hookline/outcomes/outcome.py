@@ -9,7 +9,7 @@ class Outcome(StrEnum):
     """The outcome of one request to one URL."""
 
     SUCCESS = "success"
-    REJECTED = "rejected"
+    REFUSED = "refused"
     SERVER_ERROR = "server_error"
     THROTTLED = "throttled"
     TIMED_OUT = "timed_out"
@@ -20,7 +20,7 @@ class Outcome(StrEnum):
     BAD_RESPONSE = "bad_response"
 
 
-FINAL = frozenset({Outcome.REJECTED, Outcome.BLOCKED_ADDRESS})
+FINAL = frozenset({Outcome.REFUSED, Outcome.BLOCKED_ADDRESS})
 """Trying again would not help; everything else but success is retried within the window."""
 
 
@@ -34,7 +34,7 @@ def of_status(status: int) -> Outcome:
         return Outcome.THROTTLED
     if status == 408:
         return Outcome.TIMED_OUT
-    return Outcome.REJECTED
+    return Outcome.REFUSED
 
 
 RECEIVER_STATUSES = frozenset((401, 403, 404, 405, 407, 408, 410, 429))

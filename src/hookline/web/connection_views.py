@@ -127,10 +127,10 @@ def _destination_state(
 
 def _receiver_word(failure: Failure | None) -> str:
     """Name what a receiver does whose breaker is open, from its latest failed attempt."""
-    if failure is None or failure.status is None:
+    if failure is None or failure.http_status is None:
         return "Unreachable"
-    if failure.status == TOO_MANY_REQUESTS:
+    if failure.http_status == TOO_MANY_REQUESTS:
         verb = "Throttling"
     else:
-        verb = "Erroring" if failure.status >= SERVER_ERRORS else "Refusing"
-    return f"{verb} ({failure.status})"
+        verb = "Erroring" if failure.http_status >= SERVER_ERRORS else "Refusing"
+    return f"{verb} ({failure.http_status})"

@@ -44,9 +44,6 @@ MARKS = {
 }
 """Colour, shape and word of each status: never colour alone."""
 
-OUTCOMES = {"rejected": "refused"}
-"""Outcomes of attempts whose word is not their name: collect rejects an item, a receiver refuses an event."""
-
 
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: object) -> Response[str]:
     """Render a template as an HTML answer."""
@@ -97,7 +94,7 @@ def milliseconds(value: float) -> str:
 
 def outcome_word(name: str) -> str:
     """Return the words for the outcome of an attempt."""
-    return OUTCOMES.get(name, name).replace("_", " ")
+    return name.replace("_", " ")
 
 
 def json_text(value: object) -> str:

@@ -60,10 +60,10 @@ def test_dead_letters(new_hookline: Callable[..., Hookline], receiver: Receiver,
         wait_until(lambda: len(hookline.api("GET", "dead-letters").json["items"]) == 3, what="dead letters")
         listed = run(hookline, "dead-letters", "list", "--destination", "crm", "--event", "Order").stdout.splitlines()
         assert len(listed) == 3
-        assert "rejected 422" in listed[0]
+        assert "refused 422" in listed[0]
         number = listed[0].split()[0]
         shown = run(hookline, "dead-letters", "show", number).stdout
-        assert "attempt 1  rejected" in shown
+        assert "attempt 1  refused" in shown
         assert '"event": "Order"' in shown
         assert run(hookline, "dead-letters", "discard", number).stdout == "1 discarded\n"
         receiver.reply_with(200)

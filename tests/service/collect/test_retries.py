@@ -19,7 +19,7 @@ def test_a_failing_receiver_is_tried_again_until_it_works(receiver: Receiver, ne
     requests = receiver.wait_for(message_id, 4)
     part = hookline.wait_fate(message_id, "crm", "delivered")
     assert [a["outcome"] for a in part["attempts"]] == ["server_error"] * 3 + ["success"]
-    assert [a["status"] for a in part["attempts"]] == [500, 500, 500, 200]
+    assert [a["httpStatus"] for a in part["attempts"]] == [500, 500, 500, 200]
     assert len({(r.body, r.headers["x-signature"], r.headers["x-message-id"]) for r in requests}) == 1
 
 
@@ -48,7 +48,7 @@ def test_a_final_answer_is_not_tried_again(receiver: Receiver, new_hookline: New
     receiver.reply_with(400)
     message_id = hookline.track()
     part = hookline.wait_fate(message_id, "crm", "failed")
-    assert [a["outcome"] for a in part["attempts"]] == ["rejected"]
+    assert [a["outcome"] for a in part["attempts"]] == ["refused"]
     letters = hookline.api("GET", "dead-letters").json["items"]
     assert [letter["messageId"] for letter in letters] == [message_id]
 

@@ -65,7 +65,7 @@ def test_why_tells_the_whole_way_of_an_event(site: Site) -> None:
     assert fate["receivedAt"].endswith("Z")
     assert {d["id"] for d in fate["destinations"]} == {"plain", "signed"}
     [attempt] = part["attempts"]
-    assert (attempt["number"], attempt["outcome"], attempt["status"]) == (1, "success", 200)
+    assert (attempt["number"], attempt["outcome"], attempt["httpStatus"]) == (1, "success", 200)
     assert attempt["url"] == site.receiver.url("/signed")
     assert attempt["milliseconds"] >= 0
 

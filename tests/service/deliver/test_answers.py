@@ -149,7 +149,7 @@ def test_a_port_that_refuses_is_a_failed_connection_and_tried_again(cases: Cases
     """Connection refused is retryable."""
     attempts = cases.wait_attempts("refusing", sent["refusing"], 2)
     assert {attempt["outcome"] for attempt in attempts} == {"connection_failed"}
-    assert attempts[0]["status"] is None
+    assert attempts[0]["httpStatus"] is None
 
 
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.name)
@@ -158,7 +158,7 @@ def test_a_misbehaving_receiver_has_its_outcome_and_is_tried_again(
 ) -> None:
     """The attempt fails with the outcome of the closed set, is retried, and reads a bounded answer."""
     attempts = cases.wait_attempts(case.name, sent[case.name], 2)
-    assert (attempts[0]["outcome"], attempts[0]["status"]) == (case.outcome, case.status)
+    assert (attempts[0]["outcome"], attempts[0]["httpStatus"]) == (case.outcome, case.status)
     assert cases.part(case.name, sent[case.name])["fate"] == "retrying"
     assert len(attempts[0]["error"] or "") <= ERROR_CHARACTERS_MAX
     assert receivers[case.name].sent_bytes < SOCKET_BUFFERS_BYTES * receivers[case.name].connections
@@ -170,7 +170,7 @@ def test_a_success_is_decided_by_the_status_line(
 ) -> None:
     """Any 2xx delivers the event once, and the body that follows is neither waited for nor collected."""
     part = cases.hookline.wait_fate(sent[case.name], case.name, "delivered")
-    assert [(a["outcome"], a["status"]) for a in part["attempts"]] == [("success", case.status)]
+    assert [(a["outcome"], a["httpStatus"]) for a in part["attempts"]] == [("success", case.status)]
     receiver = receivers[case.name]
     assert len(receiver.connections_of(sent[case.name])) == 1
     assert receiver.sent_bytes < SOCKET_BUFFERS_BYTES * receiver.connections

@@ -75,7 +75,7 @@ def test_an_event_for_a_blocked_address_fails_without_a_connection(
     """Fate failed, one attempt with outcome blocked_address and a reason, and the canary heard nothing."""
     part = cases.hookline.wait_fate(cases.send(name), name, "failed")
     (attempt,) = part["attempts"]
-    assert (attempt["outcome"], attempt["status"], attempt["nextAt"]) == ("blocked_address", None, None)
+    assert (attempt["outcome"], attempt["httpStatus"], attempt["nextAt"]) == ("blocked_address", None, None)
     assert "deliver.allow_networks" in attempt["error"]
     assert canary.connections == 0
 

@@ -107,7 +107,7 @@ def test_a_refusal_says_what_the_receiver_wants(asking: Asking, id: str, pair: d
         asking.hookline.api("PUT", f"destinations/{id}", asking.destination(id, url=receiver.url(), **pair))
         first = asking.attempts(id)[0]
         asking.hookline.api("DELETE", f"destinations/{id}")
-    assert (first["outcome"], first["status"]) == ("tls_refused", None)
+    assert (first["outcome"], first["httpStatus"]) == ("tls_refused", None)
     assert reason in first["error"]
 
 

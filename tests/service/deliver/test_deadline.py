@@ -54,7 +54,7 @@ def test_an_answer_within_the_time_counts(cases: Cases, sent: dict[str, list[str
 def test_what_is_not_answered_in_five_seconds_timed_out(name: str, cases: Cases, sent: dict[str, list[str]]) -> None:
     """Silence and drips end alike: five seconds in total, not since the last byte, which would be never."""
     attempt = cases.wait_attempts(name, sent[name][0])[0]
-    assert (attempt["outcome"], attempt["status"]) == ("timed_out", None)
+    assert (attempt["outcome"], attempt["httpStatus"]) == ("timed_out", None)
     assert attempt["milliseconds"] >= 4_900
 
 

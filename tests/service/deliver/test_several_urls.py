@@ -68,7 +68,7 @@ def test_any_success_ends_it_and_only_retryable_failures_are_repeated(
     holds_for(
         lambda: all(len(receivers[name][place].of(message_id)) == 1 for place in shape.sent_once), 0.5, "sent once each"
     )
-    first = {attempt["url"]: attempt["status"] for attempt in part["attempts"] if attempt["number"] == 1}
+    first = {attempt["url"]: attempt["httpStatus"] for attempt in part["attempts"] if attempt["number"] == 1}
     told = {receiver.url(): status for receiver, status in zip(receivers[name], shape.statuses, strict=True)}
     if shape.fate == "delivered":  # those that lost the race may not have answered when the event was done
         assert first.items() <= told.items()

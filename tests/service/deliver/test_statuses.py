@@ -67,11 +67,11 @@ def sent(cases: Cases, receivers: dict[str, Receiver], canary: HostileReceiver) 
 def test_a_final_answer_makes_a_dead_letter_at_once(
     status: int, cases: Cases, sent: dict[str, str], receivers: dict[str, Receiver]
 ) -> None:
-    """One attempt, fate failed, outcome rejected, listed among the dead letters."""
+    """One attempt, fate failed, outcome refused, listed among the dead letters."""
     name = f"s{status}"
     part = cases.hookline.wait_fate(sent[name], name, "failed")
     (attempt,) = part["attempts"]
-    assert (attempt["outcome"], attempt["status"], attempt["nextAt"]) == ("rejected", status, None)
+    assert (attempt["outcome"], attempt["httpStatus"], attempt["nextAt"]) == ("refused", status, None)
     assert attempt["url"] == receivers[name].url()
     assert _dead_letters(cases)[sent[name]]["fate"] == "failed"
 
@@ -97,8 +97,8 @@ def test_a_passing_failure_is_tried_again_until_it_is_taken(
     receiver.wait_for(message_id, 2)
     receiver.reply_with(200)
     attempts = cases.hookline.wait_fate(message_id, f"s{status}", "delivered")["attempts"]
-    assert [(a["outcome"], a["status"]) for a in attempts[:-1]] == [(outcome, status)] * (len(attempts) - 1)
-    assert (attempts[-1]["outcome"], attempts[-1]["status"]) == ("success", 200)
+    assert [(a["outcome"], a["httpStatus"]) for a in attempts[:-1]] == [(outcome, status)] * (len(attempts) - 1)
+    assert (attempts[-1]["outcome"], attempts[-1]["httpStatus"]) == ("success", 200)
     assert [a["number"] for a in attempts] == list(range(1, len(attempts) + 1))
 
 
@@ -155,7 +155,7 @@ def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: 
     receiver.reply_with(410)
     first = cases.send("gone")
     attempt = cases.wait_attempts("gone", first)[0]
-    assert (attempt["outcome"], attempt["status"]) == ("rejected", 410)
+    assert (attempt["outcome"], attempt["httpStatus"]) == ("refused", 410)
     later = [cases.send("gone") for _ in range(5)]
     wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
     assert not cases.hookline.wait_fate(later[-1], "gone", "parked")["attempts"]

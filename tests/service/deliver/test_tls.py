@@ -137,7 +137,7 @@ def test_a_bad_certificate_gets_no_request(name: str, cases: Cases, receivers: d
     """The attempt is refused with a reason before anything is sent, and tried again later."""
     message_id = cases.send(name)
     attempts = cases.wait_attempts(name, message_id, 2)
-    assert (attempts[0]["outcome"], attempts[0]["status"]) == ("tls_refused", None)
+    assert (attempts[0]["outcome"], attempts[0]["httpStatus"]) == ("tls_refused", None)
     assert BAD[name] in attempts[0]["error"]
     assert receivers[name].connections >= 2
     assert receivers[name].requests == []

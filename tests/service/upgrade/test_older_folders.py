@@ -52,7 +52,7 @@ def test_everything_of_an_older_folder_is_found(older: Hookline) -> None:
             assert hookline.fate_at(id, "crm")["fate"] == "delivered"
             assert hookline.fate_at(id, "held")["fate"] not in ("delivered", "expired")
         refused = hookline.fate_at(written.REFUSED[0], "strict")
-        assert (refused["fate"], refused["attempts"][0]["status"]) == ("failed", 422)
+        assert (refused["fate"], refused["attempts"][0]["httpStatus"]) == ("failed", 422)
         assert {each["messageId"] for each in items(hookline, "dead-letters")} == set(written.REFUSED)
         assert hookline.fate_at(written.RETRIED[0], "down")["fate"] == "retrying"
         assert [(each["state"], each["delivered"]) for each in items(hookline, "replays")] == [("done", 1)]

@@ -37,7 +37,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 def refuse(rig: Rig) -> None:
     """The receiver says no, with a head and a text."""
     request = rig.network.waiting.pop(0)
-    failure = Failure(Outcome.REJECTED, 422, "<b>no</b>", None, "HTTP/1.1 422 No\r\nX-Why: reasons\r\nServer: own")
+    failure = Failure(Outcome.REFUSED, 422, "<b>no</b>", None, "HTTP/1.1 422 No\r\nX-Why: reasons\r\nServer: own")
     rig.role.engine.answered(request.token, request.target, 422, 5, failure)
 
 
@@ -58,7 +58,7 @@ def test_the_list_and_what_was_sent(rig: Rig) -> None:
     with Running(rig.folder) as control:
         listed = attempts(control)
         assert {(each["messageId"], each["outcome"], each["number"]) for each in listed} == {
-            ("m1", "rejected", 1),
+            ("m1", "refused", 1),
             ("m2", "success", 1),
         }
         assert [each["messageId"] for each in attempts(control, "?status=422")] == ["m1"]
@@ -75,7 +75,7 @@ def test_the_list_and_what_was_sent(rig: Rig) -> None:
             if each["outcome"] == "success":
                 assert answer is None
             else:
-                assert (answer["status"], answer["body"]) == (422, "<b>no</b>")
+                assert (answer["httpStatus"], answer["body"]) == (422, "<b>no</b>")
                 assert answer["headers"] == [{"name": "X-Why", "value": "reasons"}, {"name": "Server", "value": "own"}]
 
 
@@ -156,7 +156,7 @@ def test_retry_now_outlives_deliver(rig: Rig) -> None:
         ("/destinations/crm/attempts?after=x", 400),
         ("/destinations/crm/attempts?from=yesterday", 400),
         ("/destinations/crm/attempts?outcome=bad", 400),
-        ("/destinations/crm/attempts?status=99", 400),
+        ("/destinations/crm/attempts?httpStatus=99", 400),
     ],
 )
 def test_what_is_refused(asked: Running, path: str, status: int) -> None:

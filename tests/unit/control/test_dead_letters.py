@@ -23,8 +23,8 @@ def fill(control: Running, count: int) -> None:
     for number in range(count):
         connection.execute(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
-            " attempts, at, outcome, status, error) VALUES (1, ?, 0, ?, ?, 'site', 'track', 'failed', 1, ?,"
-            " 'rejected', 400, '<b>no</b>')",
+            " attempts, at, outcome, http_status, error) VALUES (1, ?, 0, ?, ?, 'site', 'track', 'failed', 1, ?,"
+            " 'refused', 400, '<b>no</b>')",
             ("crm" if number % 2 else "erp", number, f"m{number}", 1_700_000_000_123 + number),
         )
     connection.close()
@@ -44,7 +44,7 @@ def test_newest_first_in_pages(control: Running) -> None:
     assert rest["after"] is None
     one = control.api("GET", f"/dead-letters/{first['items'][0]['id']}").json
     assert one == {**first["items"][0], "payload": None, "history": []}
-    assert (one["at"], one["outcome"], one["status"]) == ("2023-11-14T22:13:20.127Z", "rejected", 400)
+    assert (one["at"], one["outcome"], one["httpStatus"]) == ("2023-11-14T22:13:20.127Z", "refused", 400)
 
 
 def test_of_one_destination(control: Running) -> None:
@@ -61,7 +61,7 @@ def test_filters(control: Running) -> None:
     def found(query: str) -> list[str]:
         return [each["messageId"] for each in control.api("GET", f"/dead-letters?{query}").json["items"]]
 
-    assert found("source=site&type=track&outcome=rejected&destination=erp") == ["m4", "m2", "m0"]
+    assert found("source=site&type=track&outcome=refused&destination=erp") == ["m4", "m2", "m0"]
     assert found("outcome=timed_out") == found("event=Order") == []
     assert found("from=2023-11-14T22:13:20.126Z&to=2023-11-14T22:13:20.127Z") == ["m3"]
     assert control.api("GET", "/dead-letters?from=yesterday").json["code"] == "invalid_parameter"
@@ -81,7 +81,7 @@ def test_a_retry_is_a_replay_of_just_these_events(control: Running) -> None:
     control.append(*(record(f"m{number}") for number in range(6)))
     fill(control, 5)
     one = control.api("POST", "/dead-letters/2/retry").json
-    many = control.api("POST", "/dead-letters/retry", {"outcome": "rejected", "rate": 5}).json["items"]
+    many = control.api("POST", "/dead-letters/retry", {"outcome": "refused", "rate": 5}).json["items"]
     assert [each["destination"] for each in many] == ["crm", "erp"]
     assert many[0]["rate"] == 5
     for made, total in zip([one, *many], [1, 2, 3], strict=True):

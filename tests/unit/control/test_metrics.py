@@ -25,7 +25,7 @@ def test_numbers_labels_and_histograms(tmp_path: Path) -> None:
         tmp_path,
         {
             "hookline_deliver_delivered_total": 7,
-            "hookline_deliver_failures_total": {"outcome": {"timed_out": 2, "rejected": 1}},
+            "hookline_deliver_failures_total": {"outcome": {"timed_out": 2, "refused": 1}},
             "hookline_deliver_latency_seconds": histogram((1, 5), [3, 2, 1], 42),
         },
     )

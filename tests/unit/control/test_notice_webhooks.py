@@ -138,7 +138,7 @@ def test_a_refusal_is_final(log: NoticeLog, receiver: Receiver) -> None:
     receiver.reply_with(404)
     sending = Sending(log, receiver.url())
     sending.open()
-    assert sending.send().webhook_error == "127.0.0.1: rejected 404"
+    assert sending.send().webhook_error == "127.0.0.1: refused 404"
     sending.send(3600)
     assert len(receiver.requests) == 1
 
@@ -155,7 +155,7 @@ def test_the_guard_holds_for_notices(log: NoticeLog, receiver: Receiver) -> None
     ("reply", "error"),
     [
         (Reply(200, headers={"X": "x" * 70_000}), "bad_response"),
-        (Reply(302, headers={"Location": "http://127.0.0.1/"}), "rejected 302"),
+        (Reply(302, headers={"Location": "http://127.0.0.1/"}), "refused 302"),
     ],
 )
 def test_odd_answers_are_failures(log: NoticeLog, receiver: Receiver, reply: Reply, error: str) -> None:

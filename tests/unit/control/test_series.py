@@ -90,7 +90,7 @@ def test_each_slot_of_deliver_counts_once(watched: Watched) -> None:
 
 
 ATTEMPT = (
-    'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, status, error)'
+    'INSERT INTO attempts (partition, "offset", lane, destination, number, url, at, outcome, http_status, error)'
     " VALUES (0, 0, 1, ?, 1, 'https://crm.example.com/hook', ?, ?, ?, ?)"
 )
 
@@ -112,11 +112,11 @@ def test_failures_are_grouped_by_cause(control: Running) -> None:
         ("crm", 30_000, "server_error", 503, "old text"),
         ("crm", 20_000, "server_error", 503, "busy <b>"),
         ("crm", 10_000, "timed_out", None, "no answer within the time limit"),
-        ("crm", 7_200_000, "rejected", 404, "long ago"),
-        ("other", 1_000, "rejected", 400, "not mine"),
+        ("crm", 7_200_000, "refused", 404, "long ago"),
+        ("other", 1_000, "refused", 400, "not mine"),
     )
     found = control.api("GET", "/destinations/crm/metrics").json
-    assert [(each["outcome"], each["status"], each["count"], each["example"]) for each in found["errors"]] == [
+    assert [(each["outcome"], each["httpStatus"], each["count"], each["example"]) for each in found["errors"]] == [
         ("server_error", 503, 2, "busy <b>"),
         ("timed_out", None, 1, "no answer within the time limit"),
     ]

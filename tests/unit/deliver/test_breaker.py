@@ -48,7 +48,7 @@ def test_a_success_in_between_begins_anew() -> None:
 
 def refuse(breaker: Breaker, count: int, seconds: float, start: float = 100.0) -> list[bool]:
     """So many refusals spread evenly over a time, the first one at its start."""
-    return [breaker.refused(start + seconds * n / max(count - 1, 1), "rejected 422") for n in range(count)]
+    return [breaker.refused(start + seconds * n / max(count - 1, 1), "refused 422") for n in range(count)]
 
 
 def test_refusals_narrow_nothing() -> None:
@@ -67,8 +67,8 @@ def test_a_thousand_refusals_over_a_minute_open_it() -> None:
     assert not any(refuse(breaker, 999, 600.0))
     breaker.succeeded()
     assert refuse(breaker, 1_000, 60.0, start=1_000.0) == [False] * 999 + [True]
-    assert (breaker.state, breaker.allowance, breaker.reason, breaker.refuses) == ("open", 0, "rejected 422", True)
-    assert not breaker.refused(2_000.0, "rejected 422")
+    assert (breaker.state, breaker.allowance, breaker.reason, breaker.refuses) == ("open", 0, "refused 422", True)
+    assert not breaker.refused(2_000.0, "refused 422")
     assert breaker.succeeded()
     assert (breaker.refuses, breaker.refusals, breaker.allowance) == (False, 0, 1)
 
@@ -134,7 +134,7 @@ def test_too_much_halves_the_allowance_once_per_round_trip() -> None:
     breaker = steady()
     breaker.failed(100.0, "throttled 429", too_much=True, began_seconds=99.9)
     breaker.failed(100.1, "throttled 429", too_much=True, began_seconds=99.95)
-    breaker.failed(100.2, "rejected 401")
+    breaker.failed(100.2, "refused 401")
     assert breaker.allowance == LIMITS.full_allowance // 2
     breaker.failed(100.3, "throttled 429", too_much=True, began_seconds=100.05)
     assert breaker.allowance == LIMITS.full_allowance // 4

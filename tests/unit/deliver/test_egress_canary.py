@@ -140,8 +140,8 @@ def test_ten_thousand_rebinding_tries_never_reach_the_canary() -> None:
     found, canary = asyncio.run(try_rebinding(Guard([f"{ALLOWED}/32"]), REBINDING_TRIES))
     assert canary.hits == []
     assert found.total() == REBINDING_TRIES
-    assert found.keys() == {Outcome.SUCCESS, Outcome.REJECTED, Outcome.BLOCKED_ADDRESS}
-    assert found[Outcome.SUCCESS] + found[Outcome.REJECTED] == canary.answered
+    assert found.keys() == {Outcome.SUCCESS, Outcome.REFUSED, Outcome.BLOCKED_ADDRESS}
+    assert found[Outcome.SUCCESS] + found[Outcome.REFUSED] == canary.answered
     assert min(found.values()) > REBINDING_TRIES / 20
 
 

@@ -150,7 +150,7 @@ class TestFallback:
         assert asked(rig) == [1]
         rig.answer(to(rig, 1), 200)
         assert asked(rig) == []
-        assert sorted(outcomes(rig)) == [("0", "rejected"), ("1", "success")]
+        assert sorted(outcomes(rig)) == [("0", "refused"), ("1", "success")]
         assert rig.fate_at("m", "crm") == "delivered"
 
     def test_when_all_have_failed_it_begins_anew_with_the_first_worth_it(self, rig: Rig) -> None:

@@ -58,7 +58,7 @@ def test_a_changed_schema_does_not_burn_the_stream(rig: Rig) -> None:
         assert rig.clock.seconds < 1_200
     rig.answer_all(422)
     rig.checkpoint()
-    assert lane.breaker.reason == "rejected 422"
+    assert lane.breaker.reason == "refused 422"
     assert {rig.fate_at(f"m{n}", "crm") for n in (0, 500)} == {"retrying"}
     asked = len(rig.offsets("crm"))
     assert asked < 1_500

@@ -64,7 +64,7 @@ def retry(offset: int, due_ms: int = 100, *, lane: int = 1, first_at_ms: int = 5
 
 def dead_letter(offset: int, at_ms: int = 100, fate: str = "failed", status: int = 401) -> DeadLetterRow:
     """A dead letter of lane 1."""
-    outcome = "rejected"
+    outcome = "refused"
     return DeadLetterRow(1, "crm", 0, offset, f"m{offset}", "website", "track", fate, 1, at_ms, outcome, status, "no")
 
 
@@ -144,7 +144,7 @@ def test_places_are_replaced(store: DeliverStore) -> None:
 
 def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connection) -> None:
     """All or nothing, and the next commit works."""
-    broken = AttemptRow(0, 1, 1, "crm", None, "u", 1, "rejected", 400, "", 1, None)  # type: ignore[arg-type]
+    broken = AttemptRow(0, 1, 1, "crm", None, "u", 1, "refused", 400, "", 1, None)  # type: ignore[arg-type]
     with pytest.raises(engine.IntegrityError):
         commit(store, checkpoints=[CheckpointRow(0, 5, 1, b"")], retries=[retry(1)], attempts=[broken])
     assert store.checkpoint(0) is None
@@ -220,8 +220,8 @@ def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore
 def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int, urls: int) -> None:
     """With fan-out ``all``: a refusal before an earlier recall says nothing, for the URL was asked again since."""
     given_up = None if since == 1 else 9  # after the first attempt: then it was called back, and URL b has accepted
-    first = AttemptRow(0, 2, 1, "crm", 1, "a", 70, "rejected", 400, "", 1, given_up)
-    second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "rejected", 401, "", 1, 9)
+    first = AttemptRow(0, 2, 1, "crm", 1, "a", 70, "refused", 400, "", 1, given_up)
+    second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "refused", 401, "", 1, 9)
     letter = dead_letter(2)._replace(attempts=3)
     attempts = [first, first._replace(url="b"), second]
     commit(store, attempts=attempts, dead_letters=[letter], recalls=[Recall(1, 100)], recall_urls={1: '["a", "b"]'})
@@ -230,7 +230,7 @@ def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int,
 
 def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:
     """The window of what comes back counts from its first attempt."""
-    attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "rejected", 401, "", 1, None)
+    attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "refused", 401, "", 1, None)
     commit(
         store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[Recall(1, 100)]
     )
@@ -264,7 +264,7 @@ def test_small_blocks_are_joined(store: DeliverStore, reader: Connection) -> Non
 
 def test_what_the_journal_no_longer_keeps_is_forgotten(store: DeliverStore, reader: Connection) -> None:
     """Blocks and attempts of dropped events go; their dead letters stay."""
-    attempts = [AttemptRow(0, n, 1, "crm", 1, "u", 1, "rejected", 400, "", 1, None) for n in (1, 50)]
+    attempts = [AttemptRow(0, n, 1, "crm", 1, "u", 1, "refused", 400, "", 1, None) for n in (1, 50)]
     blocks = [BlockRow(0, 0, 9, 1, b"a" * 9_000), BlockRow(0, 10, 60, 1, b"b" * 9_000)]
     commit(store, attempts=attempts, blocks=blocks, dead_letters=[dead_letter(1)])
     store.forget_below(0, 50)

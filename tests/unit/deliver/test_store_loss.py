@@ -18,7 +18,7 @@ from tests.unit.database.postgres.cable import Cable
 def adding() -> Batch:
     """A batch whose parts would add up if it were written twice."""
     batch = Batch()
-    letter = DeadLetterRow(1, "crm", 0, 1, "m1", "website", "track", "failed", 1, 100, "rejected", 400, "no")
+    letter = DeadLetterRow(1, "crm", 0, 1, "m1", "website", "track", "failed", 1, 100, "refused", 400, "no")
     batch.dead_letters.append(letter)
     batch.blocks.append(BlockRow(0, 1, 1, 100, b"e" * 32))
     batch.usage[20_000, "website", 0] = [5, 0]

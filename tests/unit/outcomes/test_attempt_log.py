@@ -62,7 +62,7 @@ def test_every_attempt_once_and_newest_first(rig: Rig, page: Page) -> None:
     assert sent - delivered <= len(attempts) <= sent
     assert after is None
     assert keys == sorted(set(keys), reverse=True)
-    assert {attempt.outcome for attempt in attempts} == {"success", "server_error", "timed_out", "rejected"}
+    assert {attempt.outcome for attempt in attempts} == {"success", "server_error", "timed_out", "refused"}
 
 
 @pytest.mark.parametrize("impatient", [False, True])
@@ -87,7 +87,7 @@ def test_filters(rig: Rig, page: Page) -> None:
     for wanted, meant in (
         ({"outcome": "success"}, [each for each in whole if each.outcome == "success"]),
         ({"outcome": "timed_out"}, [each for each in whole if each.outcome == "timed_out"]),
-        ({"status": 404}, [each for each in whole if each.status == 404]),
+        ({"http_status": 404}, [each for each in whole if each.http_status == 404]),
         ({"since_ms": middle}, [each for each in whole if each.at_ms >= middle]),
         ({"until_ms": middle}, [each for each in whole if each.at_ms < middle]),
     ):

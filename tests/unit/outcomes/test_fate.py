@@ -118,7 +118,7 @@ def test_retrying(rig: Rig) -> None:
     rig.answer_all(Outcome.NAME_NOT_RESOLVED)
     rig.checkpoint()
     found = rig.fate("m").destinations[0]
-    assert (found.fate, found.attempts[0].outcome, found.attempts[0].status) == (
+    assert (found.fate, found.attempts[0].outcome, found.attempts[0].http_status) == (
         "retrying",
         Outcome.NAME_NOT_RESOLVED,
         None,

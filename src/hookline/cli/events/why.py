@@ -79,8 +79,8 @@ def _destination(destination: dict[str, Any]) -> Iterator[str]:
 def attempt_line(attempt: dict[str, Any]) -> str:
     """One attempt as text."""
     parts = [f"{attempt['at']}  attempt {attempt['number']}  {attempt['outcome']}"]
-    if attempt.get("status"):
-        parts.append(f"status {attempt['status']}")
+    if attempt.get("httpStatus"):
+        parts.append(f"status {attempt['httpStatus']}")
     if attempt.get("milliseconds") is not None:
         parts.append(f"{attempt['milliseconds']} ms")
     if attempt.get("url"):

@@ -53,7 +53,7 @@ class Breakers:
 def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, str]:
     """Return the latest failure of each destination among the newest, in words."""
     rows = connection.execute(
-        "SELECT lane, outcome, status FROM attempts WHERE outcome != 'success' ORDER BY id DESC LIMIT ?",
+        "SELECT lane, outcome, http_status FROM attempts WHERE outcome != 'success' ORDER BY id DESC LIMIT ?",
         (ATTEMPTS_LOOKED_AT_MAX,),
     ).fetchall()
     found: dict[str, str] = {}
@@ -61,6 +61,6 @@ def _last_attempts(connection: Connection, lanes: dict[int, str]) -> dict[str, s
         if lane in lanes:
             found.setdefault(
                 lanes[lane],
-                f"{'refused' if outcome == 'rejected' else outcome.replace('_', ' ')} {status or ''}".strip(),
+                f"{outcome.replace('_', ' ')} {status or ''}".strip(),
             )
     return found

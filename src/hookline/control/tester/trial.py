@@ -39,7 +39,7 @@ class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     url: str
     outcome: Outcome
-    status: int | None
+    http_status: int | None
     headers: Sequence[Header]
     body: str
     body_cut: bool
@@ -72,7 +72,7 @@ class Trials:
         return TrialAnswer(
             url=written.url,
             outcome=seen.outcome,
-            status=seen.status,
+            http_status=seen.status,
             headers=[Header(name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line)],
             body=hidden(seen.body.decode("utf-8", "replace")),
             body_cut=seen.body_cut,

@@ -51,7 +51,7 @@ class AttemptRow(NamedTuple):
     url: str
     at_ms: int
     outcome: str
-    status: int | None
+    http_status: int | None
     error: str
     milliseconds: int
     next_at_ms: int | None
@@ -73,7 +73,7 @@ class DeadLetterRow(NamedTuple):
     attempts: int
     at_ms: int
     outcome: str | None
-    status: int | None
+    http_status: int | None
     error: str | None
     event: str | None = None
     """The event's name, as people look for it."""

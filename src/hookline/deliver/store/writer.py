@@ -41,7 +41,7 @@ _RETRY_KEY = ("lane", "partition", '"offset"')
 _RETRY_REST = ("attempt", "first_at", "due", "urls")
 _ATTEMPT = (
     *("partition", '"offset"', "lane", "destination", "number", "url", "at"),
-    *("outcome", "status", "error", "milliseconds", "next_at", "head"),
+    *("outcome", "http_status", "error", "milliseconds", "next_at", "head"),
 )
 _ADD_USAGE = (
     "ON CONFLICT (day, source)"
@@ -52,7 +52,7 @@ _PUT_CHECKPOINT = replacing("checkpoints", ("partition",), ("next_offset", "vers
 _PUT_VERSION = replacing("versions_in_force", ("partition", "version"), ('"offset"',))
 _OF_ERASURE = 'request = ?2 AND asked_at = ?3 AND "round" = ?4'
 _BY_RECEIVER = (
-    " AND (status IS NULL OR status NOT BETWEEN 400 AND 499 OR status IN"
+    " AND (http_status IS NULL OR http_status NOT BETWEEN 400 AND 499 OR http_status IN"
     f" ({', '.join(map(str, sorted(RECEIVER_STATUSES)))}))"
 )
 """Of dead letters: those for which the receiver is to blame, as ``refuses_event`` says of one."""
@@ -162,7 +162,7 @@ class DeliverStore:
         insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
         many(
             'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
-            " attempts, at, outcome, status, error, event, first_at)"
+            " attempts, at, outcome, http_status, error, event, first_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )

@@ -28,15 +28,15 @@
       .map(([part, name]) => make("span", {}, make("span", { class: "muted" }, name), ` ${took(each.milliseconds[part])}`));
     return make("div", { class: "answer" },
       make("p", {}, make("span", { class: `mark ${good ? "good" : "dead"}` }, make("span", { "aria-hidden": "true" }, good ? "●" : "■"), ` ${word}`),
-        each.status ? ` ${each.status}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
+        each.httpStatus ? ` ${each.httpStatus}` : "", each.address ? make("span", { class: "muted mono" }, ` ${each.address}`) : null),
       make("p", { class: "numbers" }, ...times),
       each.error ? make("p", { class: "problem" }, make("bdi", { class: "error-text" }, each.error)) : null,
       each.headers.length || each.body ? paste(`${linesOf(each.headers)}\n\n${each.body}${each.bodyCut ? "\n… cut after 64 KB" : ""}`) : null);
   };
 
   // What was kept of an answer: the beginning of its head and body.
-  const answered = ({ status, headers, body }) => make("div", { class: "answer" },
-    make("h3", {}, `Answered ${status}`), paste(`${linesOf(headers)}\n\n${body}`));
+  const answered = ({ httpStatus, headers, body }) => make("div", { class: "answer" },
+    make("h3", {}, `Answered ${httpStatus}`), paste(`${linesOf(headers)}\n\n${body}`));
 
   hookline.asSent = { request, answer, answered };
 })();

@@ -14,7 +14,7 @@
   const drawn = ({ attempt, request, note, answer }) => make("div", { class: "shown" },
     request ? hookline.asSent.request(request) : make("p", { class: "muted" }, `The request is not available: ${note}.`),
     answer ? hookline.asSent.answered(answer)
-      : make("p", { class: "muted" }, attempt.outcome === "success" ? `The receiver answered ${attempt.status}. Hookline does not keep the rest of successful answers.`
+      : make("p", { class: "muted" }, attempt.outcome === "success" ? `The receiver answered ${attempt.httpStatus}. Hookline does not keep the rest of successful answers.`
         : attempt.error ? make("bdi", { class: "error-text" }, attempt.error) : "No answer."));
 
   const fill = async (details) => {

@@ -19,8 +19,8 @@
     return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
   };
 
-  // Words for the outcome of an attempt: collect rejects an item, a receiver refuses an event.
-  const outcomeWord = (name) => (name === "rejected" ? "refused" : name.replaceAll("_", " "));
+  // Words for the outcome of an attempt.
+  const outcomeWord = (name) => name.replaceAll("_", " ");
   // 840 ms or 1.3 s.
   const took = (value) => (value < 1000 ? `${value} ms` : `${Number((value / 1000).toPrecision(3))} s`);
 

@@ -127,7 +127,7 @@
     if (!concerned.length) return [make("li", {}, mark(event.fate || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"))];
     return concerned.map((each) => {
       const last = each.attempts.at(-1);
-      const shown = last ? `${outcomeWord(last.outcome)}${last.status ? ` ${last.status}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.reason || "";
+      const shown = last ? `${outcomeWord(last.outcome)}${last.httpStatus ? ` ${last.httpStatus}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.reason || "";
       return make("li", {}, mark(each.fate), " ",
         make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
         make("bdi", { class: "muted" }, shown));

@@ -27,7 +27,7 @@ def attempt(place: Place, offset: int, status: int | None, outcome: str) -> None
     """Write a failed attempt as deliver does."""
     connection = deliver_db(place)
     connection.execute(
-        'INSERT INTO attempts (partition, "offset", lane, destination, number, at, outcome, status)'
+        'INSERT INTO attempts (partition, "offset", lane, destination, number, at, outcome, http_status)'
         " VALUES (0, ?, 1, 'crm', 1, 0, ?, ?)",
         (offset, outcome, status),
     )

@@ -69,7 +69,7 @@ def test_the_answer_with_timings(control: Running) -> None:
     with Receiver(OK) as receiver:
         make(control, receiver.url, enabled=False)
         (answer,) = tried(control, sample="identify").json["answers"]
-        assert (answer["outcome"], answer["status"], answer["body"], answer["bodyCut"]) == ("success", 200, "hi", False)
+        assert (answer["outcome"], answer["httpStatus"], answer["body"], answer["bodyCut"]) == ("success", 200, "hi", False)
         assert {"name": "X-Own", "value": "yes"} in answer["headers"]
         timings = answer["milliseconds"]
         assert timings["tls"] is None
@@ -112,9 +112,9 @@ def test_every_url_is_asked(control: Running, authority: Authority) -> None:
     ):
         make(control, good.url, bad.url, closed, unknown.url)
         answers = tried(control).json["answers"]
-    assert [(each["outcome"], each["status"]) for each in answers] == [
+    assert [(each["outcome"], each["httpStatus"]) for each in answers] == [
         ("success", 200),
-        ("rejected", 410),
+        ("refused", 410),
         ("connection_failed", None),
         ("tls_refused", None),
     ]
@@ -149,7 +149,7 @@ def test_addresses_inside_are_refused(tmp_path: Path) -> None:
         control.api("POST", "/sources", source())
         make(control, receiver.url)
         (answer,) = tried(control).json["answers"]
-        assert (answer["outcome"], answer["status"], receiver.requests) == ("blocked_address", None, [])
+        assert (answer["outcome"], answer["httpStatus"], receiver.requests) == ("blocked_address", None, [])
         assert "deliver.allow_networks" in answer["error"]
 
 

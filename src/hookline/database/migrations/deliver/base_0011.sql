@@ -1,4 +1,4 @@
--- What the steps up to 10 make of nothing: where a new database begins.
+-- What the steps up to 11 make of nothing: where a new database begins.
 
 CREATE TABLE attempts (
     id INTEGER NOT NULL, -- sqlite
@@ -11,7 +11,7 @@ CREATE TABLE attempts (
     url TEXT,
     at BIGINT NOT NULL,
     outcome TEXT NOT NULL,
-    status INTEGER,
+    http_status INTEGER,
     error TEXT,
     milliseconds INTEGER,
     next_at BIGINT,
@@ -39,7 +39,7 @@ CREATE TABLE dead_letters (
     attempts INTEGER NOT NULL,
     at BIGINT NOT NULL,
     outcome TEXT,
-    status INTEGER,
+    http_status INTEGER,
     error TEXT,
     event TEXT,
     first_at BIGINT

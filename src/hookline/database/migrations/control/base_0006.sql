@@ -1,4 +1,4 @@
--- What the steps up to 5 make of nothing: where a new database begins.
+-- What the steps up to 6 make of nothing: where a new database begins.
 
 CREATE TABLE control_ready (
     id INTEGER NOT NULL,

@@ -32,13 +32,13 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one receiver's events. ``calls`` are whole requests that it read.
 
     ``doubled`` are those it processed again; ``unseen`` those that no attempt on record is about; ``lost`` are events
-    without a fate, or delivered on record and never processed.
+    without a status, or delivered on record and never processed.
     """
 
     name: str
     wanted: str
     events: int
-    fates: dict[str, int]
+    statuses: dict[str, int]
     calls: int
     attempts: int
     doubled: int
@@ -50,7 +50,7 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_met(self) -> bool:
         """Whether it went as it should."""
-        went = self.wanted == "any" or self.fates == {self.wanted: self.events}
+        went = self.wanted == "any" or self.statuses == {self.wanted: self.events}
         return went and not (self.unseen or self.lost) and self.beside_seconds < 2.0
 
 
@@ -67,24 +67,24 @@ class _Played:
         self.ids: list[str] = []
 
     def row(self, hookline: Hookline, sent: dict[str, float], healthy: Receiver) -> Behind:
-        fates: Counter[str] = Counter()
+        statuses: Counter[str] = Counter()
         attempts = unseen = lost = 0
         asked = Counter(id for _, id, _ in list(self.receiver.requests))
         came = {request.message_id: request.at for request in healthy.requests}
         for id in self.ids:
-            part = hookline.fate_at(id, self.source)
-            fate = part.get("fate", "unknown")
-            fates["retrying" if fate == "parked" else fate] += 1
+            part = hookline.status_at(id, self.source)
+            status = part.get("status", "unknown")
+            statuses["retrying" if status == "queued" else status] += 1
             made = {each["number"] for each in part.get("attempts", ())}
             attempts += len(made)
-            under_way = fate not in ("delivered", "failed")
+            under_way = status not in ("delivered", "failed")
             unseen += max(0, asked[id] - len(made) - under_way)
-            lost += fate == "unknown" or (fate == "delivered" and not self.taken.get(id))
+            lost += status == "unknown" or (status == "delivered" and not self.taken.get(id))
         return Behind(
             name=self.odd.name,
             wanted=self.odd.ending,
             events=len(self.ids),
-            fates=dict(fates),
+            statuses=dict(statuses),
             calls=sum(asked.values()),
             attempts=attempts,
             doubled=sum(count - 1 for count in self.taken.values()),
@@ -125,7 +125,7 @@ def play(folder: Path, odds: Sequence[Odd], events: int) -> list[Behind]:
 
 
 def _is_done(hookline: Hookline, played: _Played) -> bool:
-    if hookline.fate_at(played.ids[-1], played.source).get("fate") != played.odd.ending:
+    if hookline.status_at(played.ids[-1], played.source).get("status") != played.odd.ending:
         return False
     waits = hookline.api("GET", f"destinations/{played.source}/metrics").json["waiting"]
     return not (waits["events"] or waits["retrying"])

@@ -36,7 +36,7 @@ stopped for half a second, so that nothing is started again and nothing behind t
 every odd receiver is a destination of one service with a `deliver.timeout` of 2 s, beside one that is well and gets
 the same events. *Calls* are whole requests that it read, *attempts* those on record, **unseen** calls without an
 attempt; *processed again* is what a receiver took twice, which may be where its answer was lost on the way;
-**lost** are events without a fate, or delivered on record and never processed; *beside* is the longest that the
+**lost** are events without a status, or delivered on record and never processed; *beside* is the longest that the
 healthy one waited for such an event. Last, connections that rest, all at the same time and for a minute: many receivers
 get each event just as they close (*closed* connections), names move after 3 s, and four dead addresses stand before
 a live one whose connections close after each answer; *followed after* is when the last request came to the old address.
@@ -79,7 +79,7 @@ def tables(fronts: Sequence[Before], receivers: Sequence[Behind], resting: Seque
             ),
             [
                 (
-                    *(row.name, row.wanted, str(row.events), _fates(row), str(row.calls), str(row.attempts)),
+                    *(row.name, row.wanted, str(row.events), _statuses(row), str(row.calls), str(row.attempts)),
                     *(str(row.unseen), str(row.doubled), str(row.lost)),
                     *(f"{row.beside_seconds:.2f} s", _met(row.is_met)),
                 )
@@ -94,7 +94,7 @@ def tables(fronts: Sequence[Before], receivers: Sequence[Behind], resting: Seque
             ),
             [
                 (
-                    *(row.name, f"{row.requests:,}", _fates(row), f"{row.calls:,}", f"{row.attempts:,}"),
+                    *(row.name, f"{row.requests:,}", _statuses(row), f"{row.calls:,}", f"{row.attempts:,}"),
                     *(f"{row.closed:,}", str(row.unseen), str(row.doubled), str(row.lost)),
                     *(_seconds(row.wait_seconds), _seconds(row.followed_seconds), _met(row.is_met)),
                 )
@@ -126,8 +126,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
 
 
-def _fates(row: Behind | Rested) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in sorted(row.fates.items()))
+def _statuses(row: Behind | Rested) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(row.statuses.items()))
 
 
 def _seconds(seconds: float | None) -> str:

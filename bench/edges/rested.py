@@ -91,7 +91,7 @@ class Rested(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     requests: int
-    fates: dict[str, int]
+    statuses: dict[str, int]
     calls: int
     attempts: int
     closed: int
@@ -111,7 +111,7 @@ class Rested(msgspec.Struct, frozen=True, kw_only=True):
         in_time = self.wait_seconds_max is None or self.wait_seconds <= self.wait_seconds_max
         followed = self.followed_seconds is None or self.followed_seconds <= 60.0
         few = self.doubled * DOUBLED_OF <= self.requests
-        delivered = self.fates == {"delivered": self.requests}
+        delivered = self.statuses == {"delivered": self.requests}
         return delivered and few and in_time and followed and not (self.unseen or self.lost)
 
 
@@ -227,23 +227,23 @@ class _Played:
             number += 1
 
     def is_done(self, hookline: Hookline) -> bool:
-        """Whether all of the last event's fates are on record."""
-        parts = (hookline.fate(list(self.sent)[-1], self.source) or {"destinations": []})["destinations"]
-        return len(parts) == len(self.destinations) and all(part.get("fate") == "delivered" for part in parts)
+        """Whether all of the last event's statuses are on record."""
+        parts = (hookline.event(list(self.sent)[-1], self.source) or {"destinations": []})["destinations"]
+        return len(parts) == len(self.destinations) and all(part.get("status") == "delivered" for part in parts)
 
     def row(self, hookline: Hookline, receivers: Receivers, moved_at: float) -> Rested:
         """Join the service's record with the receivers' ledger."""
-        fates: Counter[str] = Counter()
+        statuses: Counter[str] = Counter()
         calls = attempts = unseen = doubled = lost = 0
         waits, old = [0.0], [0.0]
         for id, at in self.sent.items():
-            fate = hookline.fate(id, self.source) or {"destinations": []}
-            parts = {part["id"]: part for part in fate["destinations"]}
+            status = hookline.event(id, self.source) or {"destinations": []}
+            parts = {part["id"]: part for part in status["destinations"]}
             for to in self.destinations:
                 part = parts.get(to["id"], {})
                 arrivals = receivers.arrivals.get((id, to["id"]), [])
                 made = len({each["number"] for each in part.get("attempts", ())})
-                fates[part.get("fate", "unknown")] += 1
+                statuses[part.get("status", "unknown")] += 1
                 calls += len(arrivals)
                 attempts += made
                 unseen += max(0, len(arrivals) - made)
@@ -254,7 +254,7 @@ class _Played:
         return Rested(
             name=self.kind.name,
             requests=len(self.sent) * len(self.destinations),
-            fates=dict(fates),
+            statuses=dict(statuses),
             calls=calls,
             attempts=attempts,
             closed=receivers.closed[self.kind.name],

@@ -167,7 +167,7 @@ def test_the_service_comes_in_once_the_user_is_known(
         hookline.wait_ready()
         message = hookline.track(userId="u")
         receiver.wait_for(message)
-        hookline.wait_fate(message, "crm", "delivered")
+        hookline.wait_status(message, "crm", "delivered")
         wait_until(lambda: hookline.metric("hookline_journal_away") == 0, what="the gauge is down")
         assert _doctor(hookline, environment)["status"] == "ok"
         assert password not in hookline.log

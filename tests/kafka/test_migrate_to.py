@@ -119,7 +119,7 @@ def migrate(old: Hookline, new: Hookline, *options: str, point: str = "") -> sub
 def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
     tmp_path: Path, cluster: Cluster, topic: str, server: PostgresServer
 ) -> None:
-    """Every acknowledged event reaches the live receiver once; retries, dead letters, duplicates, fates, erasures,
+    """Every acknowledged event reaches the live receiver once; retries, dead letters, duplicates, statuses, erasures,
     connections and accounts are as they were; people go on being members, and their traits being counted."""
     with Receiver() as live, Receiver() as dead, Receiver() as refusing:
         dead.respond = lambda _: Reply(status=503)
@@ -135,8 +135,8 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         new = moved_to(old, tmp_path / "new", cluster, topic, server)
         erased = old.track(userId="gone")
         first = old.track("Wrong", userId="user-1")
-        old.wait_fate(first, "refusing", "failed")
-        old.wait_fate(first, "dead", "retrying")
+        old.wait_status(first, "refusing", "failed")
+        old.wait_status(first, "dead", "retrying")
         made = old.api("POST", "deletion-requests", {"userId": "gone", "action": "delete"}).json["id"]
         asked = f"deletion-requests/{made}"
         wait_until(lambda: old.api("GET", asked).json["state"] == "waiting", what="erased, receivers are told")
@@ -170,10 +170,10 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         assert len(live.requests) == len({request.message_id for request in live.requests})
 
         assert {name: new.api("GET", name).json["items"] for name in before} == before
-        assert new.fate(erased) is None
-        fate = new.fate_at(first, "dead")
-        assert fate["fate"] == "retrying"
-        assert [attempt["number"] for attempt in fate["attempts"]] == list(range(1, len(fate["attempts"]) + 1))
+        assert new.status(erased) is None
+        status = new.status_at(first, "dead")
+        assert status["status"] == "retrying"
+        assert [attempt["number"] for attempt in status["attempts"]] == list(range(1, len(status["attempts"]) + 1))
         assert first in letters_of(new, "refusing")
         for user, total in (("member", 1), ("half", 4)):
             new.track("Order", userId=user, properties={"total": total})
@@ -191,7 +191,7 @@ def test_a_service_moves_while_a_client_sends_and_the_move_is_killed_everywhere(
         )
         refused = len(dead.requests)
         dead.respond = lambda _: Reply()
-        new.wait_fate(first, "dead", "delivered", 60)
+        new.wait_status(first, "dead", "delivered", 60)
         wait_until(
             lambda: any(request.json["type"] == "delete" for request in dead.requests[refused:]),
             60,
@@ -241,8 +241,8 @@ def test_the_way_back(tmp_path: Path, cluster: Cluster, topic: str, server: Post
         assert "1 events were stored since the move" in refused.stderr
         assert migrate(old, again, "--back", "--leave-events").returncode == 0
         old.start()
-        old.wait_fate(second, "crm", "delivered")
-        assert old.fate(third) is None
+        old.wait_status(second, "crm", "delivered")
+        assert old.status(third) is None
         old.stop()
         assert len(live.requests) == 3
 

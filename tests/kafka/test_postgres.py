@@ -47,7 +47,7 @@ def test_events_go_through_both_over_kills_and_a_crash_of_the_server(
         server.start()
         hookline.wait_ready()
         for message in sent:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         repeated = {"userId": "u1", "event": "Test", "messageId": sent[1]}
         assert hookline.post("/v1/track", repeated).status == 200
         wait_until(lambda: hookline.metric("hookline_deliver_duplicates_total") == 1, what="the repeat is recognised")
@@ -98,7 +98,7 @@ def test_a_second_machine_takes_part_and_takes_over(
         assert "u9" in {each["userId"] for each in shown}
         late = second.track("Order", userId="late")
         receiver.wait_for(late)
-        second.wait_fate(late, "crm", "delivered")
+        second.wait_status(late, "crm", "delivered")
         wait_until(lambda: "late" in told(receiver), 60, what="who came later is told")
         second.stop()
     # What the first had on the wire when it was killed may come again, as the same message.

@@ -85,7 +85,7 @@ def test_events_go_through_kafka_signed_and_are_found_again(
             assert request.headers["x-signature"] == hmac.new(SECRET.encode(), request.body, hashlib.sha1).hexdigest()
         assert len(receiver.requests) == 120
         _, last = sender.acknowledged[-1]
-        hookline.wait_fate(last, "crm", "delivered")
+        hookline.wait_status(last, "crm", "delivered")
         listed = hookline.api("GET", "events?limit=50")
         assert listed.json["items"][0]["messageId"] == last
         wait_until(lambda: hookline.metric("hookline_journal_end_offset") == 120, what="the journal's end is told")
@@ -120,7 +120,7 @@ def test_an_erased_person_is_replayed_to_nobody(on_kafka: Callable[..., Hookline
         made = hookline.api("POST", "deletion-requests", {"userId": "gone", "action": "delete"})
         request = f"deletion-requests/{made.json['id']}"
         wait_until(lambda: hookline.api("GET", request).json["state"] == "done", what="the person is erased")
-        assert hookline.fate(gone) is None
+        assert hookline.event(gone) is None
         assert hookline.api("POST", "replays", {"destination": "crm", "source": "site"}).status == 201
         receiver.wait_for(kept, 2)
         wait_until(

@@ -229,30 +229,32 @@ class Hookline:
         samples = [line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#")]
         return sum(float(value) for key, _, value in samples if key.partition("{")[0] == name)
 
-    def fate(self, message_id: str, source: str | None = None) -> dict[str, Any] | None:
+    def event(self, message_id: str, source: str | None = None) -> dict[str, Any] | None:
         """The answer of ``why`` for an event (DESIGN 6.7), None while the service does not know it."""
         answer = self.api("GET", f"events/{quote(message_id, safe='')}" + (f"?source={source}" if source else ""))
         assert answer.status in (200, 404), answer
         return dict(answer.json) if answer.status == 200 else None
 
-    def fate_at(self, message_id: str, destination: str) -> dict[str, Any]:
-        """One destination's part of an event's fate, an empty one while there is none."""
-        fate = self.fate(message_id) or {"destinations": []}
-        return next((dict(part) for part in fate["destinations"] if part["id"] == destination), {})
+    def status_at(self, message_id: str, destination: str) -> dict[str, Any]:
+        """One destination's part of an event, an empty one while there is none."""
+        event = self.event(message_id) or {"destinations": []}
+        return next((dict(part) for part in event["destinations"] if part["id"] == destination), {})
 
-    def wait_fate(self, message_id: str, destination: str, fate: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
-        """Wait until the event's fate at the destination is ``fate``; return that destination's part."""
+    def wait_status(
+        self, message_id: str, destination: str, status: str, seconds: float = WAIT_SECONDS
+    ) -> dict[str, Any]:
+        """Wait until the event's status at the destination is ``status``; return that destination's part."""
         last: dict[str, Any] = {}
 
         def reached() -> bool:
             last.clear()
-            last.update(self.fate_at(message_id, destination))
-            return last.get("fate") == fate
+            last.update(self.status_at(message_id, destination))
+            return last.get("status") == status
 
         try:
             wait_until(reached, seconds)
         except AssertionError:
-            raise AssertionError(f"{message_id} at {destination}: wanted {fate} in {seconds} s, is {last}") from None
+            raise AssertionError(f"{message_id} at {destination}: wanted {status} in {seconds} s, is {last}") from None
         return last
 
 

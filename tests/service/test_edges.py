@@ -13,7 +13,7 @@ def test_what_came_of_each_receiver_is_told(tmp_path: Path) -> None:
     names = ("well", "always resets in its head", "redirects", "nothing listens")
     odds = [odd for odd in RECEIVERS if odd.name in names]
     rows = {row.name: row for row in behind.play(tmp_path / "edges", odds, events=3)}
-    assert {name: row.fates for name, row in rows.items()} == {
+    assert {name: row.statuses for name, row in rows.items()} == {
         "well": {"delivered": 3},
         "always resets in its head": {"retrying": 3},
         "redirects": {"failed": 3},
@@ -33,7 +33,9 @@ def test_what_came_of_connections_that_rest_is_told(tmp_path: Path) -> None:
         rested.Kind("dead", every_seconds=0.5, closes=True, addresses=2, wait_seconds_max=30.0),
     ]
     idle, moving, dead = rested.play(tmp_path / "rested", kinds, seconds=rested.MOVES_AFTER_SECONDS + 2)
-    assert [row.fates for row in (idle, moving, dead)] == [{"delivered": row.requests} for row in (idle, moving, dead)]
+    assert [row.statuses for row in (idle, moving, dead)] == [
+        {"delivered": row.requests} for row in (idle, moving, dead)
+    ]
     assert (idle.requests, moving.requests, dead.requests) == (75, 10, 10)
     assert [(row.unseen, row.lost, row.calls - row.doubled) for row in (idle, dead)] == [(0, 0, 75), (0, 0, 10)]
     assert idle.closed > 0

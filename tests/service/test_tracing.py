@@ -136,7 +136,7 @@ def test_every_attempt_at_every_url_has_a_span(
         destination = webhook("crm", receiver.url(), gone.url())
         with new_hookline(destination, settings=settings) as hookline:
             message = call(hookline, traceparent())
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
             (accepted,) = collector.wait_for_spans(1, of("collect"))
             spans = collector.wait_for_spans(3, of("deliver"))
     told = {(span.attributes["server.port"], span.attributes["hookline.attempt"]): span for span in spans}

@@ -60,7 +60,7 @@ def test_a_certificate_is_shown_seen_and_taken_away(page: Page, hookline: Hookli
     expect(part).to_contain_text("CN=acme issued by CN=Test Authority, valid until")
     expires = hookline.api("GET", "destinations/crm/client-certificate").json["expiresAt"]
     expect(part.locator("time")).to_have_attribute("datetime", expires)
-    hookline.wait_fate(hookline.track(), "crm", "delivered")
+    hookline.wait_status(hookline.track(), "crm", "delivered")
     assert asking.callers[-1] == "acme"
     part.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()

@@ -37,7 +37,7 @@ def test_a_page_says_that_the_database_is_away_and_comes_back(
 ) -> None:
     """What is shown comes of PostgreSQL; without it the page says so, and returns by itself."""
     message = hookline.track("Bought")
-    hookline.wait_fate(message, "crm", "delivered")
+    hookline.wait_status(message, "crm", "delivered")
     overview.goto("/destinations/crm")
     expect(overview.get_by_role("heading", level=1)).to_contain_text("crm")
     server.stop()

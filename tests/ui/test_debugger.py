@@ -25,7 +25,7 @@ def rows(page: Page, text: str = "") -> Locator:
     return page.locator("event-list [role=option]", has_text=text)
 
 
-def test_an_event_comes_in_and_its_fate_follows(debugger: Page, hookline: Hookline, receiver: Receiver) -> None:
+def test_an_event_comes_in_and_its_status_follows(debugger: Page, hookline: Hookline, receiver: Receiver) -> None:
     """A new event is on top at once; while its receiver fails it says so, and it turns to delivered by itself."""
     receiver.reply_with(503)
     hookline.track("Seen at once", userId="watched")
@@ -35,12 +35,12 @@ def test_an_event_comes_in_and_its_fate_follows(debugger: Page, hookline: Hookli
     expect(debugger.locator("event-detail")).to_contain_text("server error 503")
     receiver.reply_with(200)
     expect(row).to_contain_text("delivered")
-    expect(debugger.locator("event-detail .fates")).to_contain_text("success 200")
+    expect(debugger.locator("event-detail .statuses")).to_contain_text("success 200")
     assert debugger.evaluate(CONTRAST) == []
 
 
 def test_filters_are_the_address_and_the_server_leaves_out_the_rest(debugger: Page, hookline: Hookline) -> None:
-    """Text, name and fate narrow what was and what comes; the address opens the same list again."""
+    """Text, name and status narrow what was and what comes; the address opens the same list again."""
     mark = new_id("find")
     hookline.track("Kept", userId="a", properties={"card": mark.upper()})
     hookline.track("Other", userId="b")

@@ -118,24 +118,24 @@ def test_pausing_says_what_happens_and_resuming_sends(signed_in: Page, hookline:
     standing = "destinations/crm/metrics"
     wait_until(lambda: hookline.api("GET", standing).json["state"] == "paused", what="deliver has heard of it")
     message_id = hookline.track("While paused")
-    hookline.wait_fate(message_id, "crm", "parked")
+    hookline.wait_status(message_id, "crm", "queued")
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
-    hookline.wait_fate(message_id, "crm", "delivered")
+    hookline.wait_status(message_id, "crm", "delivered")
     expect(page.locator(".destination-head")).to_contain_text("Healthy")
 
 
 def test_what_waits_is_tried_now(signed_in: Page, hookline: Hookline) -> None:
     """Where an event waits for another attempt there is a button, which says first what it will do."""
     message_id = hookline.track("Busy")
-    hookline.wait_fate(message_id, "crm", "retrying")
+    hookline.wait_status(message_id, "crm", "retrying")
     page = signed_in
     page.goto("/destinations/crm")
     page.get_by_role("button", name="Retry now").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("at once")
     dialog.get_by_role("button", name="Retry now").click()
-    hookline.wait_fate(message_id, "crm", "delivered")
+    hookline.wait_status(message_id, "crm", "delivered")
 
 
 def test_filters_are_built_tried_and_saved(signed_in: Page, hookline: Hookline) -> None:
@@ -193,7 +193,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
     page = signed_in
     ids = [hookline.track("Refused") for _ in range(3)]
     for message_id in ids:
-        hookline.wait_fate(message_id, "crm", "failed")
+        hookline.wait_status(message_id, "crm", "failed")
     page.goto("/destinations/crm/dead-letters?outcome=refused")
     expect(page.locator("table.list tbody tr")).to_have_count(3)
     page.get_by_role("link", name="Refused").first.click()
@@ -213,7 +213,7 @@ def test_dead_letters_are_looked_at_retried_and_discarded(
 def test_a_replay_is_counted_before_it_is_sent(signed_in: Page, hookline: Hookline, picky: Receiver) -> None:
     """The count names the number, a few events and the time; only then it is sent, and the page follows it."""
     ids = [hookline.track("To replay") for _ in range(4)]
-    hookline.wait_fate(ids[-1], "crm", "delivered")
+    hookline.wait_status(ids[-1], "crm", "delivered")
     page = signed_in
     page.goto("/destinations/crm/replay")
     page.get_by_label("Event name").fill("To replay")

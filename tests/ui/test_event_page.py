@@ -26,7 +26,7 @@ def test_a_waiting_event_is_tried_at_once_and_replayed(page: Page, hookline: Hoo
     """The request and the answer are shown as they went; again now, it is delivered; a replay sends it once more."""
     receiver.reply_with(503, body=b'{"error": "<b>down</b>"}')
     message_id = hookline.track("Invoice", properties={"total": 7})
-    hookline.wait_fate(message_id, "crm", "retrying")
+    hookline.wait_status(message_id, "crm", "retrying")
     sign_in(page, hookline)
     page.goto(f"/events/{message_id}")
     page.get_by_text("Request and answer").first.click()
@@ -52,7 +52,7 @@ def test_what_was_understood_otherwise_is_said(page: Page, hookline: Hookline) -
         ("not_an_object", "properties"),
         ("unreadable_time", "timestamp"),
     ]
-    hookline.wait_fate("odd", "crm", "delivered")
+    hookline.wait_status("odd", "crm", "delivered")
     assert hookline.api("GET", "events/odd").json["warnings"] == warnings
     sign_in(page, hookline)
     page.goto("/events/odd")
@@ -66,7 +66,7 @@ def test_it_can_be_copied_and_verified(page: Page, hookline: Hookline) -> None:
     """The JSON as a tree and as its bytes, a curl line that sends it, and code that checks its signature."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     message_id = hookline.track("It's", properties={"big": 12345678901234567890})
-    hookline.wait_fate(message_id, "crm", "delivered")
+    hookline.wait_status(message_id, "crm", "delivered")
     sign_in(page, hookline)
     page.goto(f"/events/{message_id}")
     expect(page.locator("json-tree")).to_contain_text("big: 12345678901234567890")

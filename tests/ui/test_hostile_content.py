@@ -69,7 +69,7 @@ def test_what_a_receiver_answers(page: Page, hookline: Hookline, receiver: Recei
     receiver.reply_with(400, body=PAYLOADS[0].encode() + PAYLOADS[1].encode())
     sign_in(page, hookline)
     message_id = hookline.track("Refused")
-    hookline.wait_fate(message_id, "crm", "failed")
+    hookline.wait_status(message_id, "crm", "failed")
     expect(page.locator("tr", has_text="Refused").get_by_text("failed")).to_be_visible()
     assert_inert(page)
     page.goto(f"/events/{message_id}")

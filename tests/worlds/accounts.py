@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hookline.database.connect import connect
 from hookline.database.connection import Connection
-from hookline.outcomes.fate import Fates
+from hookline.outcomes.event_status import EventStatuses
 from hookline.outcomes.progress import DUPLICATE_TAG, ENTRY, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.settings import Deliver, Settings
 from tests.worlds.asked_replay import AskedReplay
@@ -18,8 +18,8 @@ from tests.worlds.ledger import LanePlace, Ledger, Place
 from tests.worlds.watch import Tries, Watch
 
 FATES_ASKED_MAX = 12
-"""Events per run whose fate is also asked as ``why`` does."""
-OPEN_FATES = frozenset({"waiting", "retrying", "parked"})
+"""Events per run whose status is also asked as ``why`` does."""
+OPEN_STATUSES = frozenset({"queued", "retrying"})
 
 
 class Accounts:
@@ -36,7 +36,7 @@ class Accounts:
         self._dead: dict[LanePlace, tuple[str, int]] = {}
         self._replays: dict[int, tuple[str, int]] = {}
         """By lane: state, and how many events the books say were delivered."""
-        self._asked = Fates(Settings(data_dir=str(data)))
+        self._asked = EventStatuses(Settings(data_dir=str(data)))
 
     def wrong(self) -> Iterator[str]:
         """Yield what is missing, or on record without having happened."""
@@ -56,7 +56,7 @@ class Accounts:
         yield from self._never_happened()
         for replay in self._ledger.replays.values():
             yield from self._of_replay(replay)
-        yield from self._fates()
+        yield from self._statuses()
         self._asked.close()
 
     def _read(self, connection: Connection) -> None:
@@ -66,10 +66,10 @@ class Accounts:
             for place, at_ms, tag, result, _ in ENTRY.iter_unpack(block):
                 if at_ms and tag != DUPLICATE_TAG and 200 <= result < 300:
                     self._delivered.add((tag >> URL_BITS, (place >> PLACE_SHIFT, place & OFFSET_MASK)))
-        for lane, partition, offset, fate, at_ms in connection.execute(
-            'SELECT lane, partition, "offset", fate, at FROM dead_letters'
+        for lane, partition, offset, status, at_ms in connection.execute(
+            'SELECT lane, partition, "offset", status, at FROM dead_letters'
         ):
-            self._dead[lane, (partition, offset)] = (fate, at_ms)
+            self._dead[lane, (partition, offset)] = (status, at_ms)
         for lane, state, delivered in connection.execute("SELECT lane, state, delivered FROM replays"):
             self._replays[lane] = state, delivered
 
@@ -89,20 +89,20 @@ class Accounts:
     def _of_the_rest(self, name: str, place: Place, lane: int, destination: str, tries: Tries | None) -> Iterator[str]:
         """Neither a result nor a row: a range may cover it, or what ``why`` derives from the connections."""
         event = self._ledger.events[place]
-        fates = {found.id: found.fate for found in self._asked.of_record(*place, event.record).destinations}
-        fate = fates.get(destination)
+        statuses = {found.id: found.status for found in self._asked.of_record(*place, event.record).destinations}
+        status = statuses.get(destination)
         was_taken = tries is not None and tries.taken
         given_up = self._ledger.disconnected(place, lane, destination)
         # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
         was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
-        if fate == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
+        if status == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
             return
         if self._is_settled_by_replay(place, lane, tries):
             return
         if not given_up:
-            yield f"{name}: neither delivered nor given up, its fate is {fate}"
-        elif fate != "discarded" and not (fate == "delivered" and was_taken):
-            yield f"{name}: it was given up with its destination or source, and its fate is {fate}"
+            yield f"{name}: neither delivered nor given up, its status is {status}"
+        elif status != "discarded" and not (status == "delivered" and was_taken):
+            yield f"{name}: it was given up with its destination or source, and its status is {status}"
 
     def _may_be_filtered(self, place: Place, lane: int, destination: str) -> bool:
         """Filters that changed together with what fed the destination explain what was given up as well."""
@@ -139,12 +139,12 @@ class Accounts:
                 yield f"{name}: {place} was neither delivered nor given up"
 
     def _of_dead_letter(self, name: str, dead: tuple[str, int], tries: Tries | None) -> Iterator[str]:
-        fate, at_ms = dead
+        status, at_ms = dead
         if tries is None:
             yield f"{name}: a dead letter without any attempt"
-        elif fate == "expired" and at_ms + self._back_ms < tries.began_ms + self._window_ms:
+        elif status == "expired" and at_ms + self._back_ms < tries.began_ms + self._window_ms:
             yield f"{name}: expired {tries.began_ms + self._window_ms - at_ms} ms before its window's end"
-        elif fate == "failed" and not tries.final:
+        elif status == "failed" and not tries.final:
             yield f"{name}: failed for good without a final answer"
 
     def _never_happened(self) -> Iterator[str]:
@@ -171,7 +171,7 @@ class Accounts:
             if (lane, (partition, offset)) not in self._watch.probed:
                 yield f"attempt {number} of offset {partition, offset} in lane {lane} came {early_ms} ms early"
 
-    def _fates(self) -> Iterator[str]:
+    def _statuses(self) -> Iterator[str]:
         """What ``why`` says of the events that were not simply delivered, and of some that were."""
         undelivered = [key[1] for key in self._dead]
         chosen = list(dict.fromkeys([*undelivered, *self._ledger.events]))[:FATES_ASKED_MAX]
@@ -181,15 +181,15 @@ class Accounts:
                 continue
             lanes = {destination: lane for lane, destination in self._ledger.lanes_of(place).items()}
             for found in self._asked.of_record(*place, event.record).destinations:
-                yield from self._of_fate(place, lanes.get(found.id), found.id, found.fate)
+                yield from self._of_status(place, lanes.get(found.id), found.id, found.status)
 
-    def _of_fate(self, place: Place, lane: int | None, destination: str, fate: str) -> Iterator[str]:
+    def _of_status(self, place: Place, lane: int | None, destination: str, status: str) -> Iterator[str]:
         name = f"{self._ledger.events[place].record.message_id} at {destination}"
-        if (lane is None) != (fate == "not_routed"):
-            yield f"{name}: its fate is {fate}, its lane {lane}"
-        elif lane is not None and fate in OPEN_FATES:
-            yield f"{name}: its fate is still {fate}"
-        elif lane is not None and fate == "filtered" and not self._may_be_filtered(place, lane, destination):
-            yield f"{name}: its fate is {fate}, and no filter stops it"
-        elif lane is not None and (fate == "delivered") != ((lane, place) in self._delivered):
-            yield f"{name}: its fate is {fate}, which the results do not say"
+        if (lane is None) != (status == "not_routed"):
+            yield f"{name}: its status is {status}, its lane {lane}"
+        elif lane is not None and status in OPEN_STATUSES:
+            yield f"{name}: its status is still {status}"
+        elif lane is not None and status == "filtered" and not self._may_be_filtered(place, lane, destination):
+            yield f"{name}: its status is {status}, and no filter stops it"
+        elif lane is not None and (status == "delivered") != ((lane, place) in self._delivered):
+            yield f"{name}: its status is {status}, which the results do not say"

@@ -30,7 +30,7 @@ def list_(
     type: str | None = None,
     event: str | None = None,
     outcome: str | None = None,
-    fate: str | None = None,
+    status: str | None = None,
     since: Since = None,
     until: Until = None,
     limit: int = 50,
@@ -50,7 +50,7 @@ def list_(
         Only events of this name.
     outcome
         Only those whose last attempt ended so, such as refused.
-    fate
+    status
         failed, expired, or discarded.
     since
         Only those given up at or after this time: ISO 8601, or how long ago, such as 24h.
@@ -60,7 +60,7 @@ def list_(
         How many to list at most.
     """
     wanted = selection_of(since, until, destination=destination, source=source, type=type, event=event, outcome=outcome)
-    return print_list(options.admin(), {**wanted, **({"fate": fate} if fate else {})}, limit, options.as_json)
+    return print_list(options.admin(), {**wanted, **({"status": status} if status else {})}, limit, options.as_json)
 
 
 @letters_app.command
@@ -137,7 +137,7 @@ def discard(
     all: Annotated[bool, Parameter(negative="")] = False,
     options: Options = HERE,
 ) -> int:
-    """Give dead letters up for good; the fate of their events says so.
+    """Give dead letters up for good; the status of their events says so.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def _line(letter: Json) -> str:
     what = f"{letter['type']} “{letter['event']}”" if letter["event"] else letter["type"]
     answer = " ".join(str(letter[name]) for name in ("outcome", "httpStatus") if letter[name])
     parts = [
-        f"{letter['id']}  {letter['at']}  {letter['destination']}  {letter['fate']}  {what}  {letter['messageId']}"
+        f"{letter['id']}  {letter['at']}  {letter['destination']}  {letter['status']}  {what}  {letter['messageId']}"
     ]
     parts.append(f"{letter['attempts']} attempts")
     parts += [text for text in (answer, letter["error"], letter["replay"] and f"replay {letter['replay']}") if text]

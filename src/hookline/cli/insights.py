@@ -107,7 +107,7 @@ def attempts(
     /,
     *,
     outcome: str | None = None,
-    status: int | None = None,
+    http_status: int | None = None,
     url: str | None = None,
     since: Since = None,
     until: Until = None,
@@ -124,8 +124,8 @@ def attempts(
         Id of one attempt: show its request and the answer.
     outcome
         Only those that ended so, such as timed_out.
-    status
-        Only those answered so.
+    http_status
+        Only those answered with this HTTP status.
     url
         Only those to this URL.
     since
@@ -138,8 +138,8 @@ def attempts(
     if attempt is not None:
         return print_attempt(options.admin(), destination, attempt, options.as_json)
     wanted = selection_of(since, until, outcome=outcome, url=url)
-    if status is not None:
-        wanted["status"] = status
+    if http_status is not None:
+        wanted["httpStatus"] = http_status
     return print_attempts(options.admin(), destination, wanted, limit, options.as_json)
 
 

@@ -111,11 +111,11 @@ def events(
     event: str | None = None,
     user_id: str | None = None,
     text: str | None = None,
-    fate: str | None = None,
+    status: str | None = None,
     limit: int = 20,
     options: Options = HERE,
 ) -> int:
-    """List the newest events with their fates; tail follows them.
+    """List the newest events with their statuses; tail follows them.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ def events(
         Only this user.
     text
         Only events that hold this text anywhere.
-    fate
-        Only events with this fate at some destination.
+    status
+        Only events with this status at some destination.
     limit
         How many to list.
     """
-    wanted = {"source": source, "type": type_, "event": event, "userId": user_id, "text": text, "fate": fate}
+    wanted = {"source": source, "type": type_, "event": event, "userId": user_id, "text": text, "status": status}
     return print_events(options.admin(), wanted, limit, options.as_json)
 
 
@@ -249,18 +249,16 @@ def delete_object(admin: AdminApi, collection: str, id: str, as_json: bool) -> i
 
 
 def print_events(admin: AdminApi, wanted: dict[str, str | None], limit: int, as_json: bool) -> int:
-    """Print the newest events that match: when, what, whose, and the fate at each destination."""
+    """Print the newest events that match: when, what, whose, and the status at each destination."""
     events = admin.newest("/events", limit, **wanted)
     if as_json:
         print(json.dumps(events))
         return 0
     for event in events:
-        fates = ", ".join(f"{each['id']} {each['fate']}" for each in event["destinations"]) or event["fate"]
+        statuses = ", ".join(f"{each['id']} {each['status']}" for each in event["destinations"]) or event["status"]
         name = event["event"].get("event") or event["event"].get("name") or ""
-        line = (
-            f"{event['receivedAt']}  {event['type']:<8}  {name}  {event['userId'] or ''}  {event['messageId']}  {fates}"
-        )
-        print(printable(line))
+        line = f"{event['receivedAt']}  {event['type']:<8}  {name}  {event['userId'] or ''}  {event['messageId']}"
+        print(printable(f"{line}  {statuses}"))
     return 0
 
 

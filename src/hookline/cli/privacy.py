@@ -151,7 +151,7 @@ def _evidence(report: Json) -> Iterator[str]:
         for source in person["sources"]:
             yield f"  source {source['source']}: {source['events']} events, told {source['tries']} times"
             for each in source["destinations"]:
-                yield f"    {each['destination']}: {each['fate']} {each['at'] or ''} {each['reason'] or ''}".rstrip()
+                yield f"    {each['destination']}: {each['status']} {each['at'] or ''} {each['reason'] or ''}".rstrip()
 
 
 def _line(request: Json) -> str:

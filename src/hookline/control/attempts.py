@@ -76,7 +76,9 @@ class Attempts(Controller):
         limit: Limit = 50,
         after: After = None,
         outcome: Annotated[Outcome | None, QueryParameter(description="Only attempts that ended so.")] = None,
-        http_status: Annotated[int | None, QueryParameter(name="httpStatus", ge=100, le=599, description="Only attempts answered so.")] = None,
+        http_status: Annotated[
+            int | None, QueryParameter(name="httpStatus", ge=100, le=599, description="Only attempts answered so.")
+        ] = None,
         url: Annotated[str | None, QueryParameter(max_length=2_048, description="Only attempts at this URL.")] = None,
         from_: Annotated[
             str | None,

@@ -28,7 +28,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message_id: str
     partition: int
     offset: int
-    fate: str
+    status: str
     attempts: int
     at: str
     outcome: str | None = None
@@ -142,7 +142,7 @@ class DeadLetterLog:
         not meant."""
         rows = self._rows(
             "SELECT lane, partition, first_offset, last_offset FROM ranges WHERE destination = ? AND at >= ?"
-            " AND fate = 'discarded' AND lane NOT IN (SELECT lane FROM replays)",
+            " AND status = 'discarded' AND lane NOT IN (SELECT lane FROM replays)",
             (destination, since_ms),
         )
         return [LostRange(*row) for row in rows]

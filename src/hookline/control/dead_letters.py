@@ -76,7 +76,7 @@ class DeadLetters(Controller):
         outcome: Annotated[
             str | None, QueryParameter(max_length=1_000, description="Only those whose last attempt ended so.")
         ] = None,
-        fate: Annotated[
+        status: Annotated[
             str | None, QueryParameter(max_length=1_000, description="`failed`, `expired` or `discarded`.")
         ] = None,
         since: Annotated[
@@ -92,14 +92,14 @@ class DeadLetters(Controller):
             ),
         ] = None,
     ) -> Listing[DeadLetter]:
-        """Return the newest dead letters that match; discarded ones only when that fate is asked for."""
+        """Return the newest dead letters that match; discarded ones only when that status is asked for."""
         wanted = LetterFilter(
             destination=destination,
             source=source,
             type=type_,
             event=event,
             outcome=outcome,
-            fate=fate,
+            status=status,
             since_ms=milliseconds("from", since),
             until_ms=milliseconds("to", until),
         )
@@ -111,25 +111,25 @@ class DeadLetters(Controller):
     async def get_dead_letter(self, services: FromServices, letter_id: Id) -> DeadLetterDetail:
         """Return one dead letter with its event, every attempt and the receiver's last answer."""
         letter = _letter(services, letter_id)
-        found = await services.events.fates_at([(letter.partition, letter.offset)])
-        fates = found[0].fate.destinations if found else ()
+        found = await services.events.events_at([(letter.partition, letter.offset)])
+        statuses = found[0].status.destinations if found else ()
         return DeadLetterDetail(
             **msgspec.structs.asdict(letter),
-            payload=found[0].fate.event if found else None,
-            history=next((each.attempts for each in fates if each.id == letter.destination), ()),
+            payload=found[0].status.event if found else None,
+            history=next((each.attempts for each in statuses if each.id == letter.destination), ()),
         )
 
     @post("/{id:str}/retry", status_code=201, needs="editor")
     async def retry_dead_letter(self, services: FromServices, letter_id: Id) -> ReplayView:
         """Send one again: a replay of one event."""
         letter = _letter(services, letter_id)
-        wanted = LetterFilter(destination=letter.destination, ids=(letter.id,), fate=letter.fate)
+        wanted = LetterFilter(destination=letter.destination, ids=(letter.id,), status=letter.status)
         made = await begin(services, ReplayRequest(destination=letter.destination, letters=wanted))
         return view_of(services, made)
 
     @post("/{id:str}/discard", status_code=200, needs="editor")
     async def discard_dead_letter(self, services: FromServices, letter_id: Id) -> Discarded:
-        """Give one up for good: its fate becomes `discarded`."""
+        """Give one up for good: its status becomes `discarded`."""
         letter = _letter(services, letter_id)
         return await _discard(services, LetterFilter(ids=(letter.id,)))
 

@@ -28,7 +28,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, rename="camel"):
     """What came of the delete message at one destination: ``delivered`` at a time, ``open``, or why it never was."""
 
     destination: str
-    fate: str
+    status: str
     at: str | None
     reason: str | None
 
@@ -96,7 +96,7 @@ def evidence_of(services: Services, request: DeletionRequest) -> DeletionEvidenc
 
 
 def _source(message: Message, receipts: Sequence[Receipt]) -> AffectedSource:
-    settled = [Acknowledgement(each.destination, each.fate, iso(each.at_ms), each.reason) for each in receipts]
+    settled = [Acknowledgement(each.destination, each.status, iso(each.at_ms), each.reason) for each in receipts]
     if message.state != "closed":
         known = {each.destination for each in receipts}
         settled += [Acknowledgement(id, "open", None, None) for id in message.destinations if id not in known]

@@ -16,7 +16,8 @@ from hookline.index import lookup
 from hookline.journal.opening import open_reader
 from hookline.journal.record import FORMAT_VERSION, Record
 from hookline.journal.remote import RemoteAppender
-from hookline.outcomes.delivery import DestinationFate
+from hookline.outcomes.delivery import DestinationStatus
+from hookline.outcomes.status import DeliveryStatus
 from hookline.privacy.messages import Again, Messages
 from hookline.privacy.model import DeletionRequest, Message, Receipt
 from hookline.privacy.requests import Requests
@@ -78,17 +79,20 @@ class DeletionMessages:
     async def _look(self, request: DeletionRequest, message: Message, now_ms: int) -> None:
         event = await self._events.of_message(message.message_id, message.source)
         age_ms = now_ms - (message.first_ms or now_ms)
-        fates = {fate.id: fate for fate in event.destinations} if event is not None else {}
-        asked = {id: fates.get(id) or DestinationFate(id, "expired_by_retention") for id in message.destinations}
-        if event is not None and any(not _has_ended(fate) for fate in asked.values()):
-            accepted = [_receipt(fate, now_ms, ACCEPTED) for fate in asked.values() if fate.fate == ACCEPTED]
+        statuses = {each.id: each for each in event.destinations} if event is not None else {}
+        asked = {
+            id: statuses.get(id) or DestinationStatus(id, DeliveryStatus.EXPIRED_BY_RETENTION)
+            for id in message.destinations
+        }
+        if event is not None and any(not _has_ended(each) for each in asked.values()):
+            accepted = [_receipt(each, now_ms, ACCEPTED) for each in asked.values() if each.status == ACCEPTED]
             self._messages.look_again(message.id, accepted, now_ms + min(LOOK_MS_MAX, age_ms // LOOK_SHARE))
             return
-        failed = tuple(id for id, fate in asked.items() if fate.fate in TRY_AGAIN)
+        failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN)
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
         receipts = [
-            _receipt(fate, now_ms, fate.fate if id not in failed else GIVEN_UP)
-            for id, fate in asked.items()
+            _receipt(each, now_ms, each.status if id not in failed else GIVEN_UP)
+            for id, each in asked.items()
             if id not in failed or not goes_on
         ]
         again = None
@@ -142,12 +146,12 @@ def _record(message: Message, user_id: str, now_ms: int) -> Record:
     )
 
 
-def _has_ended(fate: DestinationFate) -> bool:
-    return fate.fate == ACCEPTED or fate.fate in TRY_AGAIN or fate.fate in NOT_SENT
+def _has_ended(at: DestinationStatus) -> bool:
+    return at.status == ACCEPTED or at.status in TRY_AGAIN or at.status in NOT_SENT
 
 
-def _receipt(fate: DestinationFate, now_ms: int, final: str) -> Receipt:
-    accepted = [attempt.at for attempt in fate.attempts if attempt.outcome == "success"]
+def _receipt(at: DestinationStatus, now_ms: int, final: str) -> Receipt:
+    accepted = [attempt.at for attempt in at.attempts if attempt.outcome == "success"]
     at_ms = int(datetime.fromisoformat(accepted[-1]).timestamp() * 1000) if accepted else now_ms
-    reason = fate.reason if final != GIVEN_UP else f"{fate.fate} at every try for 30 days"
-    return Receipt(fate.id, final, reason, at_ms)
+    reason = at.reason if final != GIVEN_UP else f"{at.status} at every try for 30 days"
+    return Receipt(at.id, final, reason, at_ms)

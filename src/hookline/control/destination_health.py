@@ -70,7 +70,7 @@ class DestinationHealth:
                 retrying=_count(connection, "SELECT 1 FROM retries WHERE lane = ?", lane),
                 dead_letters=_count(
                     connection,
-                    "SELECT 1 FROM dead_letters WHERE destination = ? AND fate <> 'discarded'",
+                    "SELECT 1 FROM dead_letters WHERE destination = ? AND status <> 'discarded'",
                     destination,
                 ),
                 failure=failures.get(lane),

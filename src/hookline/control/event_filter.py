@@ -19,11 +19,11 @@ class EventFilter(NamedTuple):
     event: str | None = None
     user_id: str | None = None
     message_id: str | None = None
-    fate: str | None = None
+    status: str | None = None
     text: str | None = None
 
     def matcher(self) -> Callable[[Record], bool]:
-        """Return whether a record is wanted, as far as it tells by itself: of fates it only knows ``rejected``."""
+        """Return whether a record is wanted, as far as it tells by itself: of statuses it only knows ``rejected``."""
         holds_text = _holding(self.text) if self.text else None
 
         def matches(record: Record) -> bool:
@@ -32,7 +32,7 @@ class EventFilter(NamedTuple):
                 and (self.type is None or record.type == self.type)
                 and (self.user_id is None or record.user_key == self.user_id)
                 and (self.message_id is None or record.message_id == self.message_id)
-                and (self.fate != "rejected" or record.rejection is not None)
+                and (self.status != "rejected" or record.rejection is not None)
                 and (self.event is None or event_name(record) == self.event)
                 and (holds_text is None or holds_text(record))
             )

@@ -1,4 +1,4 @@
-"""The stored events, newest first, with their fates: what the events list and the event pages read.
+"""The stored events, newest first, with their statuses: what the events list and the event pages read.
 
 Reading happens in one thread of its own, so that a long search never holds up the server, and is bounded by time:
 a search that found little so far returns where to go on.
@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar
 
 from hookline.control.event_filter import EventFilter
 from hookline.control.problem import Problem
@@ -18,27 +18,8 @@ from hookline.journal.newest import newest_first
 from hookline.journal.opening import open_reader
 from hookline.journal.port import SearchableReader
 from hookline.journal.record import Record
-from hookline.outcomes.fate import EventFate, Fates, Found
+from hookline.outcomes.event_status import EventStatus, EventStatuses, Found
 from hookline.settings import Settings
-
-Fate = Literal[
-    "waiting",
-    "retrying",
-    "parked",
-    "delivered",
-    "filtered",
-    "not_routed",
-    "duplicate",
-    "suppressed",
-    "rejected",
-    "failed",
-    "expired",
-    "expired_by_retention",
-    "discarded",
-    "erased",
-]
-"""The closed set of DESIGN 6.7."""
-FATES: tuple[str, ...] = get_args(Fate)
 
 SEARCH_SECONDS_MAX = 1.0
 TAIL_EVENTS_MAX = 20
@@ -53,7 +34,7 @@ class LoggedEvent(NamedTuple):
     partition: int
     offset: int
     record: Record
-    fate: EventFate
+    status: EventStatus
 
     @property
     def cursor(self) -> str:
@@ -77,7 +58,7 @@ class EventLog:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-log")
         self._reader: SearchableReader | None = None
-        self._fates: Fates | None = None
+        self._statuses: EventStatuses | None = None
 
     async def newest(
         self, wanted: EventFilter, limit: int, after: str | None = None, seconds: float = SEARCH_SECONDS_MAX
@@ -87,17 +68,17 @@ class EventLog:
         before = parse_cursor(after) if after else None
         return await self._run(lambda: self._newest(wanted, limit, before, seconds))
 
-    async def of_message(self, message_id: str, source: str | None) -> EventFate | None:
-        """Return the fate of a message, None when it is unknown (or no longer kept)."""
-        return await self._run(lambda: self._fate_reader().of_message(message_id, source))
+    async def of_message(self, message_id: str, source: str | None) -> EventStatus | None:
+        """Return the status of a message, None when it is unknown (or no longer kept)."""
+        return await self._run(lambda: self._status_reader().of_message(message_id, source))
 
     async def why_unknown(self, message_id: str, source: str | None) -> str:
         """Return why nothing is known of a message."""
-        return await self._run(lambda: self._fate_reader().why_unknown(message_id, source))
+        return await self._run(lambda: self._status_reader().why_unknown(message_id, source))
 
     async def find(self, message_id: str, source: str | None) -> Found | None:
         """Return where a message lies, None when it is unknown (or no longer kept)."""
-        return await self._run(lambda: self._fate_reader().find(message_id, source))
+        return await self._run(lambda: self._status_reader().find(message_id, source))
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what some work comes to that reads with this log's reader, on its thread."""
@@ -115,9 +96,9 @@ class EventLog:
         """Return the newest few events from these offsets on, how many were left out, and the offsets to go on from."""
         return await self._run(lambda: self._since(starts))
 
-    async def fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
-        """Return the events at these places with their fates as they are now; those no longer kept are missing."""
-        return await self._run(lambda: self._fates_at(places))
+    async def events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+        """Return the events at these places with their statuses as they are now; those no longer kept are missing."""
+        return await self._run(lambda: self._events_at(places))
 
     async def over_newest(self, work: Callable[[Iterator[Record]], T]) -> T:
         """Return what ``work`` makes of the newest records, of which it gets as many as can be read in the time there
@@ -136,10 +117,10 @@ class EventLog:
             self._reader = open_reader(self._data_path / "journal")
         return self._reader
 
-    def _fate_reader(self) -> Fates:
-        if self._fates is None:
-            self._fates = Fates(self._settings)
-        return self._fates
+    def _status_reader(self) -> EventStatuses:
+        if self._statuses is None:
+            self._statuses = EventStatuses(self._settings)
+        return self._statuses
 
     def _ends(self) -> dict[int, int]:
         journal = self._journal()
@@ -155,9 +136,9 @@ class EventLog:
             positions[partition] = offset
             if matches(record):
                 logged = LoggedEvent(
-                    partition, offset, record, self._fate_reader().of_record(partition, offset, record)
+                    partition, offset, record, self._status_reader().of_record(partition, offset, record)
                 )
-                if wanted.fate is None or wanted.fate in fates_of(logged.fate):
+                if wanted.status is None or wanted.status in statuses_of(logged.status):
                     found.append(logged)
             if len(found) >= limit or self._clock() > deadline:
                 return Page(found, self._cursor(positions))
@@ -186,23 +167,23 @@ class EventLog:
             first = max(start, end - TAIL_EVENTS_MAX)
             skipped += first - start
             places.extend((partition, offset) for offset in range(first, end))
-        found = self._fates_at(places)
+        found = self._events_at(places)
         return found, skipped + len(places) - len(found), ends  # what cannot be read is left out, and counted
 
-    def _fates_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
+    def _events_at(self, places: list[tuple[int, int]]) -> list[LoggedEvent]:
         logged = []
         for partition, offset in places:
             record = self._journal().get(partition, offset)
             if record is not None:
-                fate = self._fate_reader().of_record(partition, offset, record)
-                logged.append(LoggedEvent(partition, offset, record, fate))
+                status = self._status_reader().of_record(partition, offset, record)
+                logged.append(LoggedEvent(partition, offset, record, status))
         return logged
 
 
-def fates_of(event: EventFate) -> set[str]:
-    """Return every fate the event has: over its destinations, or its own where no destination has a say."""
-    fates = {destination.fate for destination in event.destinations}
-    return fates | {event.fate} if event.fate else fates
+def statuses_of(event: EventStatus) -> set[str]:
+    """Return every status the event has: over its destinations, or its own where no destination has a say."""
+    statuses: set[str] = {destination.status for destination in event.destinations}
+    return statuses | {event.status} if event.status else statuses
 
 
 def parse_cursor(text: str) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""``/api/v1/events``: the stored events newest first, one event's fate, and the live stream."""
+"""``/api/v1/events``: the stored events newest first, one event's status, and the live stream."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from litestar.response import Stream
 
 from hookline.control.call import Call, the_call
 from hookline.control.event_filter import EventFilter
-from hookline.control.event_log import Fate
 from hookline.control.listing import After, Limit, Listing
 from hookline.control.parameters import OfEvent, OfSource, OfType
 from hookline.control.problem import Problem, problems
 from hookline.control.services import FromServices
-from hookline.outcomes.fate import EventFate
+from hookline.outcomes.event_status import EventStatus
+from hookline.outcomes.status import DeliveryStatus
 
 KNOWN_SECONDS = 5.0
 """How long a stream goes on at most before it asks whether its caller is still let in."""
@@ -58,15 +58,15 @@ class Events(Controller):
         event: OfEvent = None,
         user_id: OfUser = None,
         message_id: OfMessage = None,
-        fate: Annotated[
-            Fate | None, QueryParameter(description="Only events that have this fate at some destination.")
+        status: Annotated[
+            DeliveryStatus | None, QueryParameter(description="Only events that have this status at some destination.")
         ] = None,
         text: Text = None,
-    ) -> Listing[EventFate]:
-        """List the newest events with their fates. A page may be short when the search took long; `after` goes on."""
-        wanted = EventFilter(source, type_, event, user_id, message_id, fate, text)
+    ) -> Listing[EventStatus]:
+        """List the newest events with their status. A page may be short when the search took long; `after` goes on."""
+        wanted = EventFilter(source, type_, event, user_id, message_id, status, text)
         page = await services.events.newest(wanted, limit, after)
-        return Listing([logged.fate for logged in page.events], page.after)
+        return Listing([logged.status for logged in page.events], page.after)
 
     @get("/stream", needs="viewer", responses=problems(503), media_type="text/event-stream")
     async def stream_events(
@@ -80,9 +80,9 @@ class Events(Controller):
         message_id: OfMessage = None,
         text: Text = None,
     ) -> Stream:
-        """Push new events and changes of fate as server-sent events: `event` (a new event), `fate` (its fate changed),
-        `skipped` (how many were left out). With `Last-Event-ID` it goes on where a lost stream was; what is left out
-        may be of any kind."""
+        """Push new events and changes of status as server-sent events: `event` (a new event), `status` (its status
+        changed), `skipped` (how many were left out). With `Last-Event-ID` it goes on where a lost stream was; what is
+        left out may be of any kind."""
         wanted = EventFilter(source, type_, event, user_id, message_id, text=text)
         watched = await services.live.watch(request.headers.get("last-event-id"), wanted)
         messages = _while_known(the_call(), watched)
@@ -95,13 +95,13 @@ class Events(Controller):
         request: Request[Any, Any, Any],
         message_id: Annotated[str, PathParameter(name="messageId")],
         source: OfSource = None,
-    ) -> EventFate:
+    ) -> EventStatus:
         """Return what became of one message: its acceptance, each routing decision, each attempt."""
         wanted = id_in_path(request, "/events/")
-        fate = await services.events.of_message(wanted, source)
-        if fate is None:
+        status = await services.events.of_message(wanted, source)
+        if status is None:
             raise unknown_event(wanted, await services.events.why_unknown(wanted, source))
-        return fate
+        return status
 
 
 async def _while_known(call: Call, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

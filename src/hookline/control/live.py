@@ -1,4 +1,4 @@
-"""New events and changes of fate, pushed to whoever watches (server-sent events).
+"""New events and changes of status, pushed to whoever watches (server-sent events).
 
 One loop looks at the journal's ends a few times a second while somebody watches and shares what it finds; every
 watcher has a short queue, and one that does not keep up is told how much it missed. At high rates only the newest
@@ -16,10 +16,11 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from hookline.control.event_filter import EVERYTHING, EventFilter
-from hookline.control.event_log import EventLog, LoggedEvent, fates_of
+from hookline.control.event_log import EventLog, LoggedEvent, statuses_of
 from hookline.control.problem import Problem
 from hookline.control.watcher import Message, Watcher, message_of, positions_after, skipped
-from hookline.outcomes.fate import EventFate
+from hookline.outcomes.event_status import EventStatus
+from hookline.outcomes.status import FINAL
 from hookline.telemetry.log import logger
 
 LOOK_SECONDS = 0.25
@@ -27,22 +28,6 @@ PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
 FOLLOWED_EVENTS_MAX = 100
-
-FINAL_FATES = frozenset(
-    {
-        "delivered",
-        "filtered",
-        "not_routed",
-        "duplicate",
-        "suppressed",
-        "rejected",
-        "failed",
-        "expired",
-        "expired_by_retention",
-        "discarded",
-        "erased",
-    }
-)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,8 +43,8 @@ class LiveEvents:
         self._closed = False
         self.looks = 0
         """How often the journal was looked at."""
-        # Events whose fate is still open, by place, with the fate last told.
-        self._followed: OrderedDict[tuple[int, int], EventFate] = OrderedDict()
+        # Events whose status is still open, by place, with the status last told.
+        self._followed: OrderedDict[tuple[int, int], EventStatus] = OrderedDict()
 
     @property
     def watchers(self) -> int:
@@ -132,7 +117,7 @@ class LiveEvents:
             return []
         told = [skipped(left_out)] if left_out else []
         told += [
-            message_of("event", logged.cursor, _encode(logged.fate)) for logged in new if watcher.wants(logged.record)
+            message_of("event", logged.cursor, _encode(logged.status)) for logged in new if watcher.wants(logged.record)
         ]
         position = ",".join(f"{partition}:{end - 1}" for partition, end in watcher.starts.items())
         return [*told, Message(f"id: {position}\n\n".encode())] if position else told
@@ -153,7 +138,7 @@ class LiveEvents:
         if left_out:
             self._tell(skipped(left_out))
         for logged in new:
-            message = message_of("event", logged.cursor, _encode(logged.fate))
+            message = message_of("event", logged.cursor, _encode(logged.status))
             self._tell(message._replace(place=(logged.partition, logged.offset), events=1), logged)
             self._follow(logged)
         if self._followed:
@@ -162,21 +147,21 @@ class LiveEvents:
 
     async def _look_at_followed(self, just_told: set[tuple[int, int]]) -> None:
         places = [place for place in self._followed if place not in just_told]
-        current = {(logged.partition, logged.offset): logged for logged in await self._events.fates_at(places)}
+        current = {(logged.partition, logged.offset): logged for logged in await self._events.events_at(places)}
         for place in places:
             logged = current.get(place)
             if logged is None:
                 self._followed.pop(place, None)
-            elif logged.fate != self._followed[place]:
-                self._tell(message_of("fate", "", _encode(logged.fate)), logged)
+            elif logged.status != self._followed[place]:
+                self._tell(message_of("status", "", _encode(logged.status)), logged)
                 self._follow(logged)
 
     def _follow(self, logged: LoggedEvent) -> None:
         place = (logged.partition, logged.offset)
-        if fates_of(logged.fate) <= FINAL_FATES:
+        if statuses_of(logged.status) <= FINAL:
             self._followed.pop(place, None)
             return
-        self._followed[place] = logged.fate
+        self._followed[place] = logged.status
         while len(self._followed) > FOLLOWED_EVENTS_MAX:
             self._followed.popitem(last=False)
 

@@ -1,1 +1,1 @@
-"""What became of each event: attempts, results in blocks, and the one reachable fate."""
+"""What became of each event: attempts, results in blocks, and the one reachable status."""

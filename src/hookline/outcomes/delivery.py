@@ -20,12 +20,14 @@ from hookline.outcomes.filter_rules import EventRules
 from hookline.outcomes.outcome import Outcome, from_number
 from hookline.outcomes.progress import DUPLICATE_TAG, OFFSET_MASK, PLACE_SHIFT, Entry
 from hookline.outcomes.results import Results
+from hookline.outcomes.status import DeliveryStatus, QueuedReason
 
 TAKEN_OUT = "sent without what its filters take out"
-SICK_STATES = frozenset({"open", "suspect", "paused", "gone"})
+HELD_STATES = frozenset({"open", "suspect", "paused", "gone"})
 PAUSED = "paused"
 BY_HAND = "it was a dead letter, and a person discarded it"
-IS_PAUSED = "the destination is paused; the event is sent when it is resumed"
+LOOKED_AT_MAX = 1_000
+ONE_AT_A_TIME = "the receiver keeps failing; one event at a time is tried"
 
 
 class Attempt(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,32 +47,39 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     """By which ``destinations/{id}/attempts/{attempt}`` has more of it."""
 
 
-class ReplayFate(msgspec.Struct, frozen=True, rename="camel"):
+class ReplayStatus(msgspec.Struct, frozen=True, rename="camel"):
     """What a replay made of an event at one destination."""
 
     id: str
-    fate: str
+    status: DeliveryStatus
     reason: str | None = None
 
 
-class DestinationFate(msgspec.Struct, frozen=True, rename="camel"):
-    """The fate of an event at one destination."""
+class DestinationStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The status of an event at one destination.
+
+    ``reason`` says why: of a queued event one of ``next``, ``catching_up``, ``breaker_open``, ``paused``,
+    ``rate_limited`` and ``ordered``, else a sentence or a code. ``rule`` names the filter that decided.
+    """
 
     id: str
-    fate: str
+    status: DeliveryStatus
     reason: str | None = None
     rule: str | None = None
     attempts: tuple[Attempt, ...] = ()
-    replays: tuple[ReplayFate, ...] = ()
+    replays: tuple[ReplayStatus, ...] = ()
+    detail: str | None = None
+    """What people should know beside the reason, such as that nothing is known of its delivery."""
 
 
 class Standing(NamedTuple):
-    """Where a lane stands: its own place if it has one, else the shared reader's."""
+    """Where a lane stands: its own place if it has one, else the shared reader's. ``detached``: it is behind that."""
 
     next_offset: int
     state: str
     undone: places.Ranges
     sides: tuple[places.SavedSide, ...] = ()
+    detached: bool = False
 
     def has_passed(self, offset: int, source: str | None) -> bool:
         """Return whether the lane has come to the event of this source (None: one aimed at it), as its intakes tell."""
@@ -85,21 +94,21 @@ class Deliveries:
         self._database = ReadOnly(place)
         self._results = Results(data_path)
 
-    def fate(
+    def status(
         self, destination: Destination, lane: int, partition: int, offset: int, rules: EventRules
-    ) -> DestinationFate | None:
-        """Return the fate of the routed event at this place; None when nothing is known although the lane has passed
+    ) -> DestinationStatus | None:
+        """Return the status of the routed event at this place; None when nothing is known although the lane has passed
         it."""
         connection = self._open()
         if connection is None:
-            return DestinationFate(destination.id, "waiting")
+            return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
         connection.execute("BEGIN")  # one moment: between two look-ups a checkpoint may move the event
         try:
-            return self._fate(connection, destination, lane, partition, offset, rules)
+            return self._status(connection, destination, lane, partition, offset, rules)
         finally:
             connection.execute("COMMIT")
 
-    def _fate(
+    def _status(
         self,
         connection: Connection,
         destination: Destination,
@@ -107,16 +116,18 @@ class Deliveries:
         partition: int,
         offset: int,
         rules: EventRules,
-    ) -> DestinationFate | None:
+    ) -> DestinationStatus | None:
         results = [entry for entry in self._entries(partition, offset) if entry.lane == lane]
         failed = _failed_attempts(connection, lane, partition, offset)
         attempts = tuple(_merge(failed, results, destination))
         sent_at_ms = [entry.at_ms for entry in results] + [_ms(attempt.at) for attempt in failed]
         rule = _editing(connection, lane, partition, max(sent_at_ms), rules) if sent_at_ms else None
         if any(200 <= entry.result < 300 for entry in results):
-            return DestinationFate(destination.id, "delivered", TAKEN_OUT if rule else None, rule, attempts)
-        fate, reason, stopping = self._open_fate(connection, lane, partition, offset, failed, rules)
-        return DestinationFate(destination.id, fate, reason, stopping or rule, attempts) if fate else None
+            return DestinationStatus(
+                destination.id, DeliveryStatus.DELIVERED, TAKEN_OUT if rule else None, rule, attempts
+            )
+        status, reason, stopping = self._open_status(connection, destination, lane, partition, offset, failed, rules)
+        return DestinationStatus(destination.id, status, reason, stopping or rule, attempts) if status else None
 
     def filter_versions(self, lane: int, partition: int) -> list[int]:
         """Return every connections version whose filters decided about some event of the lane."""
@@ -146,6 +157,15 @@ class Deliveries:
         """Return how many retry rows a lane has."""
         return self._number("SELECT count(*) FROM retries WHERE lane = ?", lane) or 0
 
+    def retried_before(self, lane: int, partition: int, offset: int) -> list[int]:
+        """Return the newest offsets before this one that a lane tries again, at most ``LOOKED_AT_MAX``."""
+        connection = self._open()
+        query = (
+            'SELECT "offset" FROM retries WHERE lane = ? AND partition = ? AND "offset" < ?'
+            f' ORDER BY "offset" DESC LIMIT {LOOKED_AT_MAX}'
+        )
+        return [] if connection is None else [row[0] for row in connection.execute(query, (lane, partition, offset))]
+
     def oldest_retry_ms(self, lane: int) -> int | None:
         """Return when the oldest event that is tried again was tried first."""
         return self._number("SELECT min(first_at) FROM retries WHERE lane = ?", lane)
@@ -158,7 +178,9 @@ class Deliveries:
     def dead_letters(self, destination: str) -> int:
         """Return how many dead letters of a destination are kept."""
         return (
-            self._number("SELECT count(*) FROM dead_letters WHERE destination = ? AND fate <> 'discarded'", destination)
+            self._number(
+                "SELECT count(*) FROM dead_letters WHERE destination = ? AND status <> 'discarded'", destination
+            )
             or 0
         )
 
@@ -176,53 +198,47 @@ class Deliveries:
         self._database.close()
         self._results.close()
 
-    def _open_fate(
+    def _open_status(
         self,
         connection: Connection,
+        destination: Destination,
         lane: int,
         partition: int,
         offset: int,
         failed: list[Attempt],
         rules: EventRules,
-    ) -> tuple[str | None, str | None, str | None]:
-        """Fate, reason, and the filter that stopped the event."""
+    ) -> tuple[DeliveryStatus | None, str | None, str | None]:
+        """Status, reason, and the filter that stopped the event."""
         where = 'lane = ? AND partition = ? AND "offset" = ?'
         key = (lane, partition, offset)
         standing = _standing(connection, lane, partition)
         retry = connection.execute(f"SELECT attempt FROM retries WHERE {where}", key).fetchone()
         if retry is not None:
-            parked = standing.state in SICK_STATES
-            if retry[0] == 0:
-                return "parked" if parked else "waiting", None, None
-            if standing.state == PAUSED:
-                return "parked", IS_PAUSED, None
-            return "retrying", "the receiver keeps failing; one event at a time is tried" if parked else None, None
+            if retry[0] == 0 or standing.state == PAUSED:
+                return DeliveryStatus.QUEUED, _queued(standing, destination, has_row=True), None
+            return DeliveryStatus.RETRYING, ONE_AT_A_TIME if standing.state in HELD_STATES else None, None
         # Only now: a replay's letter that came back to waiting is kept until its event is delivered.
-        dead = connection.execute(f"SELECT fate, error FROM dead_letters WHERE {where}", key).fetchone()
+        dead = connection.execute(f"SELECT status, error FROM dead_letters WHERE {where}", key).fetchone()
         if dead is not None:
-            return dead[0], BY_HAND if dead[0] == "discarded" else None, None
+            status = DeliveryStatus(dead[0])
+            return status, BY_HAND if status is DeliveryStatus.DISCARDED else None, None
         passed = standing.has_passed(offset, rules.source)
         taken = passed and offset not in set(places.to_offsets(standing.undone))
         rule = _stopping(connection, lane, partition, offset, rules) if taken else None
         if rule is not None:
-            return "filtered", None, rule
+            return DeliveryStatus.FILTERED, None, rule
         dropped = connection.execute(
-            "SELECT fate, reason FROM ranges"
+            "SELECT status, reason FROM ranges"
             " WHERE lane = ? AND partition = ? AND first_offset <= ? AND last_offset >= ?",
             (*key, offset),
         ).fetchone()
         if dropped is not None:
-            return dropped[0], dropped[1], None
-        if not passed:
-            if standing.state in SICK_STATES:
-                kept_failing = "the receiver keeps failing; the event is sent when it is back"
-                return "parked", IS_PAUSED if standing.state == PAUSED else kept_failing, None
-            return "waiting", None, None
+            return DeliveryStatus(dropped[0]), dropped[1], None
         if not taken:
-            return "waiting", None, None
+            return DeliveryStatus.QUEUED, _queued(standing, destination, is_next=passed), None
         if failed:  # the dead letter was trimmed; its last attempt tells which it was
             final = failed[-1].outcome in (Outcome.REFUSED, Outcome.BLOCKED_ADDRESS)
-            return "failed" if final else "expired", None, None
+            return DeliveryStatus.FAILED if final else DeliveryStatus.EXPIRED, None, None
         return None, None, None
 
     def _entries(self, partition: int, offset: int) -> list[Entry]:
@@ -243,13 +259,29 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
     if own is not None:
         intake = places.decode_intake(own[2])
         next_offset = shared[0] if intake.attached and shared else own[0]
-        return Standing(next_offset, own[1], intake.undone, intake.sides)
+        return Standing(next_offset, own[1], intake.undone, intake.sides, detached=not intake.attached)
     replay = connection.execute("SELECT ended_at FROM replays WHERE lane = ?", (lane,)).fetchone()
     if replay is not None:  # it never follows the shared reader: without a row it is at its begin, or has ended
         return Standing(0 if replay[0] is None else OFFSET_MASK, "closed", ())
     if shared is None:
         return Standing(0, "closed", ())
     return Standing(shared[0], "closed", places.decode_places(shared[1]).lanes.get(lane, ()))
+
+
+def _queued(
+    standing: Standing, destination: Destination, *, has_row: bool = False, is_next: bool = False
+) -> QueuedReason:
+    """Return why an event waits. ``has_row``: it waits by itself, beside the stream; ``is_next``: the lane has it."""
+    if standing.state == PAUSED:
+        return QueuedReason.PAUSED
+    if standing.state in HELD_STATES and not is_next:
+        return QueuedReason.BREAKER_OPEN
+    delivery = destination.delivery
+    if has_row and delivery.order != "none":
+        return QueuedReason.ORDERED
+    if delivery.max_rate is not None:
+        return QueuedReason.RATE_LIMITED
+    return QueuedReason.CATCHING_UP if standing.detached and not is_next else QueuedReason.NEXT
 
 
 def _stopping(connection: Connection, lane: int, partition: int, offset: int, rules: EventRules) -> str | None:

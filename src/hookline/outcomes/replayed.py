@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from hookline.connections.model import Destination, Snapshot
 from hookline.database.place import Place
 from hookline.journal.record import Record
-from hookline.outcomes.delivery import Deliveries, DestinationFate, ReplayFate
+from hookline.outcomes.delivery import Deliveries, DestinationStatus, ReplayStatus
 from hookline.outcomes.filter_rules import FilterRules
+from hookline.outcomes.status import DeliveryStatus, QueuedReason
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.model import Replay
 from hookline.replays.places import Places
@@ -21,7 +22,7 @@ PLACES_KEPT = 8
 
 
 class Replayed:
-    """Adds replays to the fates of an event; not thread-safe."""
+    """Adds replays to the statuses of an event; not thread-safe."""
 
     def __init__(
         self, place: Place, deliveries: Deliveries, rules: FilterRules, snapshot_of: Callable[[int], Snapshot]
@@ -36,28 +37,30 @@ class Replayed:
 
     def add(
         self,
-        fates: list[DestinationFate],
+        statuses: list[DestinationStatus],
         partition: int,
         offset: int,
         record: Record,
-    ) -> list[DestinationFate]:
-        """Return the fates with every replay of the event beside the one at first hand.
+    ) -> list[DestinationStatus]:
+        """Return the statuses with every replay of the event beside the one at first hand.
 
-        A destination that the event was not routed to at first gets a fate by its replays.
+        A destination that the event was not routed to at first gets a status by its replays.
         """
-        by_id = {fate.id: fate for fate in fates}
+        by_id = {status.id: status for status in statuses}
         for replay in self._covering(partition, offset):
             destination = _destination(self._snapshot_of(replay.version), replay.request.destination)
             if destination is None or not self._sends(replay, destination, partition, offset, record):
                 continue
-            found = self._fate(replay, destination, partition, offset, record)
+            found = self._status(replay, destination, partition, offset, record)
             if found is None:
                 continue
-            before = by_id.get(destination.id) or DestinationFate(destination.id, "not_routed", "connected_later")
+            before = by_id.get(destination.id) or DestinationStatus(
+                destination.id, DeliveryStatus.NOT_ROUTED, "connected_later"
+            )
             by_id[destination.id] = replace(
                 before,
                 attempts=(*before.attempts, *(replace(each, replay=replay.id) for each in found.attempts)),
-                replays=(*before.replays, ReplayFate(replay.id, found.fate, found.reason)),
+                replays=(*before.replays, ReplayStatus(replay.id, found.status, found.reason)),
             )
         return list(by_id.values())
 
@@ -65,14 +68,14 @@ class Replayed:
         """Let go of the file."""
         self._feed.close()
 
-    def _fate(
+    def _status(
         self, replay: Replay, destination: Destination, partition: int, offset: int, record: Record
-    ) -> DestinationFate | None:
+    ) -> DestinationStatus | None:
         """None when the replay passed the event without sending it, as a repeat."""
         if not self._deliveries.has_begun(replay.lane):
-            return DestinationFate(destination.id, "waiting")
+            return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
         rules = self._rules.of(destination.id, record)
-        return self._deliveries.fate(destination, replay.lane, partition, offset, rules)
+        return self._deliveries.status(destination, replay.lane, partition, offset, rules)
 
     def _covering(self, partition: int, offset: int) -> Iterator[Replay]:
         found = self._feed.poll()

@@ -13,7 +13,7 @@ from hookline.privacy.model import Message, Receipt
 from hookline.privacy.store import PrivacyStore
 
 _COLUMNS = "id, number, source, events, destinations, message_id, tries, state, first_at, due"
-_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("fate", "reason", "at"))
+_PUT_RECEIPT = replacing("deletion_receipts", ("message", "destination"), ("status", "reason", "at"))
 
 
 class Unacknowledged(NamedTuple):
@@ -51,7 +51,7 @@ class Messages:
     def receipts(self, message: int) -> list[Receipt]:
         """Return what came of a message, by destination."""
         rows = self._store.database.rows(
-            "SELECT destination, fate, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
+            "SELECT destination, status, reason, at FROM deletion_receipts WHERE message = ? ORDER BY destination",
             (message,),
         )
         return [Receipt(*row) for row in rows]
@@ -92,7 +92,7 @@ class Messages:
             " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"
             " WHERE state <> 'closed' AND tries > 1 UNION ALL"
             " SELECT destination, first_at FROM deletion_receipts JOIN deletion_messages ON id = message"
-            " WHERE fate = 'given_up' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
+            " WHERE status = 'given_up' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
             (given_up_since_ms,),
         )
         return [Unacknowledged(*row) for row in rows]

@@ -78,7 +78,7 @@ class Receipt(NamedTuple):
     """What came of a delete message at one destination, for good."""
 
     destination: str
-    fate: str
+    status: str
     reason: str | None
     at_ms: int
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 LETTERS_MAX = 100_000
-"""Dead letter rows per destination; past that the oldest go, their fate stays in the attempts."""
+"""Dead letter rows per destination; past that the oldest go, their status stays in the attempts."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Ids = Annotated[tuple[int, ...], msgspec.Meta(max_length=1_000)]
@@ -22,17 +22,17 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     type: Text | None = None
     event: Text | None = None
     outcome: Text | None = None
-    fate: Text | None = None
+    status: Text | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     last_id: int | None = None
     ids: Ids | None = None
 
     def where(self) -> tuple[str, list[Any]]:
-        """Return the condition and its values; letters that were discarded count only where that fate is asked for."""
+        """Return the condition and its values; discarded letters count only where that status is asked for."""
         parts = ["1 = 1"]
         values: list[Any] = []
-        for column in ("destination", "source", "type", "event", "outcome", "fate"):
+        for column in ("destination", "source", "type", "event", "outcome", "status"):
             wanted = getattr(self, column)
             if wanted is not None:
                 parts.append(f"{column} = ?")
@@ -44,8 +44,8 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         if self.ids is not None:
             parts.append(f"id IN ({','.join('?' * len(self.ids))})")
             values += self.ids
-        if self.fate is None:
-            parts.append("fate <> 'discarded'")
+        if self.status is None:
+            parts.append("status <> 'discarded'")
         return " AND ".join(parts), values
 
 

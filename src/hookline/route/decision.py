@@ -1,7 +1,7 @@
 """One routing decision: whether a record belongs to a destination's stream, with the reason when it does not.
 
 The delivery engine asks the same questions in its hot loop (``deliver/lanes/lane.py``); this is the explained form,
-used for an event's fate. Both read the same lane definition, so they agree.
+used for an event's status. Both read the same lane definition, so they agree.
 """
 
 from __future__ import annotations

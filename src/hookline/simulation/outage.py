@@ -262,7 +262,7 @@ class Simulation:
     def _report(self, recovered: float | None) -> Report:
         assert self._role is not None
         peak = max(self._samples, key=lambda sample: sample.backlog)
-        fates = self._fates()
+        statuses = self._statuses()
         noticed = self._noticed
         rate = None
         if recovered is not None and noticed is not None and recovered > noticed:
@@ -282,23 +282,23 @@ class Simulation:
             recovered_after_seconds=_rounded(recovered),
             recovery_rate_per_second=_rounded(rate),
             delivered=self._role.engine.counters.delivered * self._scale,
-            expired=fates.get("expired", 0),
-            expired_by_retention=fates.get("expired_by_retention", 0) * self._scale,
-            failed=fates.get("failed", 0),
+            expired=statuses.get("expired", 0),
+            expired_by_retention=statuses.get("expired_by_retention", 0) * self._scale,
+            failed=statuses.get("failed", 0),
             samples=_thinned(self._samples),
         )
 
-    def _fates(self) -> dict[str, int]:
+    def _statuses(self) -> dict[str, int]:
         """Return what was given up, as it is on record."""
         connection = connect(self._settings.data_path / "deliver.db", read_only=True)
         try:
             rows = connection.execute(
-                "SELECT fate, count(*) FROM dead_letters GROUP BY fate UNION ALL"
-                " SELECT fate, sum(last_offset - first_offset + 1) FROM ranges GROUP BY fate"
+                "SELECT status, count(*) FROM dead_letters GROUP BY status UNION ALL"
+                " SELECT status, sum(last_offset - first_offset + 1) FROM ranges GROUP BY status"
             ).fetchall()
         finally:
             connection.close()
-        return {str(fate): int(count) for fate, count in rows}
+        return {str(status): int(count) for status, count in rows}
 
 
 def scale_of(outage: Outage) -> int:

@@ -8,20 +8,17 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 from litestar import Request, Response, get
 
-from hookline.control.event_log import FATES
 from hookline.control.services import FromServices, Services
 from hookline.journal.record import MessageType
-from hookline.outcomes.urgency import urgency
+from hookline.outcomes.status import QUEUED_BECAUSE, DeliveryStatus, urgency
 from hookline.web.rendering import MARKS
 from hookline.web.screen import screen
 from hookline.web.snippets import collect_url
 
 SOURCES_SHOWN = 200
 """Sources to pick from; with more of them the others are named in the address."""
-FILTERS = ("text", "type", "event", "userId", "source", "fate")
+FILTERS = ("text", "type", "event", "userId", "source", "status")
 FILTER_CHARACTERS_MAX = 1_000
-FILTER_WORDS = {"waiting": "queued: next", "parked": "queued: held back"}
-"""Two statuses with one word can be picked apart here."""
 
 
 class DebuggerPage(NamedTuple):
@@ -30,7 +27,7 @@ class DebuggerPage(NamedTuple):
     asked: Mapping[str, str]
     types: Sequence[tuple[str, str]]
     sources: Sequence[tuple[str, str]]
-    fates: Sequence[tuple[str, str]]
+    statuses: Sequence[tuple[str, str]]
     marks: str
     keys: str
     collect: str
@@ -49,13 +46,16 @@ def debugger_page(services: Services, asked: Mapping[str, str]) -> DebuggerPage:
     named = [(source.id, source.name) for source in sources]
     if asked["source"] and asked["source"] not in dict(named):
         named.append((asked["source"], asked["source"]))
-    ranked = sorted(FATES, key=urgency)
-    marks = [dict(zip(("fate", "kind", "shape", "word"), (fate, *MARKS[fate]), strict=True)) for fate in ranked]
+    ranked = sorted(DeliveryStatus, key=urgency)
+    marks: list[dict[str, object]] = [
+        {**dict(zip(("kind", "shape", "word"), MARKS[status], strict=True)), "status": status} for status in ranked
+    ]
+    marks[ranked.index(DeliveryStatus.QUEUED)]["reasons"] = QUEUED_BECAUSE
     return DebuggerPage(
         asked=asked,
         types=[(each, each) for each in get_args(MessageType)],
         sources=named,
-        fates=[(fate, FILTER_WORDS.get(fate, MARKS[fate][2])) for fate in ranked],
+        statuses=[(status.value, MARKS[status][2]) for status in ranked],
         marks=msgspec.json.encode(marks).decode(),
         keys=msgspec.json.encode({each.id: each.write_keys[0] for each in sources if each.write_keys}).decode(),
         collect=collect_url(services.settings),

@@ -22,7 +22,7 @@ MARKS = {
     "waiting": ("warn", "▲", "waiting for a receiver"),
     "done": ("good", "●", "done"),
 }
-FATES = {
+STATUSES = {
     "delivered": ("good", "●", "acknowledged"),
     "open": ("wait", "◔", "open"),
     "given_up": ("dead", "■", "not delivered"),
@@ -79,5 +79,5 @@ class DeletionScreens(Controller):
             people=report.people[:PEOPLE_SHOWN],
             more=max(0, len(report.people) - PEOPLE_SHOWN),
             mark=MARKS[report.state],
-            fates=FATES,
+            statuses=STATUSES,
         )

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections.model import Destination
 from hookline.connections.state import Stored
 from hookline.control.event_filter import name_in
 from hookline.control.services import Services
 from hookline.events.warnings import EventWarning
-from hookline.outcomes.delivery import ReplayFate
-from hookline.outcomes.fate import Attempt, DestinationFate, EventFate
+from hookline.outcomes.delivery import ReplayStatus
+from hookline.outcomes.event_status import Attempt, DestinationStatus, EventStatus
 from hookline.web.address import destination_href
 from hookline.web.person_link import PersonLink, person_link
 from hookline.web.reasons import NO_DESTINATION, in_words
@@ -37,11 +38,11 @@ class DestinationLine(NamedTuple):
     name: str
     href: str
     enabled: bool
-    fate: str
+    status: str
     reason: str
     rule: str
     attempts: Sequence[Attempt]
-    replays: Sequence[ReplayFate]
+    replays: Sequence[ReplayStatus]
 
 
 class EventPage(NamedTuple):
@@ -56,7 +57,7 @@ class EventPage(NamedTuple):
     received_at: str
     duplicates: int
     warnings: Sequence[EventWarning]
-    fate: str
+    status: str
     reason: str
     stations: Sequence[Station]
     destinations: Sequence[DestinationLine]
@@ -66,45 +67,45 @@ class EventPage(NamedTuple):
     verifications: Sequence[Verification]
 
 
-def event_page(services: Services, fate: EventFate) -> EventPage:
-    """Return the page of an event with this fate."""
-    found = ((each, services.store.destination(each.id)) for each in fate.destinations)
-    body = msgspec.json.encode(fate.event)
+def event_page(services: Services, event: EventStatus) -> EventPage:
+    """Return the page of an event."""
+    found = ((each, services.store.destination(each.id)) for each in event.destinations)
+    body = msgspec.json.encode(event.event)
     return EventPage(
-        message_id=fate.message_id,
-        source=fate.source,
-        type=fate.type,
-        name=name_in(fate.type, body),
-        user=person_link(fate),
-        received_at=fate.received_at,
-        duplicates=fate.duplicates,
-        warnings=fate.warnings,
-        fate=fate.fate or "",
-        reason=fate.rejection.message if fate.rejection else NO_DESTINATION if fate.fate == "not_routed" else "",
-        stations=stations(fate),
+        message_id=event.message_id,
+        source=event.source,
+        type=event.type,
+        name=name_in(event.type, body),
+        user=person_link(event),
+        received_at=event.received_at,
+        duplicates=event.duplicates,
+        warnings=event.warnings,
+        status=event.status or "",
+        reason=event.rejection.message if event.rejection else NO_DESTINATION if event.status == "not_routed" else "",
+        stations=stations(event),
         destinations=[_line(each, stored) for each, stored in found],
         payload=_text(body),
-        curl=_curl(services, fate, body),
-        message_ids=msgspec.json.encode([fate.message_id]).decode(),
-        verifications=_verifications(services, fate),
+        curl=_curl(services, event, body),
+        message_ids=msgspec.json.encode([event.message_id]).decode(),
+        verifications=_verifications(services, event),
     )
 
 
-def stations(event: EventFate) -> list[Station]:
+def stations(event: EventStatus) -> list[Station]:
     """Return the event's own way: accepted, routed, sent, delivered."""
     destinations = event.destinations
-    fates = [each.fate for each in destinations]
-    routed = [each for each in destinations if each.fate not in ("not_routed", "filtered", "suppressed")]
+    statuses: list[str] = [each.status for each in destinations]
+    routed = [each for each in destinations if each.status not in ("not_routed", "filtered", "suppressed")]
     tried = sum(len(each.attempts) for each in destinations)
-    delivered = fates.count("delivered")
-    refused = event.fate == "rejected"
+    delivered = statuses.count("delivered")
+    refused = event.status == "rejected"
     return [
         Station(
             "Accepted", "no" if refused else "yes", "rejected" if refused else "durable", _state(not refused, "dead")
         ),
         Station("Routed", str(len(routed)), _plural(len(routed), "destination"), _state(bool(routed), "off")),
         Station("Sent", str(tried), _plural(tried, "attempt"), _state(bool(tried), "off")),
-        Station("Delivered", f"{delivered} of {len(routed)}", _ending(fates), _delivered_state(fates, delivered)),
+        Station("Delivered", f"{delivered} of {len(routed)}", _ending(statuses), _delivered_state(statuses, delivered)),
     ]
 
 
@@ -125,52 +126,56 @@ def _text(body: bytes) -> str:
     return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[:PAYLOAD_CHARACTERS_MAX] + "\n…"
 
 
-def _curl(services: Services, fate: EventFate, body: bytes) -> str:
+def _curl(services: Services, event: EventStatus, body: bytes) -> str:
     """Return the line that sends the event once more, empty for what could not be sent."""
-    source = services.store.source(fate.source)
-    if fate.rejection is not None or fate.type not in SENT_TYPES or source is None:
+    source = services.store.source(event.source)
+    if event.rejection is not None or event.type not in SENT_TYPES or source is None:
         return ""
     key = source.object.write_keys[0] if source.object.write_keys else "WRITE_KEY"
-    parts = [f"{collect_url(services.settings)}/v1/{fate.type}", f"{key}:", body.decode("utf-8", "replace")]
+    parts = [f"{collect_url(services.settings)}/v1/{event.type}", f"{key}:", body.decode("utf-8", "replace")]
     url, user, data = map(shlex.quote, parts)
     return f"curl {url} -u {user} -H 'Content-Type: application/json' \\\n  --data-binary {data}"
 
 
-def _verifications(services: Services, fate: EventFate) -> list[Verification]:
+def _verifications(services: Services, event: EventStatus) -> list[Verification]:
     """Return how the receivers of the event verify it, each way once."""
     ways: dict[str, Verification] = {}
-    for each in fate.destinations:
+    for each in event.destinations:
         stored = services.store.destination(each.id) if each.attempts else None
         ways |= {way.id: way for way in verifications_of(stored.object.settings)} if stored is not None else {}
     return list(ways.values())
 
 
-def _line(each: DestinationFate, stored: Stored[Destination] | None) -> DestinationLine:
+def _line(each: DestinationStatus, stored: Stored[Destination] | None) -> DestinationLine:
     return DestinationLine(
         id=each.id,
         name=stored.object.name if stored is not None else each.id,
         href=destination_href(each.id) if stored is not None else "",
         enabled=stored is not None and stored.lane is not None,
-        fate=each.fate,
-        reason=in_words(each.reason),
+        status=each.status,
+        reason=each.detail or in_words(each.reason),
         rule=each.rule or "",
         attempts=each.attempts,
-        replays=each.replays,
+        replays=[replace(replay, reason=in_words(replay.reason)) for replay in each.replays],
     )
 
 
-def _delivered_state(fates: Sequence[str], delivered: int) -> str:
-    if any(fate in ("failed", "expired", "expired_by_retention", "rejected") for fate in fates):
+def _delivered_state(statuses: Sequence[str], delivered: int) -> str:
+    if any(status in ("failed", "expired", "expired_by_retention", "rejected") for status in statuses):
         return "dead"
-    if "retrying" in fates:
+    if "retrying" in statuses:
         return "warn"
-    if "waiting" in fates or "parked" in fates:
+    if "queued" in statuses:
         return "wait"
     return "good" if delivered else "off"
 
 
-def _ending(fates: Sequence[str]) -> str:
-    words = (MARKS[fate][2] if fate in MARKS else fate for fate in fates if fate not in ("delivered", "not_routed"))
+def _ending(statuses: Sequence[str]) -> str:
+    words = (
+        MARKS[status][2] if status in MARKS else status
+        for status in statuses
+        if status not in ("delivered", "not_routed")
+    )
     return ", ".join(dict.fromkeys(words))
 
 

@@ -24,9 +24,9 @@ async def show_event(
 ) -> Response[str]:
     """Show one event."""
     wanted = id_in_path(request, "/events/")
-    fate = await services.events.of_message(wanted, source)
-    if fate is None:
+    event = await services.events.of_message(wanted, source)
+    if event is None:
         reason = await services.events.why_unknown(wanted, source)
         hint = f"{reason[:1].upper()}{reason[1:]}."
         return unknown(request, "events", "Event", "No event has this message id", wanted, hint)
-    return screen(request, "event.html", "events", view=event_page(services, fate))
+    return screen(request, "event.html", "events", view=event_page(services, event))

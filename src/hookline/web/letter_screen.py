@@ -35,14 +35,14 @@ async def show_letter(request: Request[Any, Any, Any], services: FromServices, i
     if letter is None:
         hint = "It was delivered by a retry, or it is older than the retention time."
         return unknown(request, "destinations", "Dead letter", "There is no such dead letter", id, hint)
-    found = await services.events.fates_at([(letter.partition, letter.offset)])
-    fates = found[0].fate.destinations if found else ()
+    found = await services.events.events_at([(letter.partition, letter.offset)])
+    statuses = found[0].status.destinations if found else ()
     view = LetterPage(
         letter=letter,
         event_href=event_href(letter.message_id, letter.source),
         letters_href=destination_href(letter.destination, "dead-letters"),
-        attempts=next((each.attempts for each in fates if each.id == letter.destination), ()),
-        payload=pretty(msgspec.json.encode(found[0].fate.event)) if found else "",
-        user=person_link(found[0].fate) if found else PersonLink("", ""),
+        attempts=next((each.attempts for each in statuses if each.id == letter.destination), ()),
+        payload=pretty(msgspec.json.encode(found[0].status.event)) if found else "",
+        user=person_link(found[0].status) if found else PersonLink("", ""),
     )
     return screen(request, "letter.html", "destinations", view=view)

@@ -12,7 +12,7 @@ from hookline.control.event_log import LoggedEvent
 from hookline.control.role_metrics import RoleReport
 from hookline.control.services import Services
 from hookline.insights.resolutions import Range
-from hookline.outcomes.urgency import urgency
+from hookline.outcomes.status import urgency
 from hookline.telemetry.metrics import PROCESS_MEMORY, PROCESS_STARTED
 from hookline.web.address import event_href
 from hookline.web.chart_view import ChartView
@@ -67,7 +67,7 @@ class EventView(NamedTuple):
     user: PersonLink
     source: str
     received_at: str
-    fate: str
+    status: str
     reason: str
     more: int
 
@@ -127,23 +127,23 @@ def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
 
 def event_view(logged: LoggedEvent) -> EventView:
     """Return one row."""
-    fate = logged.fate
+    event = logged.status
     # Destinations that the source does not feed are told on the event's own page; here they would be noise.
-    concerned = [each for each in fate.destinations if each.fate != "not_routed"] or list(fate.destinations)
-    ranked = sorted(concerned, key=lambda each: urgency(each.fate))
-    reason = fate.rejection.message if fate.rejection else ranked[0].reason if ranked else NO_DESTINATION
+    concerned = [each for each in event.destinations if each.status != "not_routed"] or list(event.destinations)
+    ranked = sorted(concerned, key=lambda each: urgency(each.status))
+    reason = event.rejection.message if event.rejection else ranked[0].reason if ranked else NO_DESTINATION
     return EventView(
         key=logged.cursor,
-        href=event_href(fate.message_id, fate.source),
+        href=event_href(event.message_id, event.source),
         type=logged.record.type,
         name=event_name(logged.record),
-        message_id=fate.message_id,
-        user=person_link(fate),
-        source=fate.source,
-        received_at=fate.received_at,
-        fate=fate.fate or ranked[0].fate,
+        message_id=event.message_id,
+        user=person_link(event),
+        source=event.source,
+        received_at=event.received_at,
+        status=event.status or ranked[0].status,
         reason=in_words(reason),
-        more=max(0, len(ranked) - 1) if ranked and ranked[0].fate != "not_routed" else 0,
+        more=max(0, len(ranked) - 1) if ranked and ranked[0].status != "not_routed" else 0,
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookline.outcomes.fate import EventFate
+from hookline.outcomes.event_status import EventStatus
 from hookline.people.ingest.extraction import Scalar, text
 from hookline.web.address import person_href
 
@@ -25,7 +25,7 @@ class _AnonymousId(msgspec.Struct):
 _anonymous_id = msgspec.json.Decoder(_AnonymousId).decode
 
 
-def person_link(event: EventFate) -> PersonLink:
+def person_link(event: EventStatus) -> PersonLink:
     """Return the person of an event."""
     if event.user_id:
         return PersonLink(event.user_id, person_href(event.user_id))

@@ -38,7 +38,7 @@ class RejectedItems(NamedTuple):
 
 async def rejected_items(services: Services, source: str, after: str | None) -> RejectedItems:
     """Look for the newest ones, or those older than the cursor ``after``."""
-    wanted = EventFilter(source=source, fate="rejected")
+    wanted = EventFilter(source=source, status="rejected")
     page = await services.events.newest(wanted, ITEMS_SHOWN, after, SEARCH_SECONDS_MAX)
     here = f"/sources/{source}/rejected"
     return RejectedItems(
@@ -49,13 +49,13 @@ async def rejected_items(services: Services, source: str, after: str | None) -> 
 
 
 def _item(logged: LoggedEvent) -> RejectedItem:
-    fate = logged.fate
+    event = logged.status
     return RejectedItem(
         key=logged.cursor,
-        href=event_href(fate.message_id, fate.source),
-        received_at=fate.received_at,
+        href=event_href(event.message_id, event.source),
+        received_at=event.received_at,
         type=logged.record.type,
-        name=event_name(logged.record) or fate.message_id,
-        code=fate.rejection.code if fate.rejection else "",
-        message=fate.rejection.message if fate.rejection else "",
+        name=event_name(logged.record) or event.message_id,
+        code=event.rejection.code if event.rejection else "",
+        message=event.rejection.message if event.rejection else "",
     )

@@ -28,8 +28,7 @@ NUMBER_SPACE = "\u202f"
 
 MARKS = {
     "delivered": ("good", "●", "delivered"),
-    "waiting": ("wait", "◔", "queued"),
-    "parked": ("wait", "◔", "queued"),
+    "queued": ("wait", "◔", "queued"),
     "retrying": ("warn", "▲", "retrying"),
     "failed": ("dead", "■", "failed"),
     "expired": ("dead", "■", "expired"),

@@ -62,7 +62,7 @@ def test_a_file_says_where_it_is(hookline: Hookline, asking: Receiver, tmp_path:
     file = tmp_path / "connections.yaml"
     file.write_text(json.dumps({"sources": [SOURCE], "destinations": [destination("crm", asking, **PAIR)]}))
     assert "+ destination crm" in run(hookline, "apply", str(file)).stdout
-    hookline.wait_fate(hookline.track(), "crm", "delivered")
+    hookline.wait_status(hookline.track(), "crm", "delivered")
     assert asking.callers[-1] == "acme"
     shown = json.loads(run(hookline, "api", "GET", "/destinations/crm/client-certificate").stdout)
     assert (shown["subject"], shown["clientCertificate"], shown["problem"]) == ("CN=acme", "file:crm.pem", None)

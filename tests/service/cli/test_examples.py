@@ -83,7 +83,7 @@ def test_an_example_receiver_takes_what_hookline_signs(example: Example, new_hoo
     """It verifies the signature of an event that is hard to sign alike, and prints it."""
     with new_hookline(example.destination(example.secret)) as hookline:
         message_id = hookline.track("Größe “42”", properties={"z": 1, "1": 1.0, "a": "</script>\u2028"})
-        hookline.wait_fate(message_id, "crm", "delivered")
+        hookline.wait_status(message_id, "crm", "delivered")
         body = example.line()
         assert body["event"] == "Größe “42”"
         assert body["properties"] == {"z": 1, "1": 1, "a": "</script>\u2028"}
@@ -96,10 +96,10 @@ def test_an_example_receiver_is_ready_before_the_old_secret_ends(
     old = "whsec_" + base64.b64encode(b"o" * 32).decode() if example.secret == WHSEC else "the-old-secret"
     with new_hookline(example.destination(old)) as hookline:
         # Until deliver has the old secret in force, no later one is a change, and nothing would be logged.
-        hookline.wait_fate(hookline.track("Too early"), "crm", "failed")
+        hookline.wait_status(hookline.track("Too early"), "crm", "failed")
         hookline.api("POST", "destinations/crm/rotate-secret", {"secret": example.secret, "overlap": "24h"})
         wait_until(lambda: "destination_changed" in hookline.log)
-        hookline.wait_fate(hookline.track("Switched"), "crm", "delivered")
+        hookline.wait_status(hookline.track("Switched"), "crm", "delivered")
         assert example.line()["event"] == "Switched"
 
 

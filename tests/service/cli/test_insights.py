@@ -19,10 +19,10 @@ def test_what_happened_is_told(new_hookline: Callable[..., Hookline], receiver: 
     with new_hookline(webhook("crm", receiver.url(), secret="a secret"), settings=settings) as hookline:
         ids = [hookline.track(event="Order", properties={"total": number}) for number in range(4)]
         for id in ids:
-            hookline.wait_fate(id, "crm", "delivered")
+            hookline.wait_status(id, "crm", "delivered")
         receiver.respond = lambda request: Reply(503, b"busy", {"X-Why": "tests"})
         waiting = hookline.track(event="Waits")
-        hookline.wait_fate(waiting, "crm", "retrying")
+        hookline.wait_status(waiting, "crm", "retrying")
 
         tested = run(hookline, "test", "crm", "--sample", "identify")
         assert (tested.returncode, "server_error 503" in tested.stdout, "x-why" in tested.stdout.lower()) == (
@@ -38,7 +38,7 @@ def test_what_happened_is_told(new_hookline: Callable[..., Hookline], receiver: 
 
         receiver.respond = lambda request: Reply()
         assert run(hookline, "retry-now", "crm", waiting).returncode == 0
-        hookline.wait_fate(waiting, "crm", "delivered")
+        hookline.wait_status(waiting, "crm", "delivered")
         assert run(hookline, "test", "crm", "--message-id", ids[0]).returncode == 0
 
         wait_until(lambda: not hookline.api("GET", "sources/site/schema").json["unread"])

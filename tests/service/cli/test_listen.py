@@ -44,9 +44,9 @@ def test_an_event_is_sent_received_and_explained(new_hookline: Callable[..., Hoo
             hookline, "send", "track", "--user-id", "u1", "--event", "Signed Up", "--properties", "n=1", "--json"
         )
         message_id = json.loads(sent.stdout)["messageId"]
-        hookline.wait_fate(message_id, f"listen-{port}", "delivered")
-        fate: dict[str, Any] = json.loads(run(hookline, "why", message_id, "--json").stdout)
-        assert fate["destinations"][0]["attempts"][0]["outcome"] == "success"
+        hookline.wait_status(message_id, f"listen-{port}", "delivered")
+        status: dict[str, Any] = json.loads(run(hookline, "why", message_id, "--json").stdout)
+        assert status["destinations"][0]["attempts"][0]["outcome"] == "success"
         assert "delivered" in run(hookline, "why", message_id).stdout
         code, output, _ = ended(receiver, signal.SIGTERM)
         arrival = json.loads(output)
@@ -78,7 +78,9 @@ def test_a_status_to_answer_shows_retries(new_hookline: Callable[..., Hookline])
         port = free_port()
         receiver = listen(hookline, "--port", str(port), "--status", "500")
         message_id = hookline.track()
-        wait_until(lambda: len(hookline.fate_at(message_id, f"listen-{port}").get("attempts", [])) > 1, what="a retry")
+        wait_until(
+            lambda: len(hookline.status_at(message_id, f"listen-{port}").get("attempts", [])) > 1, what="a retry"
+        )
         _, output, _ = ended(receiver, signal.SIGTERM)
         assert {json.loads(line)["messageId"] for line in output.splitlines()} == {message_id}
         assert len(output.splitlines()) > 1

@@ -33,7 +33,7 @@ def test_sources_and_destinations_come_and_go(new_hookline: Callable[..., Hookli
 
 
 def test_what_is_there_is_listed(new_hookline: Callable[..., Hookline], run: Run) -> None:
-    """Events with their fates, notices, kinds of destination, settings, and any other call."""
+    """Events with their statuses, notices, kinds of destination, settings, and any other call."""
     with new_hookline(webhook("crm", "http://127.0.0.1:8/")) as hookline:
         message_id = hookline.track("Order \x1b[31mCompleted", userId="u1")
         hookline.track("Other")

@@ -28,7 +28,7 @@ def hookline(new_hookline: Callable[..., Hookline], receiver: Receiver) -> Itera
     crm["settings"]["standardWebhooks"] = {"secret": WHSEC_OLD}
     with new_hookline(crm) as running:
         # Until deliver has the old secrets in force, no later one is a change, and nothing would be logged.
-        running.wait_fate(running.track(), "crm", "delivered")
+        running.wait_status(running.track(), "crm", "delivered")
         yield running
 
 
@@ -173,12 +173,12 @@ def test_listen_verifies_both_ways_and_through_a_rotation(new_hookline: Callable
         secrets = [f"--secret={secret}" for secret in (OLD, WHSEC_OLD, NEW, WHSEC_NEW)]
         receiver = listen(hookline, "--port", "0", *secrets)
         (id,) = (item["id"] for item in hookline.api("GET", "destinations").json["items"])
-        hookline.wait_fate(hookline.track(), id, "delivered")
+        hookline.wait_status(hookline.track(), id, "delivered")
         for setting, secret in (("sharedSecret", NEW), ("standardWebhooks", WHSEC_NEW)):
             before = hookline.log.count("destination_changed")
             run(hookline, "secrets", "rotate", id, f"--secret={secret}", f"--setting={setting}", "--overlap=0s")
             wait_until(lambda before=before: hookline.log.count("destination_changed") > before)
-        hookline.wait_fate(hookline.track(), id, "delivered")
+        hookline.wait_status(hookline.track(), id, "delivered")
         _, output, _ = ended(receiver, signal.SIGTERM)
         verdicts = [json.loads(line)["signatures"] for line in output.splitlines()]
         assert verdicts == [{"X-Signature": "valid", "webhook-signature": "valid"}] * 2
@@ -191,7 +191,7 @@ def test_listen_refuses_a_secret_that_is_none(new_hookline: Callable[..., Hookli
         assert (done.returncode, "3 bytes" in done.stderr) == (1, True)
         receiver = listen(hookline, "--port", "0", "--standard-webhooks")
         (item,) = hookline.api("GET", "destinations").json["items"]
-        hookline.wait_fate(hookline.track(), item["id"], "delivered")
+        hookline.wait_status(hookline.track(), item["id"], "delivered")
         _, output, errors = ended(receiver, signal.SIGTERM)
         assert json.loads(output)["signatures"] == {"X-Signature": "valid", "webhook-signature": "valid"}
         assert "whsec_" in errors

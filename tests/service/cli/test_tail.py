@@ -64,15 +64,15 @@ def follow(tmp_path: Path) -> Iterator[Callable[..., Tail]]:
         assert "Traceback" not in tail.errors, tail.errors
 
 
-def test_events_are_shown_with_their_fate(
+def test_events_are_shown_with_their_status(
     receiver: Receiver, new_hookline: Callable[..., Hookline], follow: Callable[..., Tail]
 ) -> None:
-    """The last ones first, then new ones as they come, and again when their fate changed; Ctrl-C is no failure."""
+    """The last ones first, then new ones as they come, and again when their status changed; Ctrl-C is no failure."""
     with new_hookline(webhook("crm", receiver.url())) as hookline:
-        hookline.wait_fate(hookline.track("Before", userId="u1"), "crm", "delivered")
+        hookline.wait_status(hookline.track("Before", userId="u1"), "crm", "delivered")
         tail = follow(hookline)
         assert "● delivered" in tail.wait_for("Before")
-        hookline.wait_fate(hookline.track("After", userId="u2"), "crm", "delivered")
+        hookline.wait_status(hookline.track("After", userId="u2"), "crm", "delivered")
         wait_until(lambda: any("● delivered" in line for line in tail.lines if "After" in line))
         assert [line for line in tail.lines if "Before" in line] == [tail.wait_for("Before")]
         assert "u2  site" in tail.wait_for("After")
@@ -91,7 +91,7 @@ def test_filters_and_json(new_hookline: Callable[..., Hookline], follow: Callabl
         tail.wait_for(message_id)
         messages: list[dict[str, Any]] = [json.loads(line) for line in tail.lines]
         assert [each["data"]["event"]["event"] for each in messages] == ["Wanted", "Wanted"]
-        assert messages[-1]["data"]["fate"] == "not_routed"
+        assert messages[-1]["data"]["status"] == "not_routed"
         assert tail.end(signal.SIGTERM) == 0
 
 

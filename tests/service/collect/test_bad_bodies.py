@@ -273,7 +273,7 @@ def test_telemetry_of_the_sdks_is_taken_and_dropped(site: Site) -> None:
     answer = site.hookline.post("/v1/m", {"series": [{"messageId": message_id}]})
     assert answer.status == 200
     assert isinstance(answer.json, dict)
-    assert site.hookline.fate(message_id) is None
+    assert site.hookline.event(message_id) is None
 
 
 def _padded(body: bytes, size: int) -> bytes:

@@ -169,9 +169,9 @@ def test_clock_skew_is_corrected(site: Site) -> None:
     """A client whose clock is ten years behind: the time forwarded is receivedAt - (sentAt - timestamp)."""
     call = b'{"userId":"u","event":"E","timestamp":"2016-01-01T00:00:00.000Z","sentAt":"2016-01-01T00:00:10.000Z"}'
     request = site.forward("/v1/track", call)
-    fate = site.hookline.fate(request.message_id)
-    assert fate is not None
-    assert _ms(fate["receivedAt"]) - _ms(request.json["timestamp"]) == 10_000
+    status = site.hookline.event(request.message_id)
+    assert status is not None
+    assert _ms(status["receivedAt"]) - _ms(request.json["timestamp"]) == 10_000
 
 
 @pytest.mark.parametrize(

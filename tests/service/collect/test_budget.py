@@ -102,6 +102,6 @@ def _is_flood(request: Request) -> bool:
 def _ranges(service: Hookline) -> set[tuple[str, str]]:
     connection = sqlite3.connect(f"file:{service.data}/deliver.db?mode=ro", uri=True)
     try:
-        return set(connection.execute("SELECT destination, fate FROM ranges").fetchall())
+        return set(connection.execute("SELECT destination, status FROM ranges").fetchall())
     finally:
         connection.close()

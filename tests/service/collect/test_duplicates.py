@@ -22,7 +22,7 @@ def test_a_resend_is_dropped_and_counted_across_restarts(receiver: Receiver, new
     hookline.track(message_id=message_id)
     receiver.wait_for(hookline.track())  # one journal, read in order: what came before it has been looked at
     assert len(receiver.of(message_id)) == 1
-    wait_until(lambda: (hookline.fate(message_id) or {})["duplicates"] == 3, what="three duplicates counted")
+    wait_until(lambda: (hookline.event(message_id) or {})["duplicates"] == 3, what="three duplicates counted")
 
 
 def test_a_resend_in_the_same_batch_is_dropped(receiver: Receiver, new_hookline: NewHookline) -> None:
@@ -47,5 +47,5 @@ def test_the_same_id_from_two_sources_is_two_events(receiver: Receiver, new_hook
     event = {"userId": "u", "event": "E", "messageId": message_id}
     assert hookline.post("/v1/track", event, key="wk_app").status == 200
     receiver.wait_for(message_id, 2)
-    assert (hookline.fate(message_id, "app") or {})["source"] == "app"
-    assert (hookline.fate(message_id, "site") or {})["source"] == "site"
+    assert (hookline.event(message_id, "app") or {})["source"] == "app"
+    assert (hookline.event(message_id, "site") or {})["source"] == "site"

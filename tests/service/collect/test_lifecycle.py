@@ -63,7 +63,7 @@ def test_sigterm_does_not_wait_for_a_hanging_receiver(receiver: Receiver, new_ho
     assert hookline.stop(10) == 0
     receiver.respond = lambda request: Reply()
     hookline.start()
-    hookline.wait_fate(message_id, "crm", "delivered")
+    hookline.wait_status(message_id, "crm", "delivered")
 
 
 def test_events_wait_for_a_receiver_through_a_restart(receiver: Receiver, new_hookline: NewHookline) -> None:
@@ -71,13 +71,13 @@ def test_events_wait_for_a_receiver_through_a_restart(receiver: Receiver, new_ho
     receiver.reply_with(503)
     hookline = new_hookline(webhook("crm", receiver.url()), settings={"deliver.retry_max": "1s"}).start()
     ids = [hookline.track() for _ in range(20)]
-    held = {"retrying", "parked"}  # so many failures may stop the lane before each event was tried
+    held = {"queued", "retrying"}  # so many failures may stop the lane before each event was tried
     for message_id in ids:
-        wait_until(lambda id=message_id: hookline.fate_at(id, "crm").get("fate") in held, 60)  # type: ignore[misc]
+        wait_until(lambda id=message_id: hookline.status_at(id, "crm").get("status") in held, 60)  # type: ignore[misc]
     hookline.restart()
     receiver.reply_with(200)
     for message_id in ids:
-        hookline.wait_fate(message_id, "crm", "delivered", 60)
+        hookline.wait_status(message_id, "crm", "delivered", 60)
 
 
 def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: NewHookline) -> None:
@@ -91,7 +91,7 @@ def test_a_role_that_dies_is_started_again(receiver: Receiver, new_hookline: New
         hookline.wait_ready()
         message_id = hookline.track()
         receiver.wait_for(message_id)
-        hookline.wait_fate(message_id, "crm", "delivered")
+        hookline.wait_status(message_id, "crm", "delivered")
 
 
 def test_children_end_with_their_supervisor(new_hookline: NewHookline) -> None:

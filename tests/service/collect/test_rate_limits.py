@@ -22,7 +22,7 @@ def test_a_sources_limit_is_in_force_soon_and_counted(
     wait_until(lambda: hookline.metric("hookline_collect_rate_limited_total") >= 2)
     hookline.api("PATCH", "sources/site", {"rateLimit": None})
     wait_until(lambda: hookline.post("/v1/track", {**EVENT, "messageId": "later"}).status == 200)
-    hookline.wait_fate("later", "crm", "delivered")
+    hookline.wait_status("later", "crm", "delivered")
 
 
 def test_the_setting_limits_every_source_and_address(new_hookline: Callable[..., Hookline]) -> None:

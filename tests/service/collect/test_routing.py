@@ -28,10 +28,10 @@ SELECTIONS = [
 def test_integrations_select_the_destination(
     site: Site, selection: dict[str, Any], forwarded: bool, place: str
 ) -> None:
-    """integrations of the event or of its context decide, by the exact published name; the fate names the choice."""
+    """integrations of the event or of its context decide, by the exact published name; the status names the choice."""
     fields = {"integrations": selection} if place == "event" else {"context": {"integrations": selection}}
     message_id = site.hookline.track(**fields)
-    part = site.hookline.wait_fate(message_id, "plain", "delivered" if forwarded else "not_routed")
+    part = site.hookline.wait_status(message_id, "plain", "delivered" if forwarded else "not_routed")
     assert bool(site.receiver.of(message_id)) is forwarded
     assert part["reason"] or forwarded
 
@@ -44,26 +44,26 @@ def test_batch_integrations_are_overridden_by_the_events_own(site: Site) -> None
         {"type": "track", "userId": "u", "event": "E", "messageId": back, "integrations": {"All": True}},
     ]
     assert site.hookline.post("/v1/batch", {"batch": items, "integrations": {"All": False}}).status == 200
-    site.hookline.wait_fate(out, "plain", "not_routed")
-    site.hookline.wait_fate(back, "plain", "delivered")
+    site.hookline.wait_status(out, "plain", "not_routed")
+    site.hookline.wait_status(back, "plain", "delivered")
     assert site.receiver.of(out) == []
 
 
 def test_why_tells_the_whole_way_of_an_event(site: Site) -> None:
     """A delivered event: who sent it, when it was received, and each destination's attempt with URL and status."""
     message_id = site.hookline.track(event="Order", userId="u42")
-    part = site.hookline.wait_fate(message_id, "signed", "delivered")
-    fate = site.hookline.fate(message_id)
-    assert fate is not None
-    assert {key: fate[key] for key in ("messageId", "source", "type", "userId", "duplicates")} == {
+    part = site.hookline.wait_status(message_id, "signed", "delivered")
+    status = site.hookline.event(message_id)
+    assert status is not None
+    assert {key: status[key] for key in ("messageId", "source", "type", "userId", "duplicates")} == {
         "messageId": message_id,
         "source": "site",
         "type": "track",
         "userId": "u42",
         "duplicates": 0,
     }
-    assert fate["receivedAt"].endswith("Z")
-    assert {d["id"] for d in fate["destinations"]} == {"plain", "signed"}
+    assert status["receivedAt"].endswith("Z")
+    assert {d["id"] for d in status["destinations"]} == {"plain", "signed"}
     [attempt] = part["attempts"]
     assert (attempt["number"], attempt["outcome"], attempt["httpStatus"]) == (1, "success", 200)
     assert attempt["url"] == site.receiver.url("/signed")
@@ -91,10 +91,10 @@ def test_rejected_items_are_kept_and_shown(site: Site) -> None:
     [rejected] = answer.json["rejected"]
     assert (rejected["index"], rejected["messageId"]) == (1, bad)
     site.at("plain", good)
-    fate = site.hookline.fate(bad)
-    assert fate is not None
-    assert rejected["code"] in str(fate)
-    listed = site.hookline.api("GET", "events?fate=rejected").json["items"]
+    status = site.hookline.event(bad)
+    assert status is not None
+    assert rejected["code"] in str(status)
+    listed = site.hookline.api("GET", "events?status=rejected").json["items"]
     assert bad in [item["messageId"] for item in listed]
     assert site.receiver.of(bad) == []
 
@@ -105,5 +105,5 @@ def test_a_rejected_single_call_is_shown_too(site: Site) -> None:
     answer = site.hookline.post("/v1/track", {"userId": "u", "messageId": message_id})
     assert answer.status == 400
     # It is kept for inspection only: the answer does not wait for the disk.
-    wait_until(lambda: site.hookline.fate(message_id) is not None)
-    assert answer.json["code"] in str(site.hookline.fate(message_id))
+    wait_until(lambda: site.hookline.event(message_id) is not None)
+    assert answer.json["code"] in str(site.hookline.event(message_id))

@@ -62,5 +62,5 @@ def test_connections_to_a_receiver_are_kept_alive(receiver: Receiver, new_hookli
     """Twenty events, each sent when the one before it is delivered, travel on one connection."""
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     for _ in range(20):
-        hookline.wait_fate(hookline.track(), "crm", "delivered")
+        hookline.wait_status(hookline.track(), "crm", "delivered")
     assert [request.connection for request in receiver.requests] == [1] * 20

@@ -55,7 +55,7 @@ def test_410_from_every_url_until_it_is_resumed(receiver: Receiver, new_hookline
         assert hookline.api("POST", "destinations/crm/resume").status == 200
         assert wait_for(hookline, "destination_resumed", "resolved")["subject"] == "crm"
         assert notices(hookline, "destination_gone") == []
-        hookline.wait_fate(message_id, "crm", "delivered")
+        hookline.wait_status(message_id, "crm", "delivered")
 
 
 def test_roles_that_were_killed_are_named(new_hookline: Callable[..., Hookline]) -> None:

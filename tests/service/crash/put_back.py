@@ -118,8 +118,8 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
     """Hold what it says of a folder that works against what arrived."""
     hookline.wait_ready(DECIDED_SECONDS)
     for message_id in sent:
-        if hookline.fate_at(message_id, "away").get("fate") != "delivered":
-            hookline.wait_fate(message_id, "away", "delivered")
+        if hookline.status_at(message_id, "away").get("status") != "delivered":
+            hookline.wait_status(message_id, "away", "delivered")
     running = command(hookline, "doctor").stdout
     lost = (hookline.data / "journal" / "lost.json").exists()
     if lost and not ("knows" in stopped and "are missing since" in running):
@@ -132,7 +132,7 @@ def _told(hookline: Hookline, back: Receiver, sent: list[str], waited: Iterable[
     silent = [
         each
         for each in missing
-        if each not in damaged and _is_silent(hookline.fate(each), lost=lost, is_to_replay=is_to_replay)
+        if each not in damaged and _is_silent(hookline.event(each), lost=lost, is_to_replay=is_to_replay)
     ]
     return f"{len(silent)} that waited are not sent, and not named: {silent[:3]}" if silent else ""
 
@@ -141,8 +141,8 @@ def _is_silent(event: dict[str, Any] | None, *, lost: bool, is_to_replay: bool) 
     """Return whether an event that did not arrive is said to have, or is gone although nothing was said of that."""
     if event is None:
         return not lost
-    fates = [each["fate"] for each in event["destinations"] if each["id"] == "away"]
-    return "delivered" in fates if fates else not is_to_replay
+    statuses = [each["status"] for each in event["destinations"] if each["id"] == "away"]
+    return "delivered" in statuses if statuses else not is_to_replay
 
 
 def _is_damaged(hookline: Hookline, message_id: str) -> bool:

@@ -42,7 +42,7 @@ def test_flipped_bytes_stop_nothing_but_their_events(new_hookline: Callable[...,
     receiver.reply_with(503)
     waiting = [hookline.track() for _ in range(5)]
     for each in waiting:
-        wait_until(lambda id=each: hookline.fate_at(id, "crm").get("attempts"), what="tried")  # type: ignore[misc]
+        wait_until(lambda id=each: hookline.status_at(id, "crm").get("attempts"), what="tried")  # type: ignore[misc]
     hookline.stop()
     for each in (delivered[2], waiting[2]):
         flip(*place_of(hookline.data, each))
@@ -51,7 +51,7 @@ def test_flipped_bytes_stop_nothing_but_their_events(new_hookline: Callable[...,
     before = {each: len(receiver.of(each)) for each in delivered}
     with hookline:
         for each in [hookline.track(), *waiting[:2], *waiting[3:]]:
-            hookline.wait_fate(each, "crm", "delivered")
+            hookline.wait_status(each, "crm", "delivered")
         told = wait_until(lambda: notice(hookline, "journal_damaged"))
         assert "2 events" in str(told["message"]) or "2 ranges" in str(told["message"]), told
     assert {each: len(receiver.of(each)) for each in delivered} == before

@@ -53,7 +53,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
             with hookline:
                 taken += [hookline.track() for _ in range(EVENTS)]
                 for message_id in taken:
-                    hookline.wait_fate(message_id, "well", "delivered")
+                    hookline.wait_status(message_id, "well", "delivered")
             shutil.copytree(hookline.data, folder / name, ignore=shutil.ignore_patterns(*NOT_PARTS))
         yield Base(folder / "older", folder / "newer", taken, destinations, away)
 

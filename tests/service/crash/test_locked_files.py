@@ -65,7 +65,7 @@ def test_files_that_another_program_holds(new_hookline: Any, receiver: Receiver)
             deliver = hookline.role("deliver")
             sent.append(hookline.track())
         for message in (sent[0], sent[-1]):
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         wait_until(lambda: set(sent) <= {each.message_id for each in receiver.requests}, 60, what="all is delivered")
         assert deliver == hookline.role("deliver")
         counts = Counter(request.message_id for request in receiver.requests if request.message_id in set(sent))

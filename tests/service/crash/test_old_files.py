@@ -57,7 +57,7 @@ def test_each_file_is_put_back_by_itself(
     definitions: dict[str, Any] = {"audiences": [AUDIENCE]}
     hookline = new_hookline(webhook("crm", receiver.url()), definitions=definitions)
     with hookline:
-        hookline.wait_fate(hookline.track("Bought", "early", userId="early"), "crm", "retrying")
+        hookline.wait_status(hookline.track("Bought", "early", userId="early"), "crm", "retrying")
         wait_until(lambda: members(hookline) == {"early"}, what="the first is a member")
         replay = hookline.api("POST", "replays", {"destination": "crm"}).json["id"]
         receiver.wait_for("early", 2)
@@ -69,9 +69,9 @@ def test_each_file_is_put_back_by_itself(
         for message in failing:
             hookline.track(message_id=message)
         for message in failing:
-            hookline.wait_fate(message, "crm", "retrying")
+            hookline.wait_status(message, "crm", "retrying")
         for message in sent:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         wait_until(lambda: members(hookline) == {"early", "later"}, what="the next is a member")
         late = {"id": "late", "name": "Late", "type": "server", "writeKeys": ["wk_late"]}
         assert hookline.api("POST", "sources", late).status == 201
@@ -83,10 +83,10 @@ def test_each_file_is_put_back_by_itself(
     for name in FILES:
         copy_files(tmp_path / "old", hookline.data, [name])
         with hookline:
-            hookline.wait_fate(hookline.track(), "crm", "delivered")
+            hookline.wait_status(hookline.track(), "crm", "delivered")
             wait_until(lambda name=name: name in noticed(hookline), what=f"a notice tells of {name}")  # type: ignore[misc]
             for message in tried:
-                hookline.wait_fate(message, "crm", "delivered")
+                hookline.wait_status(message, "crm", "delivered")
             wait_until(lambda: members(hookline) == {"early", "later"}, what="people agree with the journal")
             wait_until(lambda: state(hookline, replay) == "done", 60, "the replay comes to its end")
             assert hookline.api("GET", "connections/versions").json["items"][0]["version"] >= version

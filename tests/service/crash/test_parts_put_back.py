@@ -43,6 +43,6 @@ def test_events_accepted_behind_a_lost_end_are_sent(
         sent = [hookline.track() for _ in range(2 * EVENTS)]
         wait_until(lambda: set(sent) <= {request.message_id for request in receiver.requests}, 10)
         for message_id in sent:
-            assert hookline.fate_at(message_id, "crm")["fate"] == "delivered"
+            assert hookline.status_at(message_id, "crm")["status"] == "delivered"
         kinds = [notice["kind"] for notice in hookline.api("GET", "notices").json["items"]]
         assert "journal_behind" in kinds  # which range, since when, who knew it

@@ -46,7 +46,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
         with hookline:
             sent = [hookline.track("Order", userId=f"u{number}") for number in range(EVENTS)]
             for each in sent:
-                hookline.wait_fate(each, "crm", "delivered")
+                hookline.wait_status(each, "crm", "delivered")
             wait_until(lambda: len(members(hookline, "buyers")) == EVENTS, what="all members")
         flip(*place_of(hookline.data, sent[DAMAGED]))
         shutil.rmtree(hookline.data / "index")
@@ -122,13 +122,13 @@ def test_the_index_is_built_anew(damaged: Damaged) -> None:
     """Each other event is found by its id; of the damaged one it is said that its record is, or may be, damaged. One
     that is sent again is known as a repeat."""
     for each in damaged.left:
-        damaged.hookline.wait_fate(each, "crm", "delivered")
+        damaged.hookline.wait_status(each, "crm", "delivered")
     answer = damaged.hookline.api("GET", f"events/{damaged.sent[DAMAGED]}")
     assert (answer.status, "damaged" in answer.json["detail"]) == (404, True), answer
     before = len(damaged.receiver.of(damaged.left[-1]))
     damaged.hookline.track("Order", damaged.left[-1], userId=f"u{EVENTS - 1}")
     last = damaged.hookline.track("Other", userId="last")
-    damaged.hookline.wait_fate(last, "crm", "delivered")
+    damaged.hookline.wait_status(last, "crm", "delivered")
     assert len(damaged.receiver.of(damaged.left[-1])) == before
 
 

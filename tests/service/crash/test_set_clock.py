@@ -80,8 +80,8 @@ def test_what_waits_is_delivered(service: Hookline, receiver: Receiver, clock: P
     assert service.track(message_id=waiting[0]) == waiting[0]
     receiver.reply_with(200)
     for message_id in (*waiting, *meanwhile):
-        service.wait_fate(message_id, "crm", "delivered")
-    assert service.fate(waiting[0])["duplicates"] == 1  # type: ignore[index]
+        service.wait_status(message_id, "crm", "delivered")
+    assert service.event(waiting[0])["duplicates"] == 1  # type: ignore[index]
     assert service.api("GET", "dead-letters").json["items"] == []
 
 
@@ -98,8 +98,8 @@ def test_across_a_restart_nothing_goes(service: Hookline, receiver: Receiver, cl
     clock.write_text(f"{by(jump):+d}")
     service.start()
     receiver.reply_with(200)
-    service.wait_fate(waiting, "crm", "delivered")
-    service.wait_fate(service.track(), "crm", "delivered")
+    service.wait_status(waiting, "crm", "delivered")
+    service.wait_status(service.track(), "crm", "delivered")
     assert [name for name in segments if not (service.data / "journal" / "0" / name).exists()] == []
-    assert service.fate_at(first[0], "crm")["fate"] == "delivered"
+    assert service.status_at(first[0], "crm")["status"] == "delivered"
     assert service.api("GET", "dead-letters").json["items"] == []

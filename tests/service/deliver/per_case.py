@@ -34,8 +34,8 @@ class Cases:
         return message_id
 
     def part(self, case: str, message_id: str) -> dict[str, Any]:
-        """The fate of the event at the case's destination, with its attempts; empty while unknown."""
-        return self.hookline.fate_at(message_id, case)
+        """The status of the event at the case's destination, with its attempts; empty while unknown."""
+        return self.hookline.status_at(message_id, case)
 
     def wait_attempts(
         self, case: str, message_id: str, count: int = 1, seconds: float = RETRY_SECONDS

@@ -159,7 +159,7 @@ def test_a_misbehaving_receiver_has_its_outcome_and_is_tried_again(
     """The attempt fails with the outcome of the closed set, is retried, and reads a bounded answer."""
     attempts = cases.wait_attempts(case.name, sent[case.name], 2)
     assert (attempts[0]["outcome"], attempts[0]["httpStatus"]) == (case.outcome, case.status)
-    assert cases.part(case.name, sent[case.name])["fate"] == "retrying"
+    assert cases.part(case.name, sent[case.name])["status"] == "retrying"
     assert len(attempts[0]["error"] or "") <= ERROR_CHARACTERS_MAX
     assert receivers[case.name].sent_bytes < SOCKET_BUFFERS_BYTES * receivers[case.name].connections
 
@@ -169,7 +169,7 @@ def test_a_success_is_decided_by_the_status_line(
     case: Case, cases: Cases, sent: dict[str, str], receivers: dict[str, HostileReceiver]
 ) -> None:
     """Any 2xx delivers the event once, and the body that follows is neither waited for nor collected."""
-    part = cases.hookline.wait_fate(sent[case.name], case.name, "delivered")
+    part = cases.hookline.wait_status(sent[case.name], case.name, "delivered")
     assert [(a["outcome"], a["httpStatus"]) for a in part["attempts"]] == [("success", case.status)]
     receiver = receivers[case.name]
     assert len(receiver.connections_of(sent[case.name])) == 1
@@ -199,14 +199,14 @@ def test_a_connection_that_is_not_clean_is_not_used_again(
 def test_no_compressed_answer_is_asked_for(cases: Cases, receivers: dict[str, HostileReceiver]) -> None:
     """Without Accept-Encoding a receiver has no leave to compress."""
     message_id = cases.send("gzipbomb")
-    cases.hookline.wait_fate(message_id, "gzipbomb", "delivered")
+    cases.hookline.wait_status(message_id, "gzipbomb", "delivered")
     assert b"accept-encoding" not in receivers["gzipbomb"].requests[-1][2].lower()
 
 
 def _send_two(cases: Cases, name: str) -> tuple[str, str]:
     """Two events, the second sent when the first is delivered."""
     first = cases.send(name)
-    cases.hookline.wait_fate(first, name, "delivered")
+    cases.hookline.wait_status(first, name, "delivered")
     second = cases.send(name)
-    cases.hookline.wait_fate(second, name, "delivered")
+    cases.hookline.wait_status(second, name, "delivered")
     return first, second

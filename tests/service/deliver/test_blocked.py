@@ -1,4 +1,4 @@
-"""Addresses that are not public: refused in every spelling, by configuration or by fate, and never connected to."""
+"""Addresses that are not public: refused in every spelling, by configuration or by status, and never connected to."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory, canary: HostileReceiver) -> 
 def test_an_event_for_a_blocked_address_fails_without_a_connection(
     name: str, cases: Cases, canary: HostileReceiver
 ) -> None:
-    """Fate failed, one attempt with outcome blocked_address and a reason, and the canary heard nothing."""
-    part = cases.hookline.wait_fate(cases.send(name), name, "failed")
+    """Status failed, one attempt with outcome blocked_address and a reason, and the canary heard nothing."""
+    part = cases.hookline.wait_status(cases.send(name), name, "failed")
     (attempt,) = part["attempts"]
     assert (attempt["outcome"], attempt["httpStatus"], attempt["nextAt"]) == ("blocked_address", None, None)
     assert "deliver.allow_networks" in attempt["error"]
@@ -97,7 +97,7 @@ def test_an_exception_opens_exactly_its_network(tmp_path_factory: pytest.TempPat
         urls = {"open": [receiver.url(host="127.0.0.2")], "shut": [receiver.url(host="127.0.0.1")]}
         settings = {"deliver.allow_networks": ["127.0.0.2/32"]}
         with service_per_case(tmp_path_factory.mktemp("exception"), urls, settings) as cases:
-            cases.hookline.wait_fate(cases.send("shut"), "shut", "failed")
+            cases.hookline.wait_status(cases.send("shut"), "shut", "failed")
             assert receiver.connections == 0
             attempts = cases.wait_attempts("open", cases.send("open"))
             assert attempts[0]["outcome"] == "timed_out"

@@ -47,7 +47,7 @@ class Asking:
     def attempts(self, id: str) -> list[dict[str, Any]]:
         """Send an event and return what the first attempts at a destination came to."""
         message_id = self.hookline.track()
-        return wait_until(lambda: self.hookline.fate_at(message_id, id).get("attempts"), what=id) or []
+        return wait_until(lambda: self.hookline.status_at(message_id, id).get("attempts"), what=id) or []
 
     def callers_of(self, id: str) -> list[str]:
         """Send an event and return whom the receiver has seen."""

@@ -46,7 +46,7 @@ def sent(cases: Cases) -> dict[str, list[str]]:
 
 def test_an_answer_within_the_time_counts(cases: Cases, sent: dict[str, list[str]]) -> None:
     """Half of the time is long, and in time."""
-    part = cases.hookline.wait_fate(sent["slow"][0], "slow", "delivered")
+    part = cases.hookline.wait_status(sent["slow"][0], "slow", "delivered")
     assert part["attempts"][0]["milliseconds"] >= 1_000 * SLOW_SECONDS - 10
 
 

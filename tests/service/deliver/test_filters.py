@@ -30,13 +30,13 @@ def test_a_filtered_destination_and_its_neighbour(new_hookline: Callable[..., Ho
     ):
         beat = hookline.track("Heartbeat")
         order = hookline.track("Order", properties={"card": "4242", "total": 5}, context={"ip": "10.0.0.1"})
-        part = hookline.wait_fate(beat, "crm", "filtered")
+        part = hookline.wait_status(beat, "crm", "filtered")
         assert part["rule"] == f"filters[0]: drop if {DROP['if']} (connections version 1)"
         (seen,) = receiver.wait_for(order)
         assert (seen.json["properties"], seen.json["context"]) == ({"total": 5}, {})
         assert everything.wait_for(beat)
         assert everything.wait_for(order)[0].json["properties"] == {"card": "4242", "total": 5}
-        sent = hookline.wait_fate(order, "crm", "delivered")
+        sent = hookline.wait_status(order, "crm", "delivered")
         assert sent["rule"].startswith("filters[1]: dropProperties properties.card, context.ip if true")
         assert receiver.of(beat) == []
         assert hookline.api("PATCH", "destinations/crm", {"filters": []}).status == 200
@@ -47,7 +47,7 @@ def test_a_filtered_destination_and_its_neighbour(new_hookline: Callable[..., Ho
             return any(receiver.of(each) for each in beats)
 
         wait_until(one_more_arrived, what="heartbeats at the receiver")
-        assert hookline.fate_at(beat, "crm")["fate"] == "filtered"
+        assert hookline.status_at(beat, "crm")["status"] == "filtered"
 
 
 def test_a_sample_survives_kills(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
@@ -61,10 +61,10 @@ def test_a_sample_survives_kills(new_hookline: Callable[..., Hookline], receiver
     hookline.start()
     last = hookline.track("Last")
     receiver.wait_for(last)
-    wait_until(lambda: all(hookline.fate_at(id, "crm").get("fate") in ("delivered", "filtered") for id in ids), 60)
-    fates = {id: hookline.fate_at(id, "crm")["fate"] for id in ids}
-    assert {id for id in ids if receiver.of(id)} == {id for id, fate in fates.items() if fate == "delivered"}
-    assert 5 < list(fates.values()).count("filtered") < 35
+    wait_until(lambda: all(hookline.status_at(id, "crm").get("status") in ("delivered", "filtered") for id in ids), 60)
+    statuses = {id: hookline.status_at(id, "crm")["status"] for id in ids}
+    assert {id for id in ids if receiver.of(id)} == {id for id, status in statuses.items() if status == "delivered"}
+    assert 5 < list(statuses.values()).count("filtered") < 35
     hookline.stop()
 
 

@@ -91,7 +91,7 @@ def test_dead_and_hanging_receivers_park_while_their_neighbour_notices_nothing(
             _wait_all(returned, everything)
             assert len(returned.requests) == len(everything)
             returned.wait_for(hookline.track())
-            hookline.wait_fate(_newest(load), "dead", "delivered")
+            hookline.wait_status(_newest(load), "dead", "delivered")
         assert hookline.role("deliver") == deliver
 
 
@@ -104,7 +104,7 @@ def _wait_all(receiver: Receiver, ids: set[str]) -> None:
 def _wait_newest_parked(load: Load, destination: str) -> None:
     """Wait until what arrives now is parked for the destination."""
     wait_until(
-        lambda: load.hookline.fate_at(_newest(load), destination).get("fate") == "parked",
+        lambda: load.hookline.status_at(_newest(load), destination).get("status") == "queued",
         PARKED_SECONDS,
         f"{destination} parked",
     )

@@ -24,7 +24,7 @@ def test_ten_thousand_mostly_idle(new_hookline: Callable[..., Hookline], receive
     message_id = hookline.track()
     mine = DESTINATIONS // SOURCES
     wait_until(lambda: len(receiver.of(message_id)) >= mine, 30, "one request per destination of the source")
-    hookline.wait_fate(message_id, "d0", "delivered", seconds=30)
+    hookline.wait_status(message_id, "d0", "delivered", seconds=30)
     paths = sorted(int(request.path.removeprefix("/")) for request in receiver.of(message_id))
     assert paths == list(range(0, DESTINATIONS, SOURCES))
     assert memory_of(hookline.role("deliver")).rss < DELIVER_BYTES_MAX

@@ -79,7 +79,7 @@ class Scene:
             thread.start()
         wait_until(lambda: self.sent[ROTATED] and self.taken(ROTATED), what="some events with the old token")
         self._is_rotated = True
-        wait_until(lambda: self._newest(ROTATED) == "parked", PARKED_SECONDS, "the breaker opened")
+        wait_until(lambda: self._newest(ROTATED) == "queued", PARKED_SECONDS, "the breaker opened")
         written = clock.with_suffix(".new")
         written.write_text(f"+{HOUR_SECONDS}")
         written.replace(clock)  # never empty: roles read it whenever they like
@@ -101,7 +101,7 @@ class Scene:
             wait_until(lambda: set(self.sent[case]) <= set(self.taken(case)), 60, case)
         except AssertionError as late:
             missing = [id for id in self.sent[case] if id not in set(self.taken(case))]
-            first = self.hookline.fate_at(missing[0], case)
+            first = self.hookline.status_at(missing[0], case)
             raise AssertionError(f"{late}: {len(missing)} of {len(self.sent[case])} missing, first {first}") from None
 
     def taken(self, case: str) -> list[str]:
@@ -119,7 +119,7 @@ class Scene:
         return sum(arrival.status == 401 for arrival in self.arrivals(ROTATED))
 
     def _newest(self, case: str) -> str:
-        return str(self.hookline.fate_at(self.sent[case][-1], case).get("fate"))
+        return str(self.hookline.status_at(self.sent[case][-1], case).get("status"))
 
     def _hour_has_passed(self) -> bool:
         newest = self.hookline.api("GET", "events?limit=1").json["items"][0]["receivedAt"]
@@ -175,7 +175,7 @@ def test_a_flapping_receiver_gets_everything(scene: Scene) -> None:
     first = {arrival.message_id: arrival for arrival in reversed(accepted)}
     for id in repeated:
         assert any(0 <= down - first[id].answered_at < exact for down in scene.downs)
-    assert scene.hookline.fate_at(scene.sent[FLAPPING][-1], FLAPPING)["fate"] == "delivered"
+    assert scene.hookline.status_at(scene.sent[FLAPPING][-1], FLAPPING)["status"] == "delivered"
 
 
 def test_one_that_slows_down_gets_everything(scene: Scene) -> None:
@@ -183,7 +183,7 @@ def test_one_that_slows_down_gets_everything(scene: Scene) -> None:
     arrivals = scene.arrivals(SLOWING)
     assert any(arrival.status == 0 for arrival in arrivals)  # given up by the sender before it was answered
     for id, count in Counter(arrival.message_id for arrival in arrivals).items():
-        attempts = scene.hookline.wait_fate(id, SLOWING, "delivered")["attempts"] if count > 1 else []
+        attempts = scene.hookline.wait_status(id, SLOWING, "delivered")["attempts"] if count > 1 else []
         in_vain = [attempt["milliseconds"] for attempt in attempts if attempt["outcome"] == "timed_out"]
         assert len(in_vain) >= count - 1
         assert all(milliseconds >= 5_000 - 10 for milliseconds in in_vain)
@@ -196,7 +196,7 @@ def test_an_answer_just_in_time_counts(scene: Scene) -> None:
     limit = 5.0 - scene.harbour.stall_seconds - LATE_BY_SENDER_SECONDS
     on_time = {each.message_id for each in arrivals if each.status == 200 and each.answered_at - each.at < limit}
     assert [id for id in on_time if counts[id] > 1] == []
-    part = scene.hookline.wait_fate(scene.sent[LATE][0], LATE, "delivered")
+    part = scene.hookline.wait_status(scene.sent[LATE][0], LATE, "delivered")
     assert part["attempts"][-1]["milliseconds"] >= 1_000 * LATE_SECONDS - 10
 
 
@@ -204,5 +204,5 @@ def test_a_rotated_token_burns_nothing(scene: Scene) -> None:
     """401 under load for more than an hour of the service's clock, then mended: each event arrives, once."""
     assert sorted(scene.taken(ROTATED)) == sorted(scene.sent[ROTATED])
     assert any(arrival.status == 401 for arrival in scene.arrivals(ROTATED))
-    scene.hookline.wait_fate(scene.sent[ROTATED][-1], ROTATED, "delivered")
+    scene.hookline.wait_status(scene.sent[ROTATED][-1], ROTATED, "delivered")
     assert scene.hookline.api("GET", f"dead-letters?destination={ROTATED}").json["items"] == []

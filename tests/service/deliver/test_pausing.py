@@ -28,7 +28,7 @@ def command(hookline: Hookline, *arguments: str) -> subprocess.CompletedProcess[
 def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
     """Across kill -9; count and age are shown meanwhile, and each event arrives once."""
     hookline = new_hookline(webhook("crm", receiver.url())).start()
-    hookline.wait_fate(hookline.track("before"), "crm", "delivered")
+    hookline.wait_status(hookline.track("before"), "crm", "delivered")
     paused = command(hookline, "pause", "crm", "--reason", "moving house", "--json")
     assert json.loads(paused.stdout)["paused"]["reason"] == "moving house", paused.stderr
     wait_until(lambda: standing(hookline)["state"] == "paused", what="paused")
@@ -36,7 +36,7 @@ def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Ho
     hookline.kill9()
     hookline.start()
     sent.append(hookline.track("meanwhile"))
-    part = hookline.wait_fate(sent[0], "crm", "parked", seconds=30)
+    part = hookline.wait_status(sent[0], "crm", "queued", seconds=30)
     assert "paused" in part["reason"]
     wait_until(lambda: standing(hookline)["waiting"]["events"] >= 6, what="the count")  # type: ignore[index]
     assert standing(hookline)["waiting"]["oldestAt"]  # type: ignore[index]
@@ -44,7 +44,7 @@ def test_what_comes_while_paused_is_sent_after_it(new_hookline: Callable[..., Ho
     resumed = command(hookline, "resume", "crm", "--rate", "100")
     assert "hookline pause crm" in resumed.stdout, resumed.stderr
     for message_id in sent:
-        hookline.wait_fate(message_id, "crm", "delivered", seconds=30)
+        hookline.wait_status(message_id, "crm", "delivered", seconds=30)
         assert len(receiver.of(message_id)) == 1
 
 
@@ -59,7 +59,7 @@ def test_gone_everywhere_pauses_it(new_hookline: Callable[..., Hookline], receiv
     holds_for(lambda: len(receiver.of(message_id)) == tried, 1.0, "not tried any more")
     receiver.reply_with(200)
     assert hookline.api("POST", "destinations/crm/resume").status == 200
-    hookline.wait_fate(message_id, "crm", "delivered", seconds=30)
+    hookline.wait_status(message_id, "crm", "delivered", seconds=30)
     holds_for(lambda: standing(hookline)["paused"] is None, 2.5, "it stays resumed")
 
 
@@ -97,21 +97,23 @@ def test_disabling_asks_what_becomes_of_what_waits(new_hookline: Callable[..., H
     assert hookline.api("GET", "destinations/crm").json["enabled"] is True
     assert command(hookline, "disable", "crm", "--waiting", "drain").returncode == 0
     assert standing(hookline)["state"] == "draining"
-    wait_until(lambda: hookline.fate_at(hookline.track(), "crm")["fate"] == "not_routed", what="nothing new is taken")
+    wait_until(
+        lambda: hookline.status_at(hookline.track(), "crm")["status"] == "not_routed", what="nothing new is taken"
+    )
     receiver.reply_with(200)
-    hookline.wait_fate(message_id, "crm", "delivered", seconds=60)
+    hookline.wait_status(message_id, "crm", "delivered", seconds=60)
     wait_until(lambda: standing(hookline)["state"] == "disabled", 30, "the end of the lane")
 
 
 def test_discarding_is_on_the_record(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
-    """The fate says so, and a destination for which nothing waits is disabled without a question."""
+    """The status says so, and a destination for which nothing waits is disabled without a question."""
     receiver.reply_with(503)
     hookline = new_hookline(webhook("crm", receiver.url()), webhook("idle", receiver.url(), sources=[])).start()
     message_id = hookline.track()
     wait_until(lambda: standing(hookline)["waiting"]["retrying"] == 1, what="a failure")  # type: ignore[index]
     assert hookline.api("POST", "destinations/crm/disable").json["code"] == "waiting_events"
     assert hookline.api("POST", "destinations/crm/disable", {"waiting": "discard"}).status == 200
-    hookline.wait_fate(message_id, "crm", "discarded", seconds=30)
+    hookline.wait_status(message_id, "crm", "discarded", seconds=30)
     assert hookline.api("POST", "destinations/idle/disable").json["state"] == "disabled"
 
 
@@ -127,5 +129,5 @@ def test_a_receiver_that_was_repaired_gets_everything_by_try_now(
     asked = command(hookline, "try", "crm", "--json")
     assert json.loads(asked.stdout)["waiting"]["retrying"] > 0, asked.stderr
     for message_id in sent:
-        hookline.wait_fate(message_id, "crm", "delivered")
+        hookline.wait_status(message_id, "crm", "delivered")
     assert command(hookline, "try", "crm").returncode == 1

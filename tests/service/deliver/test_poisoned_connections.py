@@ -76,12 +76,12 @@ def test_an_answer_nobody_asked_for_is_never_taken(
     """
     receiver, poison = receivers[name], POISONS[name]
     first = cases.send(name)
-    cases.hookline.wait_fate(first, name, "delivered")
+    cases.hookline.wait_status(first, name, "delivered")
     poison.idle.set()
     poison.healed = True
     assert poison.dropped.wait(WAIT_SECONDS), "the connection with the stray answer is kept"
     second = cases.send(name)
-    part = cases.hookline.wait_fate(second, name, "delivered")
+    part = cases.hookline.wait_status(second, name, "delivered")
     assert [attempt["outcome"] for attempt in part["attempts"]] == ["success"]
     assert receiver.connections_of(first) == [1]
     assert receiver.connections_of(second) == [2]

@@ -66,8 +66,8 @@ def test_a_range_to_a_second_destination_over_kill_9(
     assert set(arrived) == set(sent)
     assert len(arrived) - EVENTS <= IN_FLIGHT_MAX
     assert {request.headers["x-hookline-replay"] for request in other.requests} == {id}
-    part = hookline.fate_at(sent[0], "second")
-    assert (part["fate"], [(each["id"], each["fate"]) for each in part["replays"]]) == (
+    part = hookline.status_at(sent[0], "second")
+    assert (part["status"], [(each["id"], each["status"]) for each in part["replays"]]) == (
         "not_routed",
         [(id, "delivered")],
     )
@@ -114,7 +114,7 @@ def test_paused_resumed_cancelled(new_hookline: Callable[..., Hookline], receive
     result = ended(hookline, id)
     assert result["state"] == "cancelled"
     assert 0 < result["delivered"] < 400
-    assert [each["fate"] for each in hookline.fate_at(sent[-1], "crm")["replays"]] == ["discarded"]
+    assert [each["status"] for each in hookline.status_at(sent[-1], "crm")["replays"]] == ["discarded"]
 
 
 def test_dead_letters_are_retried_after_the_receiver_was_mended(
@@ -135,8 +135,8 @@ def test_dead_letters_are_retried_after_the_receiver_was_mended(
         retried = [message_id for message_id in sent if message_id != newest["messageId"]]
         assert [len(receiver.of(message_id)) for message_id in retried] == [2, 2, 2, 2]
         assert len(receiver.of(newest["messageId"])) == 1
-        assert hookline.fate_at(newest["messageId"], "crm")["fate"] == "discarded"
-        assert hookline.fate_at(retried[0], "crm")["replays"][0]["fate"] == "delivered"
+        assert hookline.status_at(newest["messageId"], "crm")["status"] == "discarded"
+        assert hookline.status_at(retried[0], "crm")["replays"][0]["status"] == "delivered"
 
 
 def test_everything_given_up_since(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:

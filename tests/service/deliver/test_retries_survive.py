@@ -19,12 +19,12 @@ def test_retries_go_on_after_kill_9(new_hookline: Callable[..., Hookline], recei
     items = [{"type": "track", "userId": "u1", "event": "Test", "messageId": message_id} for message_id in sent]
     assert hookline.post("/v1/batch", {"batch": items}).status == 200
     for message_id in sent:
-        wait_until(lambda id=message_id: hookline.fate_at(id, "crm").get("attempts"), what="tried")  # type: ignore[misc]
+        wait_until(lambda id=message_id: hookline.status_at(id, "crm").get("attempts"), what="tried")  # type: ignore[misc]
     hookline.kill9()
     receiver.reply_with(200)
     hookline.start()
     for message_id in sent:
-        part = hookline.wait_fate(message_id, "crm", "delivered", seconds=60)
+        part = hookline.wait_status(message_id, "crm", "delivered", seconds=60)
         assert len(receiver.of(message_id)) >= 2
         assert part["attempts"][-1]["outcome"] == "success"
         assert part["attempts"][-1]["number"] >= 2
@@ -37,11 +37,11 @@ def test_the_window_is_wall_clock_from_the_first_attempt(
     receiver.reply_with(500)
     hookline = new_hookline(webhook("crm", receiver.url()), settings={"deliver.retry_window": "3s"}).start()
     message_id = hookline.track()
-    first = wait_until(lambda: hookline.fate_at(message_id, "crm").get("attempts") or [])[0]
+    first = wait_until(lambda: hookline.status_at(message_id, "crm").get("attempts") or [])[0]
     hookline.kill9()
     wait_until(lambda: time.time() > instant(first["at"]) + 3, what="the window's end")
     hookline.start()
-    hookline.wait_fate(message_id, "crm", "expired")
+    hookline.wait_status(message_id, "crm", "expired")
     count = len(receiver.of(message_id))
     holds_for(lambda: len(receiver.of(message_id)) == count, 1.0, "not tried after expiry")
 
@@ -51,7 +51,7 @@ def test_a_long_wait_is_kept_over_a_restart(new_hookline: Callable[..., Hookline
     receiver.reply_with(429, headers={"Retry-After": "4"})
     hookline = new_hookline(webhook("crm", receiver.url())).start()
     message_id = hookline.track()
-    wait_until(lambda: hookline.fate_at(message_id, "crm").get("fate") == "retrying", what="the failure noted")
+    wait_until(lambda: hookline.status_at(message_id, "crm").get("status") == "retrying", what="the failure noted")
     receiver.reply_with(200)
     hookline.restart()
     first, second = receiver.wait_for(message_id, 2)[:2]

@@ -18,7 +18,7 @@ class Shape:
     """How the receivers of one destination answer, in the order of their URLs."""
 
     statuses: tuple[int, ...]
-    fate: str
+    status: str
     sent_once: tuple[int, ...] = field(default=())
     """Places of the URLs that must get the event exactly once."""
 
@@ -62,7 +62,7 @@ def test_any_success_ends_it_and_only_retryable_failures_are_repeated(
     """Every URL is tried at once; afterwards only what may still help."""
     shape = SHAPES[name]
     message_id = cases.send(name)
-    part = cases.hookline.wait_fate(message_id, name, shape.fate)
+    part = cases.hookline.wait_status(message_id, name, shape.status)
     for receiver in receivers[name]:
         receiver.wait_for(message_id)
     holds_for(
@@ -70,7 +70,7 @@ def test_any_success_ends_it_and_only_retryable_failures_are_repeated(
     )
     first = {attempt["url"]: attempt["httpStatus"] for attempt in part["attempts"] if attempt["number"] == 1}
     told = {receiver.url(): status for receiver, status in zip(receivers[name], shape.statuses, strict=True)}
-    if shape.fate == "delivered":  # those that lost the race may not have answered when the event was done
+    if shape.status == "delivered":  # those that lost the race may not have answered when the event was done
         assert first.items() <= told.items()
         assert any(200 <= status < 300 for status in first.values())
     else:
@@ -87,7 +87,7 @@ def test_the_one_worth_it_is_tried_again_until_it_takes_the_event(
     message_id = cases.send(RECOVERING)
     passing.wait_for(message_id, 3)
     passing.reply_with(200)
-    cases.hookline.wait_fate(message_id, RECOVERING, "delivered")
+    cases.hookline.wait_status(message_id, RECOVERING, "delivered")
     assert len(final.of(message_id)) == 1
 
 
@@ -98,5 +98,5 @@ def test_a_hanging_url_does_not_hold_up_its_neighbour(
     with HostileReceiver(never_answer) as hanging:
         hookline = new_hookline(webhook("crm", hanging.url(), receiver.url()), settings={"deliver.timeout": "1h"})
         hookline.start()
-        hookline.wait_fate(hookline.track(), "crm", "delivered")
+        hookline.wait_status(hookline.track(), "crm", "delivered")
         hookline.kill9()

@@ -67,13 +67,13 @@ def sent(cases: Cases, receivers: dict[str, Receiver], canary: HostileReceiver) 
 def test_a_final_answer_makes_a_dead_letter_at_once(
     status: int, cases: Cases, sent: dict[str, str], receivers: dict[str, Receiver]
 ) -> None:
-    """One attempt, fate failed, outcome refused, listed among the dead letters."""
+    """One attempt, status failed, outcome refused, listed among the dead letters."""
     name = f"s{status}"
-    part = cases.hookline.wait_fate(sent[name], name, "failed")
+    part = cases.hookline.wait_status(sent[name], name, "failed")
     (attempt,) = part["attempts"]
     assert (attempt["outcome"], attempt["httpStatus"], attempt["nextAt"]) == ("refused", status, None)
     assert attempt["url"] == receivers[name].url()
-    assert _dead_letters(cases)[sent[name]]["fate"] == "failed"
+    assert _dead_letters(cases)[sent[name]]["status"] == "failed"
 
 
 def test_no_final_answer_is_tried_again_and_no_redirect_followed(
@@ -96,7 +96,7 @@ def test_a_passing_failure_is_tried_again_until_it_is_taken(
     message_id = cases.send(f"s{status}")
     receiver.wait_for(message_id, 2)
     receiver.reply_with(200)
-    attempts = cases.hookline.wait_fate(message_id, f"s{status}", "delivered")["attempts"]
+    attempts = cases.hookline.wait_status(message_id, f"s{status}", "delivered")["attempts"]
     assert [(a["outcome"], a["httpStatus"]) for a in attempts[:-1]] == [(outcome, status)] * (len(attempts) - 1)
     assert (attempts[-1]["outcome"], attempts[-1]["httpStatus"]) == ("success", 200)
     assert [a["number"] for a in attempts] == list(range(1, len(attempts) + 1))
@@ -130,18 +130,18 @@ def test_retry_after_never_goes_past_the_window(brief: Cases, receivers: dict[st
     message_id = brief.send("far")
     attempt = brief.wait_attempts("far", message_id)[0]
     assert instant(attempt["nextAt"]) - instant(attempt["at"]) <= WINDOW_SECONDS + 0.5
-    brief.hookline.wait_fate(message_id, "far", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
+    brief.hookline.wait_status(message_id, "far", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
 
 
 def test_the_window_ends_in_a_dead_letter(brief: Cases, receivers: dict[str, Receiver]) -> None:
     """An event that fails all along is tried until the window ends, and its dead letter says expired."""
     receivers["never"].reply_with(500)
     message_id = brief.send("never")
-    part = brief.hookline.wait_fate(message_id, "never", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
+    part = brief.hookline.wait_status(message_id, "never", "expired", seconds=WINDOW_SECONDS + WAIT_SECONDS)
     attempts = part["attempts"]
     assert len(attempts) >= 2
     assert all(instant(each["nextAt"]) - instant(attempts[0]["at"]) <= WINDOW_SECONDS + 0.5 for each in attempts[:-1])
-    assert _dead_letters(brief)[message_id]["fate"] == "expired"
+    assert _dead_letters(brief)[message_id]["status"] == "expired"
     count = len(receivers["never"].of(message_id))
     holds_for(lambda: len(receivers["never"].of(message_id)) == count, 0.6, "not tried after the window")
 
@@ -158,11 +158,11 @@ def test_a_receiver_that_is_gone_stops_its_destination(cases: Cases, receivers: 
     assert (attempt["outcome"], attempt["httpStatus"]) == ("refused", 410)
     later = [cases.send("gone") for _ in range(5)]
     wait_until(lambda: cases.hookline.api("GET", "destinations/gone/metrics").json["state"] == "paused", what="paused")
-    assert not cases.hookline.wait_fate(later[-1], "gone", "parked")["attempts"]
+    assert not cases.hookline.wait_status(later[-1], "gone", "queued")["attempts"]
     receiver.reply_with(200)
     assert cases.hookline.api("POST", "destinations/gone/resume").status == 200
     for message_id in (first, *later):
-        cases.hookline.wait_fate(message_id, "gone", "delivered")
+        cases.hookline.wait_status(message_id, "gone", "delivered")
     assert len(receiver.of(later[-1])) == 1
 
 
@@ -171,7 +171,7 @@ def _two_attempts(cases: Cases, receiver: Receiver, name: str, status: int, retr
     receiver.reply_with(status, headers={"Retry-After": retry_after})
     message_id = cases.send(name)
     receiver.wait_for(message_id)
-    wait_until(lambda: cases.part(name, message_id).get("fate") == "retrying", what="the failure noted")
+    wait_until(lambda: cases.part(name, message_id).get("status") == "retrying", what="the failure noted")
     receiver.reply_with(200)
     first, second = receiver.wait_for(message_id, 2)[:2]
     return first.at, second.at

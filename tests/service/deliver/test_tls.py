@@ -121,14 +121,14 @@ def test_a_valid_certificate_is_accepted(name: str, cases: Cases, receivers: dic
     ids: list[str] = []
     for _ in range(2):
         ids.append(cases.send(name))
-        part = cases.hookline.wait_fate(ids[-1], name, "delivered")
+        part = cases.hookline.wait_status(ids[-1], name, "delivered")
         assert [attempt["outcome"] for attempt in part["attempts"]] == ["success"]
     assert [receivers[name].connections_of(message_id) for message_id in ids] == [[1], [1]]
 
 
 def test_the_server_name_is_the_urls_host(cases: Cases, names_asked: list[str | None]) -> None:
     """The checked address is connected to, but TLS asks for and verifies the name (SNI)."""
-    cases.hookline.wait_fate(cases.send("name"), "name", "delivered")
+    cases.hookline.wait_status(cases.send("name"), "name", "delivered")
     assert set(names_asked) == {"localhost"}
 
 

@@ -24,14 +24,14 @@ def documented(archive: Path, folder: Path) -> list[list[str]]:
 
 
 def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
-    """What was delivered is not sent again, what waited is sent; token, connections and fates are those of before."""
+    """What was delivered is not sent again, what waited is sent; token, connections and statuses are as before."""
     away, archive = free_port(), tmp_path / "backup.tar.gz"
     with Receiver() as receiver:
         destinations = [webhook("well", receiver.url()), webhook("away", f"http://127.0.0.1:{away}/")]
         first = Hookline(tmp_path / "first", destinations, settings=QUICK).start()
         sent = [first.track() for _ in range(20)]
         for message_id in sent:
-            first.wait_fate(message_id, "well", "delivered")
+            first.wait_status(message_id, "well", "delivered")
         token = first.admin_token
         first.stop()
         make, _ = documented(archive, first.data)
@@ -44,8 +44,8 @@ def test_a_backup_goes_on_in_another_folder(tmp_path: Path) -> None:
         subprocess.run(unpack, check=True, timeout=60)
         with Receiver(port=away) as back, second:
             for message_id in sent:
-                second.wait_fate(message_id, "away", "delivered")
-                assert second.fate_at(message_id, "well")["fate"] == "delivered"
+                second.wait_status(message_id, "away", "delivered")
+                assert second.status_at(message_id, "well")["status"] == "delivered"
             assert second.admin_token == token
             assert sorted(request.message_id for request in back.requests) == sorted(sent)
             assert len(receiver.requests) == len(sent)

@@ -73,10 +73,10 @@ def noticed(hookline: Hookline) -> set[str]:
     return {each["subject"] for each in notices.json["items"]} if notices.status == 200 else set()
 
 
-def fate(hookline: Hookline, message: str) -> str:
+def status(hookline: Hookline, message: str) -> str:
     """What is told of an event; nothing while control starts again."""
     with suppress(OSError, AssertionError):
-        return str(hookline.fate_at(message, "crm").get("fate"))
+        return str(hookline.status_at(message, "crm").get("status"))
     return ""
 
 
@@ -115,7 +115,7 @@ def test_events_are_sent_although_their_retries_are_gone(
     failing = [f"failing-{number}" for number in range(20)]
     receiver.respond = lambda request: Reply(503 if request.message_id in failing else 200)
     with on_both(webhook("crm", receiver.url()), audiences=[AUDIENCE]) as hookline:
-        hookline.wait_fate(hookline.track("Bought", userId="early"), "crm", "delivered")
+        hookline.wait_status(hookline.track("Bought", userId="early"), "crm", "delivered")
         wait_until(lambda: members(hookline) == {"early"}, SECONDS_MAX, "the first is a member")
         wait_until(lambda: caught_up(standby, database_url, "SELECT 1 FROM hookline_deliver.outcome_blocks"))
         standby.stand_still()
@@ -124,14 +124,14 @@ def test_events_are_sent_although_their_retries_are_gone(
         for message in failing:
             hookline.track(message_id=message)
         for message in failing:
-            hookline.wait_fate(message, "crm", "retrying")
+            hookline.wait_status(message, "crm", "retrying")
         receiver.reply_with(200)
         tried = {message: len(receiver.of(message)) for message in failing}
         fail_over(server, standby)
         for message in failing:
             receiver.wait_for(message, tried[message] + 1, SECONDS_MAX)
         for message in [*failing, *sent]:
-            wait_until(lambda message=message: fate(hookline, message) == "delivered", SECONDS_MAX, message)
+            wait_until(lambda message=message: status(hookline, message) == "delivered", SECONDS_MAX, message)
         assert [len(receiver.of(message)) for message in sent] == [1] * len(sent)
         wait_until(lambda: members(hookline) == {"early", "later"}, SECONDS_MAX, "people agree with the journal")
         wait_until(lambda: noticed(hookline) >= {"deliver", "profiles"}, SECONDS_MAX, "a notice tells of it")
@@ -151,7 +151,7 @@ def test_a_replay_goes_on_from_where_the_database_is(
     with Receiver() as other, on_both(webhook("crm", receiver.url())) as hookline:
         sent = [hookline.track() for _ in range(20)]
         for message in sent:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         other.respond = lambda request: Reply(503 if request.message_id == sent[0] else 200)
         assert hookline.api("POST", "destinations", webhook("late", other.url())).status == 201
         replay = hookline.api("POST", "replays", {"destination": "late"}).json["id"]
@@ -191,7 +191,7 @@ def test_a_version_that_is_gone_is_told_and_its_number_is_not_given_again(
         wait_until(lambda: hookline.post("/v1/track", event, key="wk_late").status == 401, what="the key is not")
         newest = hookline.api("GET", "connections/versions").json["items"][0]
         assert newest["version"] > before
-        hookline.wait_fate(hookline.track(), "crm", "delivered")
+        hookline.wait_status(hookline.track(), "crm", "delivered")
 
 
 def test_a_crash_takes_back_nothing_that_must_last(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
@@ -217,7 +217,7 @@ def test_a_crash_takes_back_nothing_that_must_last(new_hookline: Callable[..., H
                 server.start()
                 for message in failing:
                     wait_until(lambda message=message: receiver.of(message)[tried[message] :], SECONDS_MAX, message)  # type: ignore[misc]
-                    wait_until(lambda message=message: fate(hookline, message) == "delivered", SECONDS_MAX, message)  # type: ignore[misc]
+                    wait_until(lambda message=message: status(hookline, message) == "delivered", SECONDS_MAX, message)  # type: ignore[misc]
                 wait_until(lambda: members(hookline) == failing, SECONDS_MAX, "people agree with the journal")
     finally:
         server.remove()

@@ -63,7 +63,7 @@ def test_what_is_taken_meanwhile_is_sent_or_not_taken(
     sent += [hookline.track() for _ in range(EVENTS // 2)]
     for message_id in sent:
         receiver.wait_for(message_id)
-        hookline.wait_fate(message_id, "crm", "delivered")
+        hookline.wait_status(message_id, "crm", "delivered")
     hookline.stop()
     assert os.path.exists(hookline.data / "journal" / "lost.json")
 

@@ -45,7 +45,7 @@ def test_collect_starts_without_its_database(
         hookline.wait_ready()
         later = hookline.track()
         for message in (sent, later):
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         assert receiver.of(of_gone) == []
         assert "connections_kept_in_force" in hookline.log
         kept = hookline.data / "collect-connections"

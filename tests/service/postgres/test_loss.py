@@ -61,7 +61,7 @@ def test_events_go_on_while_the_server_is_away(
         wait_until(lambda: not away(hookline), what="deliver reports that it is back")
         sent += [hookline.track() for _ in range(20)]
         for message in sent:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         assert {message: len(receiver.of(message)) for message in sent} == dict.fromkeys(sent, 1)
         assert roles == {name: hookline.role(name) for name in roles}
         wait_until(lambda: _noticed(hookline), what="a notice tells of it")
@@ -75,7 +75,7 @@ def test_retries_and_dead_letters_wait_for_the_server(
         receiver.reply_with(500)
         before = [hookline.track() for _ in range(5)]
         for message in before:
-            hookline.wait_fate(message, "crm", "retrying")
+            hookline.wait_status(message, "crm", "retrying")
         server.stop(signal.SIGQUIT)
         during = [hookline.track() for _ in range(5)]
         for message in during:
@@ -87,8 +87,8 @@ def test_retries_and_dead_letters_wait_for_the_server(
         server.start()
         hookline.wait_ready()
         for message in before + during:
-            hookline.wait_fate(message, "crm", "delivered")
-        assert len(hookline.wait_fate(refused, "crm", "failed")["attempts"]) == 1
+            hookline.wait_status(message, "crm", "delivered")
+        assert len(hookline.wait_status(refused, "crm", "failed")["attempts"]) == 1
         letters = hookline.api("GET", "dead-letters").json["items"]
         assert [letter["messageId"] for letter in letters] == [refused]
 
@@ -99,7 +99,7 @@ def test_deliver_is_killed_while_the_server_is_away(
     """What it sent and could not save stands in the progress ring: it is not sent again, and told as delivered."""
     with on_postgres(webhook("crm", receiver.url())) as hookline:
         sent = [hookline.track() for _ in range(20)]
-        hookline.wait_fate(sent[-1], "crm", "delivered")
+        hookline.wait_status(sent[-1], "crm", "delivered")
         server.stop(signal.SIGQUIT)
         sent += [hookline.track() for _ in range(20)]
         for message in sent:
@@ -112,7 +112,7 @@ def test_deliver_is_killed_while_the_server_is_away(
         server.start()
         hookline.wait_ready()
         for message in sent:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         assert {message: len(receiver.of(message)) for message in sent} == dict.fromkeys(sent, 1)
 
 

@@ -87,8 +87,8 @@ def test_nothing_is_lost_and_next_to_nothing_repeated(
         counts = Counter(request.message_id for request in receiver.requests)
         assert counts.total() - len(counts) <= len(sent) * REPEATED_SHARE_MAX
         for message in ledger.acknowledged[:: len(sent) // 50]:
-            hookline.wait_fate(message, "crm", "delivered")
-            attempts = hookline.wait_fate(message, "shaky", "delivered")["attempts"]
+            hookline.wait_status(message, "crm", "delivered")
+            attempts = hookline.wait_status(message, "shaky", "delivered")["attempts"]
             assert [attempt["number"] for attempt in attempts] == list(range(1, len(attempts) + 1))
         wait_until(lambda: hookline.metric("hookline_deliver_retry_rows") == 0, what="no retry is left")
         assert hookline.api("GET", "dead-letters").json["items"] == []

@@ -31,7 +31,7 @@ def test_a_client_is_delivered_signed_and_found_again(
             (request,) = receiver.wait_for(message)
             signature = hmac.new(SECRET.encode(), request.body, hashlib.sha1).hexdigest()
             assert request.headers["x-signature"] == signature
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         assert list(hookline.data.glob("*.db*")) == []
         found = server.run(database_url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'hookline%' ORDER BY 1")
         assert [name for (name,) in found] == SCHEMAS
@@ -45,8 +45,8 @@ def test_a_dead_receiver_is_retried_up_to_a_dead_letter(
     destinations = [webhook("crm", receiver.url()), webhook("dead", f"http://127.0.0.1:{port}/hook")]
     with on_postgres(*destinations, **{"deliver.retry_window": "2s", "deliver.retry_max": "200ms"}) as hookline:
         message = hookline.track()
-        hookline.wait_fate(message, "crm", "delivered")
-        attempts = hookline.wait_fate(message, "dead", "expired")["attempts"]
+        hookline.wait_status(message, "crm", "delivered")
+        attempts = hookline.wait_status(message, "dead", "expired")["attempts"]
         assert len(attempts) > 1
         (letter,) = hookline.api("GET", "dead-letters").json["items"]
         assert (letter["messageId"], letter["destination"]) == (message, "dead")
@@ -83,7 +83,7 @@ def test_a_person_is_erased(on_postgres: Callable[..., Hookline], receiver: Rece
     with on_postgres(webhook("crm", receiver.url())) as hookline:
         gone, kept = hookline.track(userId="gone"), hookline.track(userId="kept")
         for message in (gone, kept):
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         made = hookline.api("POST", "deletion-requests", {"userId": "gone", "action": "both"}).json
         wait_until(
             lambda: hookline.api("GET", f"deletion-requests/{made['id']}").json["state"] == "done", what="it is done"
@@ -91,8 +91,8 @@ def test_a_person_is_erased(on_postgres: Callable[..., Hookline], receiver: Rece
         evidence = hookline.api("GET", f"deletion-requests/{made['id']}/evidence").json
         assert evidence["journal"] == "overwritten in place"
         assert "until its vacuum" in evidence["databases"]
-        assert hookline.fate(gone) is None
-        assert hookline.fate(kept) is not None
+        assert hookline.event(gone) is None
+        assert hookline.event(kept) is not None
         before = len(receiver.requests)
         assert hookline.post("/v1/track", {"userId": "gone", "event": "Again"}).status == 200
         receiver.wait_for(hookline.track(userId="kept"))
@@ -133,7 +133,7 @@ def test_nothing_is_lost_over_kills(on_postgres: Callable[..., Hookline], receiv
         sending.join()
     wait_until(lambda: not missing(acknowledged, receiver), 60, what="everything acknowledged is delivered")
     hookline.wait_ready()
-    hookline.wait_fate(acknowledged[0], "crm", "delivered")
+    hookline.wait_status(acknowledged[0], "crm", "delivered")
     hookline.restart()
     after = hookline.track()
     receiver.wait_for(after)
@@ -155,4 +155,4 @@ def test_what_waits_is_tried_at_once(on_postgres: Callable[..., Hookline], recei
         receiver.reply_with(200)
         assert hookline.api("POST", "destinations/crm/try").status == 202
         for message_id in sent:
-            hookline.wait_fate(message_id, "crm", "delivered")
+            hookline.wait_status(message_id, "crm", "delivered")

@@ -119,7 +119,7 @@ def test_no_call_is_refused_and_no_role_ends(
         sent = set(ledger.acknowledged)
         wait_until(lambda: sent <= receiver.message_ids, 60, what="all is delivered")
         for message in ledger.acknowledged[:: len(sent) // 10]:
-            hookline.wait_fate(message, "crm", "delivered")
+            hookline.wait_status(message, "crm", "delivered")
         counts = Counter(request.message_id for request in receiver.requests)
         assert (ledger.refused, counts.total() - len(counts)) == (0, 0)
         assert roles == {name: hookline.role(name) for name in ROLES}

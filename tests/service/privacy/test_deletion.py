@@ -91,7 +91,7 @@ def test_affected_sources_are_told_and_the_person_is_gone(
         assert {each["source"]: each["events"] for each in person["sources"]} == {"site": 3, "app": 1}
         for source in person["sources"]:
             (acknowledged,) = source["destinations"]
-            assert (acknowledged["destination"], acknowledged["fate"]) == (f"to_{source['source']}", "delivered")
+            assert (acknowledged["destination"], acknowledged["status"]) == (f"to_{source['source']}", "delivered")
         assert evidence.json["erased"]["events"] == 5
         assert not any(text in evidence.body.decode() for text in PERSONAL)
         (site,), (app,) = deletes(receiver, "/site"), deletes(receiver, "/app")
@@ -103,7 +103,7 @@ def test_affected_sources_are_told_and_the_person_is_gone(
         assert left_in(hookline) == {}
         events = hookline.api("GET", "events?limit=200").json["items"]
         assert "somebody-else" in json.dumps(events)
-        assert {"erased"} <= {event["fate"] for event in events}
+        assert {"erased"} <= {event["status"] for event in events}
 
 
 def test_the_profile_goes_too(new_hookline: Callable[..., Hookline], receiver: Receiver) -> None:
@@ -182,9 +182,9 @@ def test_what_a_dead_receiver_left_behind_goes_too(new_hookline: Callable[..., H
     hookline = new_hookline(webhook("crm", receiver.url()), sources=[SITE])
     with hookline:
         refused = hookline.track("Refused", userId=USER, properties={"note": SECRET})
-        hookline.wait_fate(refused, "crm", "failed")
+        hookline.wait_status(refused, "crm", "failed")
         waiting = [hookline.track(userId=USER, properties={"note": SECRET}) for _ in range(30)]
-        hookline.wait_fate(waiting[0], "crm", "retrying")
+        hookline.wait_status(waiting[0], "crm", "retrying")
         id = ask(hookline)
         wait_until(lambda: state(hookline, id) == "waiting", what="only the message is open")
         assert all(texts == [USER] for texts in left_in(hookline).values()), left_in(hookline)
@@ -205,7 +205,7 @@ def test_both_also_stores_nothing_more(new_hookline: Callable[..., Hookline], re
         wait_done(hookline, ask(hookline, "both"))
         assert len(deletes(receiver, "/site")) == 1
         for ids in ({"userId": USER}, {"userId": None, "anonymousId": ANONYMOUS}):
-            assert hookline.fate(hookline.track(**ids, properties={"note": SECRET})) is None
+            assert hookline.event(hookline.track(**ids, properties={"note": SECRET})) is None
         wait_until(lambda: not left_in(hookline), what="nothing left")
 
 
@@ -278,7 +278,7 @@ def test_a_refused_delete_message_is_sent_again_and_the_operator_told(
         evidence = hookline.api("GET", f"deletion-requests/{id}/evidence").json
         assert (evidence["complete"], evidence["state"]) == (False, "waiting")
         (source,) = evidence["people"][0]["sources"]
-        assert {each["destination"]: each["fate"] for each in source["destinations"]} == {
+        assert {each["destination"]: each["status"] for each in source["destinations"]} == {
             "crm": "open",
             "mail": "delivered",
         }

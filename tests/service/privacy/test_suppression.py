@@ -13,7 +13,7 @@ WITHIN_SECONDS = 1.0
 def is_stored(hookline: Hookline, user: str) -> bool:
     """Whether an event of a user sent now is kept; told by the journal's end."""
     message_id = hookline.track(userId=user)
-    return hookline.fate(message_id) is not None
+    return hookline.event(message_id) is not None
 
 
 def test_events_of_a_suppressed_person_stop_within_a_second(

@@ -47,7 +47,7 @@ class Run:
     posted: int
     """How many events were posted, repeated ones counted again."""
     received: dict[str, Request]
-    fates: dict[str, dict[str, Any]]
+    statuses: dict[str, dict[str, Any]]
     visit: Visit | None
     """Set when the SDK is one for browsers."""
 
@@ -166,15 +166,15 @@ class Field:
         events = {name_of(event): event for event in posted}
         ids = {name: event["messageId"] for name, event in events.items()}
         received = {name: self.receiver.wait_for(ids[name])[-1] for name in events if name != NOT_ROUTED}
-        found = wait_until(lambda: self._fates(sdk, set(ids.values())), what=f"the fates of {sdk.id}") or {}
-        fates = {name: found[id] for name, id in ids.items()}
-        return Run(sdk, tap.connections, events, len(posted), received, fates, seen)
+        found = wait_until(lambda: self._statuses(sdk, set(ids.values())), what=f"the statuses of {sdk.id}") or {}
+        statuses = {name: found[id] for name, id in ids.items()}
+        return Run(sdk, tap.connections, events, len(posted), received, statuses, seen)
 
-    def _fates(self, sdk: SDK, ids: set[str]) -> dict[str, dict[str, Any]] | None:
+    def _statuses(self, sdk: SDK, ids: set[str]) -> dict[str, dict[str, Any]] | None:
         """Each event's, None while one is open."""
         events = self.hookline.api("GET", f"events?source={sdk.id}&limit=100").json["items"]
         found = {event["messageId"]: event for event in events if event["messageId"] in ids}
-        done = [part["fate"] in FINAL for event in found.values() for part in event["destinations"]]
+        done = [part["status"] in FINAL for event in found.values() for part in event["destinations"]]
         return found if len(done) == len(ids) and all(done) else None
 
 

@@ -38,7 +38,7 @@ def test_every_call_arrives_once(run: Run) -> None:
     assert {name: request.message_id for name, request in run.received.items()} == {
         name: event["messageId"] for name, event in run.events.items() if name != NOT_ROUTED
     }
-    assert {fate["duplicates"] for fate in run.fates.values()} == {0}
+    assert {status["duplicates"] for status in run.statuses.values()} == {0}
 
 
 def test_what_was_said_arrives(run: Run) -> None:
@@ -76,7 +76,7 @@ def test_times_are_kept_and_the_clock_is_corrected(run: Run) -> None:
     unit = {"milliseconds": 1, "seconds": 1000}[run.sdk.times]
     for name, request in run.received.items():
         event = run.events[name]
-        received, sent = milliseconds(run.fates[name]["receivedAt"]), milliseconds(event["sentAt"])
+        received, sent = milliseconds(run.statuses[name]["receivedAt"]), milliseconds(event["sentAt"])
         given = event.get("timestamp") or event.get("originalTimestamp")
         if given is None:
             assert milliseconds(request.json["timestamp"]) == received
@@ -91,8 +91,8 @@ def test_times_are_kept_and_the_clock_is_corrected(run: Run) -> None:
 
 def test_integrations_choose_the_destinations(run: Run) -> None:
     """All false keeps a call back; named besides, webhooks get it."""
-    fates = {name: fate["destinations"][0]["fate"] for name, fate in run.fates.items()}
-    assert {name for name, fate in fates.items() if fate != "delivered"} == {NOT_ROUTED}
+    statuses = {name: status["destinations"][0]["status"] for name, status in run.statuses.items()}
+    assert {name for name, status in statuses.items() if status != "delivered"} == {NOT_ROUTED}
 
 
 def test_requests_are_signed(run: Run) -> None:

@@ -20,7 +20,7 @@ def test_what_is_sent_again_is_delivered_once(field: Field, sdk: SDK) -> None:
     repeats = run.posted - len(run.events)
     assert repeats > 0
     ids = [event["messageId"] for event in run.events.values()]
-    wait_until(lambda: sum((field.hookline.fate(id) or {})["duplicates"] for id in ids) == repeats)
+    wait_until(lambda: sum((field.hookline.event(id) or {})["duplicates"] for id in ids) == repeats)
     assert {
         name: len(field.receiver.of(request.message_id)) for name, request in run.received.items()
     } == dict.fromkeys(run.received, 1)

@@ -49,12 +49,12 @@ def test_everything_of_an_older_folder_is_found(older: Hookline) -> None:
         diff = command(hookline, "diff", str(hookline.folder / "exported.yaml"))
         assert subprocess.run(diff, capture_output=True, text=True, timeout=120).stdout == "nothing to change\n"
         for id in written.HELD:
-            assert hookline.fate_at(id, "crm")["fate"] == "delivered"
-            assert hookline.fate_at(id, "held")["fate"] not in ("delivered", "expired")
-        refused = hookline.fate_at(written.REFUSED[0], "strict")
-        assert (refused["fate"], refused["attempts"][0]["httpStatus"]) == ("failed", 422)
+            assert hookline.status_at(id, "crm")["status"] == "delivered"
+            assert hookline.status_at(id, "held")["status"] not in ("delivered", "expired")
+        refused = hookline.status_at(written.REFUSED[0], "strict")
+        assert (refused["status"], refused["attempts"][0]["httpStatus"]) == ("failed", 422)
         assert {each["messageId"] for each in items(hookline, "dead-letters")} == set(written.REFUSED)
-        assert hookline.fate_at(written.RETRIED[0], "down")["fate"] == "retrying"
+        assert hookline.status_at(written.RETRIED[0], "down")["status"] == "retrying"
         assert [(each["state"], each["delivered"]) for each in items(hookline, "replays")] == [("done", 1)]
         assert {each["userId"] for each in items(hookline, "audiences/buyers/members")} == set(written.PEOPLE)
         assert hookline.api("GET", "deletion-requests").json["items"][0]["action"] == "suppress"
@@ -71,15 +71,15 @@ def test_an_older_folder_goes_on(older: Hookline, receiver: Receiver) -> None:
             assert hookline.api("PATCH", f"destinations/{name}", change).status == 200
         assert hookline.api("POST", "destinations/held/resume").status == 200
         for id in written.HELD:
-            hookline.wait_fate(id, "held", "delivered")
+            hookline.wait_status(id, "held", "delivered")
         for id in written.RETRIED:
-            hookline.wait_fate(id, "down", "delivered")
+            hookline.wait_status(id, "down", "delivered")
         suppressed = hookline.track(userId=written.SUPPRESSED)
         hookline.track("Order", written.DELIVERED[0], userId=written.PEOPLE[0], properties={"total": 10})
         newest = hookline.track("Order", userId="u4", properties={"total": 1})
         for name in ("crm", "strict", "down", "held"):
-            hookline.wait_fate(newest, name, "delivered")
-        assert hookline.fate(suppressed) is None
+            hookline.wait_status(newest, name, "delivered")
+        assert hookline.event(suppressed) is None
         wait_until(lambda: len(items(hookline, "audiences/buyers/members")) == len(written.PEOPLE) + 1, 60)
     sent = [(request.path, request.message_id) for request in receiver.requests if request.json["type"] == "track"]
     assert len(sent) == len(set(sent))

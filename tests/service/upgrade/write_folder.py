@@ -68,12 +68,12 @@ def fill(hookline: Hookline) -> None:
     for number, id in enumerate(HELD):
         hookline.track("Order", id, userId=PEOPLE[number % len(PEOPLE)], properties={"total": 10})
     for id in HELD:
-        hookline.wait_fate(id, "crm", "delivered")
-        hookline.wait_fate(id, "held", "parked")
+        hookline.wait_status(id, "crm", "delivered")
+        hookline.wait_status(id, "held", "queued")
     for id in REFUSED:
-        hookline.wait_fate(id, "strict", "failed")
+        hookline.wait_status(id, "strict", "failed")
     for id in RETRIED:
-        hookline.wait_fate(id, "down", "retrying")
+        hookline.wait_status(id, "down", "retrying")
     wait_until(lambda: len(hookline.api("GET", "audiences/buyers/members").json["items"]) == len(PEOPLE), 60)
     replay = hookline.api("POST", "replays", {"destination": "crm", "messageIds": DELIVERED[:1]})
     assert replay.status == 201, replay

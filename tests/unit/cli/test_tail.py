@@ -20,10 +20,10 @@ def event(**fields: Any) -> dict[str, Any]:
         "type": "track",
         "userId": "u1",
         "receivedAt": "2026-01-05T09:30:00.123Z",
-        "fate": None,
+        "status": None,
         "rejection": None,
         "event": {"event": "Signed Up", "anonymousId": "a1"},
-        "destinations": [{"id": id, "fate": fate} for id, fate in destinations],
+        "destinations": [{"id": id, "status": status} for id, status in destinations],
         **fields,
     }
 
@@ -39,14 +39,14 @@ def event(**fields: Any) -> dict[str, Any]:
         ({"user": "a1"}, False),
         ({"destination": "crm"}, True),
         ({"destination": "far"}, False),
-        ({"fate": "retrying"}, True),
-        ({"fate": "not_routed"}, False),
-        ({"fate": "retrying", "destination": "crm"}, False),
-        ({"fate": "delivered", "destination": "crm"}, True),
+        ({"status": "retrying"}, True),
+        ({"status": "not_routed"}, False),
+        ({"status": "retrying", "destination": "crm"}, False),
+        ({"status": "delivered", "destination": "crm"}, True),
     ],
 )
 def test_filters(wanted: dict[str, str], takes: bool) -> None:
-    """Each must hold; a fate is that at the destination when one is named."""
+    """Each must hold; a status is that at the destination when one is named."""
     assert TailFilter(**wanted).takes(event()) is takes
 
 
@@ -55,19 +55,19 @@ def test_a_user_without_an_id_has_the_anonymous_one() -> None:
     assert TailFilter(user="a1").takes(event(userId=None))
 
 
-def test_the_most_urgent_fate_stands_for_all() -> None:
+def test_the_most_urgent_status_stands_for_all() -> None:
     """Unless a destination is asked for; an event of no destination has its own."""
-    assert TailFilter().fate_of(event()) == "retrying"
-    assert TailFilter(destination="crm").fate_of(event()) == "delivered"
-    assert TailFilter().fate_of(event(destinations=[], fate="rejected")) == "rejected"
-    assert TailFilter().fate_of(event(destinations=[])) == "not_routed"
+    assert TailFilter().status_of(event()) == "retrying"
+    assert TailFilter(destination="crm").status_of(event()) == "delivered"
+    assert TailFilter().status_of(event(destinations=[], status="rejected")) == "rejected"
+    assert TailFilter().status_of(event(destinations=[])) == "not_routed"
 
 
 def test_a_line_says_what_who_and_where_from() -> None:
     """A shape beside the word; what came from outside cannot steer the terminal; a rejection has its reason."""
-    hostile = event(userId="\x1b[31mred", fate="rejected", rejection={"message": "A track call needs event."})
-    at, shape, fate, kind, rest = columns(TailFilter(), StreamMessage("event", hostile))
-    assert (at[-10:], shape, fate, kind) == (":30:00.123", "■", "rejected", "track")
+    hostile = event(userId="\x1b[31mred", status="rejected", rejection={"message": "A track call needs event."})
+    at, shape, status, kind, rest = columns(TailFilter(), StreamMessage("event", hostile))
+    assert (at[-10:], shape, status, kind) == (":30:00.123", "■", "rejected", "track")
     assert rest == "Signed Up  \\u001b[31mred  site  A track call needs event."
 
 

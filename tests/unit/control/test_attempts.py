@@ -61,7 +61,7 @@ def test_the_list_and_what_was_sent(rig: Rig) -> None:
             ("m1", "refused", 1),
             ("m2", "success", 1),
         }
-        assert [each["messageId"] for each in attempts(control, "?status=422")] == ["m1"]
+        assert [each["messageId"] for each in attempts(control, "?httpStatus=422")] == ["m1"]
         assert attempts(control, "?url=https://crm.example.com/other") == []
         for each, data in zip(sorted(listed, key=lambda each: str(each["messageId"])), sent, strict=True):
             detail = control.api("GET", f"/destinations/crm/attempts/{each['id']}").json
@@ -96,15 +96,15 @@ def test_it_is_rendered_with_the_settings_of_then(rig: Rig) -> None:
 
 
 def test_why_leads_to_the_attempt(rig: Rig) -> None:
-    """The id in an event's fate is the one of the list, for failures and successes."""
+    """The id in an event's status is the one of the list, for failures and successes."""
     rig.append("m1")
     rig.turn()
     rig.answer_all(503)
     rig.checkpoint()
     rig.come_to_rest()
     with Running(rig.folder) as control:
-        (fate,) = control.api("GET", "/events/m1").json["destinations"]
-        assert [each["id"] for each in reversed(fate["attempts"])] == [each["id"] for each in attempts(control)]
+        (status,) = control.api("GET", "/events/m1").json["destinations"]
+        assert [each["id"] for each in reversed(status["attempts"])] == [each["id"] for each in attempts(control)]
 
 
 def test_retry_now(rig: Rig) -> None:

@@ -22,7 +22,7 @@ def fill(control: Running, count: int) -> None:
     connection = open_deliver(place_of(control.settings, "deliver"))
     for number in range(count):
         connection.execute(
-            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
+            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status,'
             " attempts, at, outcome, http_status, error) VALUES (1, ?, 0, ?, ?, 'site', 'track', 'failed', 1, ?,"
             " 'refused', 400, '<b>no</b>')",
             ("crm" if number % 2 else "erp", number, f"m{number}", 1_700_000_000_123 + number),

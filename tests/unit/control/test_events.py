@@ -50,8 +50,8 @@ def test_events_that_arrive_do_not_move_the_pages(control: Running) -> None:
         ("?event=Home", ["page"]),
         ("?userId=u9", ["user"]),
         ("?messageId=named", ["named"]),
-        ("?fate=rejected", ["bad"]),
-        ("?fate=delivered", []),
+        ("?status=rejected", ["bad"]),
+        ("?status=delivered", []),
         ("?source=app&type=page", []),
     ],
 )
@@ -69,13 +69,13 @@ def test_filters(control: Running, query: str, wanted: list[str]) -> None:
 
 
 def test_one_event_by_its_id(control: Running) -> None:
-    """The fate of a message is found by id, also with the source, and not under another source."""
+    """The status of a message is found by id, also with the source, and not under another source."""
     control.api("POST", "/sources", source())
     control.api("POST", "/destinations", destination())
     control.append(record("m1", "Signed Up"))
-    fate = control.api("GET", "/events/m1").json
-    assert (fate["messageId"], fate["source"], fate["userId"]) == ("m1", "site", "u1")
-    assert [(each["id"], each["fate"]) for each in fate["destinations"]] == [("crm", "waiting")]
+    status = control.api("GET", "/events/m1").json
+    assert (status["messageId"], status["source"], status["userId"]) == ("m1", "site", "u1")
+    assert [(each["id"], each["status"]) for each in status["destinations"]] == [("crm", "queued")]
     assert control.api("GET", "/events/m1?source=site").status == 200
     assert control.api("GET", "/events/m1?source=app").status == 404
 
@@ -92,8 +92,8 @@ def test_any_id_can_be_asked_for(control: Running, message_id: str) -> None:
 def test_a_rejected_item_says_why(control: Running) -> None:
     """What was refused at the edge is listed with the reason it was given."""
     control.append(record("bad", rejected="event: give the name of the event"))
-    (item,) = control.api("GET", "/events?fate=rejected").json["items"]
-    assert (item["fate"], item["rejection"]["message"]) == ("rejected", "event: give the name of the event")
+    (item,) = control.api("GET", "/events?status=rejected").json["items"]
+    assert (item["status"], item["rejection"]["message"]) == ("rejected", "event: give the name of the event")
 
 
 @pytest.mark.parametrize("cursor", ["x", "0", "0:", ":1", "0:-1", "0:1,", "1:1;2:2", "0:" + "9" * 30, "²:1"])

@@ -25,13 +25,13 @@ def watching(control: Running) -> Stream:
 
 
 def test_new_events_arrive(control: Running) -> None:
-    """An event stored while somebody watches is pushed with its name and fate; older ones are not."""
+    """An event stored while somebody watches is pushed with its name and status; older ones are not."""
     control.append(record("old"))
     stream = watching(control)
     control.append(record("new", "Signed Up"))
     kind, event = next(stream.events())
     assert (kind, event["messageId"], event["event"]["event"]) == ("event", "new", "Signed Up")
-    assert event["fate"] == "not_routed"
+    assert event["status"] == "not_routed"
     stream.close()
 
 

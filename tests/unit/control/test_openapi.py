@@ -61,7 +61,7 @@ def test_every_reference_leads_somewhere() -> None:
     schemas = DESCRIBED["components"]["schemas"]
     names = {reference.removeprefix("#/components/schemas/") for reference in references(DESCRIBED)}
     assert names <= set(schemas)
-    assert {"Source", "Destination", "EventFate", "DeadLetter", "ProblemBody"} <= names
+    assert {"Source", "Destination", "EventStatus", "DeadLetter", "ProblemBody"} <= names
 
 
 def test_operation_ids_are_unique() -> None:

@@ -33,7 +33,7 @@ from tests.unit.control.running import BEARER, Running
         ("PUT", "/api/v1/sources/x", b"{}", 422, "invalid_object"),
         ("POST", "/api/v1/sources", b" " * (4 * 1024 * 1024 + 1), 413, "body_too_large"),
         ("GET", "/api/v1/events?after=zzz", None, 400, "invalid_parameter"),
-        ("GET", "/api/v1/events?fate=lost", None, 400, "invalid_parameter"),
+        ("GET", "/api/v1/events?status=lost", None, 400, "invalid_parameter"),
         ("GET", "/api/v1/dead-letters?after=-1", None, 400, "invalid_parameter"),
         ("POST", "/api/v1/connections/apply", b"{}", 422, "invalid_object"),
     ],

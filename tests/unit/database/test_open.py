@@ -203,7 +203,7 @@ def test_a_dead_letter_id_is_never_given_again(tmp_path: Path) -> None:
     connection = open_deliver(tmp_path / "deliver.db")
     insert = (
         "INSERT INTO dead_letters"
-        ' (lane, destination, partition, "offset", message_id, source, type, fate, attempts, at)'
+        ' (lane, destination, partition, "offset", message_id, source, type, status, attempts, at)'
         " VALUES (1, 'crm', 0, 1, 'm', 'web', 'track', 'failed', 1, 0) RETURNING id"
     )
     (first,) = connection.execute(insert).fetchone()

@@ -33,7 +33,7 @@ from hookline.journal.local.reader import LocalReader
 from hookline.journal.port import Lookups
 from hookline.journal.record import Record
 from hookline.limits import LIMITS
-from hookline.outcomes.fate import EventFate, Fates
+from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome, of_status, to_number
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
 from hookline.replays.model import Replay, ReplayRequest, State
@@ -369,9 +369,9 @@ class Rig:
         return tuple(row) if row else ("", 0, 0)
 
     def letters(self) -> list[tuple[str, int, str]]:
-        """messageId, lane and fate of every dead letter."""
+        """messageId, lane and status of every dead letter."""
         connection = connect(place_of(self.settings, "deliver"), read_only=True)
-        rows = connection.execute("SELECT message_id, lane, fate FROM dead_letters ORDER BY id").fetchall()
+        rows = connection.execute("SELECT message_id, lane, status FROM dead_letters ORDER BY id").fetchall()
         connection.close()
         return [tuple(row) for row in rows]
 
@@ -386,18 +386,18 @@ class Rig:
         """Offsets sent to a destination so far, in the order of sending."""
         return [request.offset for request in self.network.sent if request.destination == destination]
 
-    def fate(self, message_id: str, source: str | None = None) -> EventFate:
+    def event(self, message_id: str, source: str | None = None) -> EventStatus:
         """What ``why`` answers, asked afresh."""
-        fates = Fates(self.settings)
+        statuses = EventStatuses(self.settings)
         try:
-            found = fates.of_message(message_id, source)
+            found = statuses.of_message(message_id, source)
         finally:
-            fates.close()
+            statuses.close()
         assert found is not None
         return found
 
-    def fate_at(self, message_id: str, destination: str) -> str:
-        return next(each.fate for each in self.fate(message_id).destinations if each.id == destination)
+    def status_at(self, message_id: str, destination: str) -> str:
+        return next(each.status for each in self.event(message_id).destinations if each.id == destination)
 
 
 def source(id: str = "website") -> Source:

@@ -97,12 +97,12 @@ def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Pass
     rig.come_to_rest()
     again = [request.offset for request in rig.network.sent[sent:]]
     assert sorted(again) == [1, 2, 3, 4, 5, 6]
-    assert all(rig.fate_at(f"m{number}", "crm") == "delivered" for number in range(6))
-    assert rig.fate_at("later", "crm") == "delivered"
+    assert all(rig.status_at(f"m{number}", "crm") == "delivered" for number in range(6))
+    assert rig.status_at("later", "crm") == "delivered"
 
 
 def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passing: Passing) -> None:
-    """Nobody sent what was left, and the fate of it says why."""
+    """Nobody sent what was left, and the status of it says why."""
     rig.append(*(f"m{number}" for number in range(3)))
     rig.turn()
     rig.answer_all()
@@ -114,10 +114,12 @@ def test_a_lane_that_ended_meanwhile_is_discarded_on_the_record(rig: Rig, passin
     rig.append("new")
     rig.turn()
     rig.come_to_rest()
-    assert rig.fate_at("m1", "crm") == "delivered"
-    assert rig.fate_at("left", "crm") == "discarded"
+    assert rig.status_at("m1", "crm") == "delivered"
+    assert rig.status_at("left", "crm") == "discarded"
     connection = connect(place_of(rig.settings, "deliver"), read_only=True)
-    assert connection.execute("SELECT first_offset, last_offset, fate FROM ranges").fetchall() == [(3, 3, "discarded")]
+    assert connection.execute("SELECT first_offset, last_offset, status FROM ranges").fetchall() == [
+        (3, 3, "discarded")
+    ]
     connection.close()
     assert rig.offsets("other") == [4]
 
@@ -213,7 +215,7 @@ def test_a_database_that_went_back_sends_nothing_again_that_a_ring_knows(rig: Ri
     passing.take_up()
     rig.come_to_rest()
     assert [request.offset for request in rig.network.sent[sent:]] == [6]
-    assert all(rig.fate_at(f"m{number}", "crm") == "delivered" for number in range(6))
+    assert all(rig.status_at(f"m{number}", "crm") == "delivered" for number in range(6))
     rig.checkpoint()
     with closing(connect(place_of(rig.settings, "deliver"), read_only=True)) as connection:
         assert connection.execute("SELECT count(*) FROM retries").fetchone() == (0,)

@@ -13,7 +13,7 @@ import pytest
 
 from hookline.connections.model import Offsets, Snapshot
 from hookline.journal.port import partition_of
-from hookline.outcomes.fate import EventFate, Fates
+from hookline.outcomes.event_status import EventStatus, EventStatuses
 from hookline.outcomes.outcome import Outcome
 from hookline.replays.model import Replay
 from hookline.replays.predicate import predicate_of
@@ -48,7 +48,7 @@ CRASH_POINTS = (
     "deliver.replay_opened",
 )
 FAILURES: tuple[int | Outcome, ...] = (500, 503, 429, Outcome.TIMED_OUT, Outcome.CONNECTION_FAILED, 400)
-OPEN_FATES = {"waiting", "retrying", "parked"}
+OPEN_STATUSES = {"queued", "retrying"}
 Place = tuple[int, int]
 """(partition, offset)"""
 
@@ -205,7 +205,7 @@ class World:
         elif chance < 0.97:
             self.armed = self.rng.choice(CRASH_POINTS)
         elif chance < 0.985:
-            self.check_fates(self.rng.sample(list(self.events), min(3, len(self.events))))
+            self.check_statuses(self.rng.sample(list(self.events), min(3, len(self.events))))
         else:
             self.restart()
 
@@ -255,35 +255,35 @@ class World:
             for each in later
         )
 
-    def check_fates(self, some: list[Place]) -> None:
+    def check_statuses(self, some: list[Place]) -> None:
         for place in some:
             name, message_id, duplicate = self.events[place]
             if not duplicate:
-                self.check_fate(place, self.rig.fate(message_id, name))
+                self.check_status(place, self.rig.event(message_id, name))
 
-    def check_fate(self, place: Place, found: EventFate) -> None:
+    def check_status(self, place: Place, found: EventStatus) -> None:
         belongs = {id: lane for lane, id in self.belongs(place)}
-        fates = {each.id: each.fate for each in found.destinations}
-        assert {id for id, fate in fates.items() if fate != "not_routed"} == set(belongs)
+        statuses = {each.id: each.status for each in found.destinations}
+        assert {id for id, status in statuses.items() if status != "not_routed"} == set(belongs)
         for id, lane in belongs.items():
             if (lane, place) in self.delivered:
-                assert fates[id] == "delivered", (found.message_id, id)
+                assert statuses[id] == "delivered", (found.message_id, id)
             else:
-                allowed = OPEN_FATES | {"failed"} | ({"discarded"} if self.disconnected(place, lane, id) else set())
-                assert fates[id] in allowed, (found.message_id, id, fates[id])
+                allowed = OPEN_STATUSES | {"failed"} | ({"discarded"} if self.disconnected(place, lane, id) else set())
+                assert statuses[id] in allowed, (found.message_id, id, statuses[id])
 
     def check_end(self) -> None:
-        """All is settled: each event was taken, or there is a record of why not; and the fate says the same."""
+        """All is settled: each event was taken, or there is a record of why not; and the status says the same."""
         self.check_replays()
-        asked = Fates(self.rig.settings)
+        asked = EventStatuses(self.rig.settings)
         for place, (name, message_id, duplicate) in self.events.items():
-            fates = asked.of_message(message_id, name)
-            assert fates is not None
+            statuses = asked.of_message(message_id, name)
+            assert statuses is not None
             if duplicate:
-                assert fates.duplicates >= 1
+                assert statuses.duplicates >= 1
                 continue
-            self.check_fate(place, fates)
-            open_ones = [each for each in fates.destinations if each.fate in OPEN_FATES]
+            self.check_status(place, statuses)
+            open_ones = [each for each in statuses.destinations if each.status in OPEN_STATUSES]
             assert not open_ones, (message_id, open_ones)
         asked.close()
 

@@ -42,7 +42,7 @@ def test_what_waits_is_sent_and_what_comes_is_not(crm: Rig) -> None:
     crm.store.end_drain("crm", "test", crm.appender.ends)
     crm.follow()
     crm.checkpoint()
-    assert [crm.fate_at(name, "crm") for name in ("a", "b", "late")] == ["delivered", "delivered", "not_routed"]
+    assert [crm.status_at(name, "crm") for name in ("a", "b", "late")] == ["delivered", "delivered", "not_routed"]
     assert crm.role.engine.lanes == {}
 
 
@@ -68,7 +68,7 @@ def test_retries_are_waited_for(crm: Rig) -> None:
     assert "drained" not in states(crm)
     crm.come_to_rest()
     assert states(crm) == {"drained"}
-    assert crm.fate_at("a", "crm") == "delivered"
+    assert crm.status_at("a", "crm") == "delivered"
 
 
 @pytest.mark.parametrize("saved", [True, False])
@@ -106,7 +106,7 @@ def test_what_is_left_can_be_discarded(crm: Rig) -> None:
     crm.checkpoint()
     crm.pass_time(60)
     assert crm.network.waiting == []
-    assert {crm.fate_at(name, "crm") for name in ("a", "b")} == {"discarded"}
+    assert {crm.status_at(name, "crm") for name in ("a", "b")} == {"discarded"}
 
 
 def test_it_cannot_be_enabled_while_it_drains(crm: Rig) -> None:
@@ -125,4 +125,4 @@ def test_it_cannot_be_enabled_while_it_drains(crm: Rig) -> None:
     crm.follow()
     crm.append("new")
     crm.come_to_rest()
-    assert crm.fate_at("new", "crm") == "delivered"
+    assert crm.status_at("new", "crm") == "delivered"

@@ -60,7 +60,7 @@ def test_credentials_that_come_back_are_not_kept(rig: Rig) -> None:
     rig.turn()
     rig.answer(rig.network.waiting[0], 401, text="who is 'very-secret-token'?")
     rig.checkpoint()
-    (attempt,) = rig.fate("m").destinations[0].attempts
+    (attempt,) = rig.event("m").destinations[0].attempts
     assert attempt.error == "who is '…oken'?"
 
 
@@ -75,9 +75,9 @@ def test_one_success_ends_it(five: Rig) -> None:
     for index in (0, 2, 4):
         five.answer(waiting(five, index), 503)
     assert retry(five) == []
-    fate = five.fate("m").destinations[0]
-    assert fate.fate == "delivered"
-    outcomes = sorted((attempt.url[-1], attempt.outcome.value) for attempt in fate.attempts)
+    status = five.event("m").destinations[0]
+    assert status.status == "delivered"
+    outcomes = sorted((attempt.url[-1], attempt.outcome.value) for attempt in status.attempts)
     assert outcomes == [(n, "success" if n == "3" else "server_error") for n in "01234"]
 
 
@@ -95,7 +95,7 @@ def test_only_the_urls_that_may_recover_are_tried_again(five: Rig) -> None:
     assert [request.target.index for request in five.network.waiting] == [2]
     five.answer_all()
     assert retry(five) == []
-    assert five.fate_at("m", "crm") == "delivered"
+    assert five.status_at("m", "crm") == "delivered"
 
 
 def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
@@ -103,8 +103,8 @@ def test_final_failures_everywhere_are_a_dead_letter(five: Rig) -> None:
     for index, status in enumerate((400, 401, 404, 302, 422)):
         five.answer(waiting(five, index), status)
     assert retry(five) == []
-    fate = five.fate("m").destinations[0]
-    assert (fate.fate, len(fate.attempts), five.lane("crm").retry_count) == ("failed", 5, 0)
+    found = five.event("m").destinations[0]
+    assert (found.status, len(found.attempts), five.lane("crm").retry_count) == ("failed", 5, 0)
 
 
 def test_a_url_with_many_lingering_requests_is_left_out(five: Rig) -> None:
@@ -158,7 +158,7 @@ def test_an_event_expires_at_the_end_of_its_window(make_rig: MakeRig) -> None:
         rig.checkpoint()
         rig.pass_time(1.0)
     assert 29.0 <= sent_at[-1] - sent_at[0] <= 32.0
-    assert rig.fate_at("m0", "crm") == "expired"
+    assert rig.status_at("m0", "crm") == "expired"
     assert rig.lane("crm").retry_count == 0
     assert rig.role.engine.counters.dead_lettered == 1
 
@@ -174,7 +174,7 @@ def test_what_was_due_while_the_service_was_down_expires(rig: Rig) -> None:
     rig.pass_time(0.1)
     rig.checkpoint()
     assert rig.network.waiting == []
-    assert rig.fate_at("m0", "crm") == "expired"
+    assert rig.status_at("m0", "crm") == "expired"
 
 
 def test_attempts_and_the_window_survive_a_restart(rig: Rig) -> None:
@@ -218,12 +218,12 @@ def test_gone_everywhere_opens_the_breaker_at_once(rig: Rig) -> None:
     assert rig.lane("crm").breaker.state == "open"
     rig.answer_all(410)
     rig.checkpoint()
-    assert rig.fate_at("m0", "crm") == "retrying"
+    assert rig.status_at("m0", "crm") == "retrying"
     rig.append("late")
     rig.turn()
     rig.checkpoint()
     assert rig.network.waiting == []
-    assert rig.fate_at("late", "crm") == "parked"
+    assert rig.status_at("late", "crm") == "queued"
 
 
 def test_gone_from_one_url_of_two_is_a_plain_final_failure(rig: Rig) -> None:
@@ -233,7 +233,7 @@ def test_gone_from_one_url_of_two_is_a_plain_final_failure(rig: Rig) -> None:
     rig.answer(rig.network.waiting[0], 404)
     rig.checkpoint()
     assert rig.lane("crm").breaker.state == "closed"
-    assert rig.fate_at("m0", "crm") == "failed"
+    assert rig.status_at("m0", "crm") == "failed"
 
 
 def test_final_failures_that_opened_the_breaker_go_back_to_waiting(rig: Rig) -> None:
@@ -244,13 +244,13 @@ def test_final_failures_that_opened_the_breaker_go_back_to_waiting(rig: Rig) -> 
     assert rig.role.engine.counters.dead_lettered >= 20
     rig.checkpoint()
     for _ in range(20):
-        fates = {rig.fate_at(f"m{n}", "crm") for n in range(60)}
-        assert fates == {"retrying", "parked"}
+        statuses = {rig.status_at(f"m{n}", "crm") for n in range(60)}
+        assert statuses == {"queued", "retrying"}
         rig.pass_time(60.0)
         rig.answer_all(401)
         rig.checkpoint()
     rig.come_to_rest()
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
     assert rig.lane("crm").retry_count == 0
 
 
@@ -270,7 +270,7 @@ def test_a_recall_counts_what_failed_meanwhile(rig: Rig) -> None:
     lane = rig.lane("crm")
     assert lane.retry_count == len(rig.role.store.rows.oldest(lane.number, 1_000))
     rig.come_to_rest()
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
 
 
 def test_an_earlier_dead_letter_is_not_recalled(rig: Rig) -> None:
@@ -282,7 +282,7 @@ def test_an_earlier_dead_letter_is_not_recalled(rig: Rig) -> None:
     rig.pass_time(1.0)
     fail_until_open(rig, 401)
     rig.checkpoint()
-    assert rig.fate_at("m0", "crm") == "failed"
+    assert rig.status_at("m0", "crm") == "failed"
 
 
 def test_a_success_sent_before_excuses_no_failure(rig: Rig) -> None:
@@ -294,7 +294,7 @@ def test_a_success_sent_before_excuses_no_failure(rig: Rig) -> None:
     fail_until_open(rig, 401)
     rig.checkpoint()
     rig.come_to_rest()
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
 
 
 # what one destination may take

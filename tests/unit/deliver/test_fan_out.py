@@ -39,7 +39,7 @@ def next_try(rig: Rig) -> list[int]:
 
 def outcomes(rig: Rig) -> list[tuple[str, str]]:
     """URL number and outcome of each attempt, in their order."""
-    return [(attempt.url[-1], attempt.outcome.value) for attempt in rig.fate("m").destinations[0].attempts]
+    return [(attempt.url[-1], attempt.outcome.value) for attempt in rig.event("m").destinations[0].attempts]
 
 
 class TestAll:
@@ -52,10 +52,10 @@ class TestAll:
         rig.answer(to(rig, 1), 503)
         rig.answer(to(rig, 2), 200)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "retrying"
+        assert rig.status_at("m", "crm") == "retrying"
         assert next_try(rig) == [1]
         rig.answer(to(rig, 1), 200)
-        assert rig.fate_at("m", "crm") == "delivered"
+        assert rig.status_at("m", "crm") == "delivered"
         assert next_try(rig) == []
         assert sorted(outcomes(rig)) == [("0", "success"), ("1", "server_error"), ("1", "success"), ("2", "success")]
 
@@ -68,7 +68,7 @@ class TestAll:
         assert next_try(rig) == [1]
         rig.answer(to(rig, 1), 200)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "failed"
+        assert rig.status_at("m", "crm") == "failed"
 
     def test_one_dead_url_does_not_open_the_breaker(self, rig: Rig) -> None:
         """The others go on being served while it waits."""
@@ -96,7 +96,7 @@ class TestAll:
         assert {1, 2} <= set(asked(rig))
         rig.answer_all(200)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "delivered"
+        assert rig.status_at("m", "crm") == "delivered"
 
     def test_what_a_breaker_calls_back_is_not_sent_again_to_who_took_it(self, rig: Rig) -> None:
         """A URL that begins to refuse everything burns nothing, and the other gets no event twice."""
@@ -110,7 +110,7 @@ class TestAll:
         rig.come_to_rest()
         taken = [request.offset for request in rig.network.sent if request.target.index == 0]
         assert sorted(taken) == list(range(60))
-        assert {rig.fate_at(f"m{number}", "crm") for number in range(60)} == {"delivered"}
+        assert {rig.status_at(f"m{number}", "crm") for number in range(60)} == {"delivered"}
 
     def refuse(self, rig: Rig, status: int, rounds: int) -> None:
         """The second URL refuses everything for so many seconds, the first accepts."""
@@ -130,7 +130,7 @@ class TestAll:
         rig.answer(to(rig, 1), 410)
         rig.checkpoint()
         assert not rig.lane("crm").gone
-        assert rig.fate_at("m", "crm") == "failed"
+        assert rig.status_at("m", "crm") == "failed"
 
     def test_gone_everywhere_parks_it(self, rig: Rig) -> None:
         """410 from every URL is about the destination, not about the event."""
@@ -151,7 +151,7 @@ class TestFallback:
         rig.answer(to(rig, 1), 200)
         assert asked(rig) == []
         assert sorted(outcomes(rig)) == [("0", "refused"), ("1", "success")]
-        assert rig.fate_at("m", "crm") == "delivered"
+        assert rig.status_at("m", "crm") == "delivered"
 
     def test_when_all_have_failed_it_begins_anew_with_the_first_worth_it(self, rig: Rig) -> None:
         """The next attempt leaves out what refused for good."""
@@ -160,7 +160,7 @@ class TestFallback:
         rig.answer(to(rig, 1), 503)
         rig.answer(to(rig, 2), Outcome.TIMED_OUT)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "retrying"
+        assert rig.status_at("m", "crm") == "retrying"
         assert next_try(rig) == [1]
         rig.answer(to(rig, 1), 503)
         assert asked(rig) == [2]
@@ -177,7 +177,7 @@ class TestFallback:
         assert next_try(rig) == [1]
         rig.answer(to(rig, 1), 200)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "delivered"
+        assert rig.status_at("m", "crm") == "delivered"
 
     def test_a_stop_in_the_middle_gives_nothing_up(self, rig: Rig) -> None:
         """The next process asks the URL that this one did not come to."""
@@ -212,7 +212,7 @@ class TestFallback:
         rig.answer(to(rig, 0), 400)
         rig.answer(to(rig, 1), 404)
         rig.checkpoint()
-        assert rig.fate_at("m", "crm") == "failed"
+        assert rig.status_at("m", "crm") == "failed"
 
 
 def test_the_window_ends_a_url_that_never_accepts(rig: Rig) -> None:
@@ -224,7 +224,7 @@ def test_the_window_ends_a_url_that_never_accepts(rig: Rig) -> None:
     rig.checkpoint()
     rig.pass_time(rig.settings.deliver.retry_window + 120)
     rig.checkpoint()
-    assert rig.fate_at("m", "crm") == "expired"
+    assert rig.status_at("m", "crm") == "expired"
 
 
 def test_settings_changed_on_the_way_do_not_ask_a_url_again(rig: Rig) -> None:

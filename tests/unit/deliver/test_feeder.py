@@ -190,7 +190,7 @@ def test_repeats_are_dropped_when_catching_up_too(rig: Rig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, 1, 4]
-    assert rig.fate("a").duplicates == 1
+    assert rig.event("a").duplicates == 1
 
 
 def test_retention_that_passes_a_detached_lane_is_on_record(rig: Rig) -> None:
@@ -207,7 +207,7 @@ def test_retention_that_passes_a_detached_lane_is_on_record(rig: Rig) -> None:
     rig.lane("crm").breaker.succeeded()
     rig.role.feeder.room(rig.lane("crm"))
     rig.turn()
-    rows = [(row.destination, row.first_offset, row.last_offset, row.fate) for row in rig.role.engine.batch.ranges]
+    rows = [(row.destination, row.first_offset, row.last_offset, row.status) for row in rig.role.engine.batch.ranges]
     assert rows == [("crm", 0, start - 1, "expired_by_retention")]
     rig.come_to_rest()
     assert rig.offsets("crm") == list(range(start, 600))
@@ -228,7 +228,7 @@ def test_retention_that_passes_the_reader_is_on_record(make_rig: MakeRig) -> Non
     rig.role.beat()
     rig.turn()
     start = rig.role.journal.start(0)
-    rows = [(row.destination, row.first_offset, row.last_offset, row.fate) for row in rig.role.engine.batch.ranges]
+    rows = [(row.destination, row.first_offset, row.last_offset, row.status) for row in rig.role.engine.batch.ranges]
     assert sorted(rows) == [(id, 1, start - 1, "expired_by_retention") for id in ("crm", "mail")]
     rig.come_to_rest()
     assert rig.offsets("crm") == [0, *range(start, 601)]

@@ -130,7 +130,7 @@ def test_a_discard_that_every_worker_hears_of_is_carried_out_once(
 ) -> None:
     """How many letters it was about is told by the one that was first."""
     rows.execute(
-        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate, attempts,'
+        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status, attempts,'
         " at) VALUES (1, 'crm', 0, 1, 'm', 's', 'track', 'failed', 1, 1)"
     )
     for worker in workers:

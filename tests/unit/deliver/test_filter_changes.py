@@ -8,7 +8,7 @@ from tests.unit.deliver.test_filters import HEARTBEATS, begin, event, sampled, s
 
 
 def test_new_filters_hold_from_where_the_lane_is(rig: Rig, small_queues: tuple[int, int]) -> None:
-    """What was sent stays sent, what waits meets the new filters, and the fate names the version that decided."""
+    """What was sent stays sent, what waits meets the new filters, and the status names the version that decided."""
     begin(rig)
     rig.append(event(rig, "sent", "Heartbeat"))
     rig.turn()
@@ -26,19 +26,19 @@ def test_new_filters_hold_from_where_the_lane_is(rig: Rig, small_queues: tuple[i
     rig.turn()
     rig.come_to_rest()
     assert sent(rig) == ["sent", "fly"]
-    assert [rig.fate_at(id, "crm") for id in ("sent", "fly", "queued", "after")] == [
+    assert [rig.status_at(id, "crm") for id in ("sent", "fly", "queued", "after")] == [
         "delivered",
         "delivered",
         "filtered",
         "filtered",
     ]
-    rule = rig.fate("queued").destinations[0].rule
+    rule = rig.event("queued").destinations[0].rule
     assert rule is not None
     assert "connections version 2" in rule
 
 
 def test_filters_that_are_gone_still_explain_what_they_did(rig: Rig) -> None:
-    """After the filters change, or the destination goes, an event keeps the fate it had."""
+    """After the filters change, or the destination goes, an event keeps the status it had."""
     begin(rig, HEARTBEATS)
     rig.append(event(rig, "beat", "Heartbeat"))
     rig.turn()
@@ -48,11 +48,11 @@ def test_filters_that_are_gone_still_explain_what_they_did(rig: Rig) -> None:
     rig.append(event(rig, "second", "Heartbeat"))
     rig.turn()
     rig.come_to_rest()
-    assert [rig.fate_at(id, "crm") for id in ("beat", "second")] == ["filtered", "delivered"]
+    assert [rig.status_at(id, "crm") for id in ("beat", "second")] == ["filtered", "delivered"]
     rig.change(Delete("destination", "crm"))
     rig.follow()
     rig.checkpoint()
-    assert [rig.fate_at(id, "crm") for id in ("beat", "second")] == ["filtered", "delivered"]
+    assert [rig.status_at(id, "crm") for id in ("beat", "second")] == ["filtered", "delivered"]
 
 
 def test_a_destination_that_ends_with_events_waiting(rig: Rig) -> None:
@@ -65,11 +65,11 @@ def test_a_destination_that_ends_with_events_waiting(rig: Rig) -> None:
     rig.role.follow_connections()
     rig.turn()
     rig.checkpoint()
-    assert [rig.fate_at(id, "crm") for id in ("m0", "beat", "unread")] == ["discarded", "filtered", "discarded"]
+    assert [rig.status_at(id, "crm") for id in ("m0", "beat", "unread")] == ["discarded", "filtered", "discarded"]
 
 
 def test_a_kill_between_a_change_and_its_checkpoint(rig: Rig) -> None:
-    """What only memory knew is decided anew by the new filters, and the fate says so; what was sent is not repeated."""
+    """What only memory knew is decided anew by the new filters, as the status says; what was sent is not repeated."""
     begin(rig, Filter(condition='event = "Order"', do="drop"))
     rig.checkpoint()
     rig.append(event(rig, "order"), event(rig, "beat", "Heartbeat"))
@@ -81,7 +81,7 @@ def test_a_kill_between_a_change_and_its_checkpoint(rig: Rig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert sent(rig) == ["beat", "order"]
-    assert [rig.fate_at(id, "crm") for id in ("order", "beat")] == ["delivered", "delivered"]
+    assert [rig.status_at(id, "crm") for id in ("order", "beat")] == ["delivered", "delivered"]
 
 
 def test_a_filter_nobody_checked_makes_the_destination_wait(rig: Rig) -> None:
@@ -93,11 +93,11 @@ def test_a_filter_nobody_checked_makes_the_destination_wait(rig: Rig) -> None:
     rig.append(event(rig, "m"))
     rig.turn()
     rig.checkpoint()
-    assert (sent(rig), rig.fate_at("m", "crm")) == ([], "parked")
+    assert (sent(rig), rig.status_at("m", "crm")) == ([], "queued")
     rig.change(destination("crm", filters=()))
     rig.follow()
     rig.come_to_rest()
-    assert rig.fate_at("m", "crm") == "delivered"
+    assert rig.status_at("m", "crm") == "delivered"
 
 
 def test_what_retention_dropped_needs_no_filters(rig: Rig) -> None:

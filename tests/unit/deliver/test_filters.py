@@ -42,16 +42,16 @@ def bodies(rig: Rig) -> list[Any]:
 
 
 def test_what_a_filter_drops_is_not_sent_and_why_names_it(rig: Rig) -> None:
-    """The fate is filtered, with the filter's place, text and connections version; others are delivered."""
+    """The status is filtered, with the filter's place, text and connections version; others are delivered."""
     begin(rig, HEARTBEATS)
     rig.append(event(rig, "beat", "Heartbeat"), event(rig, "order"))
     rig.turn()
     rig.come_to_rest()
     assert sent(rig) == ["order"]
-    (fate,) = rig.fate("beat").destinations
-    assert (fate.fate, fate.reason, fate.attempts) == ("filtered", None, ())
-    assert fate.rule == 'filters[0]: drop if event = "Heartbeat" (connections version 1)'
-    assert [each.rule for each in rig.fate("order").destinations] == [None]
+    (status,) = rig.event("beat").destinations
+    assert (status.status, status.reason, status.attempts) == ("filtered", None, ())
+    assert status.rule == 'filters[0]: drop if event = "Heartbeat" (connections version 1)'
+    assert [each.rule for each in rig.event("order").destinations] == [None]
     assert rig.lane("crm").filtered == 1
 
 
@@ -59,11 +59,11 @@ def test_a_filter_waits_its_turn(rig: Rig) -> None:
     """Before the lane came to it an event waits, whatever filters there are."""
     rig.change(source(), destination("crm", filters=(HEARTBEATS,)))
     rig.append(event(rig, "beat", "Heartbeat"))
-    assert rig.fate_at("beat", "crm") == "waiting"
+    assert rig.status_at("beat", "crm") == "queued"
     rig.start()
     rig.turn()
     rig.come_to_rest()
-    assert rig.fate_at("beat", "crm") == "filtered"
+    assert rig.status_at("beat", "crm") == "filtered"
 
 
 def test_an_unfiltered_neighbour_gets_everything(rig: Rig) -> None:
@@ -74,7 +74,7 @@ def test_an_unfiltered_neighbour_gets_everything(rig: Rig) -> None:
     rig.append(event(rig, "beat", "Heartbeat"))
     rig.turn()
     rig.come_to_rest()
-    assert {each.id: each.fate for each in rig.fate("beat").destinations} == {"crm": "filtered", "mail": "delivered"}
+    assert {each.id: each.status for each in rig.event("beat").destinations} == {"crm": "filtered", "mail": "delivered"}
 
 
 def test_the_first_filter_that_stops_an_event_is_named(rig: Rig) -> None:
@@ -89,7 +89,7 @@ def test_the_first_filter_that_stops_an_event_is_named(rig: Rig) -> None:
     rig.append(event(rig, "m", properties={"card": "4242", "total": 9}))
     rig.turn()
     rig.come_to_rest()
-    rule = rig.fate("m").destinations[0].rule
+    rule = rig.event("m").destinations[0].rule
     assert rule is not None
     assert rule.startswith("filters[2]: drop if properties.total > 5")
 
@@ -108,10 +108,10 @@ def test_what_is_taken_out_is_not_sent(rig: Rig, secret: str | None) -> None:
     assert by_destination["crm"]["properties"] == {"total": 9.5}
     assert by_destination["mail"]["properties"] == {"card": "4242", "total": 9.5}
     rig.come_to_rest()
-    fates = {each.id: each for each in rig.fate("m").destinations}
-    assert (fates["crm"].fate, fates["crm"].reason) == ("delivered", TAKEN_OUT)
-    assert fates["crm"].rule == "filters[0]: dropProperties properties.card if true (connections version 1)"
-    assert (fates["mail"].reason, fates["mail"].rule) == (None, None)
+    statuses = {each.id: each for each in rig.event("m").destinations}
+    assert (statuses["crm"].status, statuses["crm"].reason) == ("delivered", TAKEN_OUT)
+    assert statuses["crm"].rule == "filters[0]: dropProperties properties.card if true (connections version 1)"
+    assert (statuses["mail"].reason, statuses["mail"].rule) == (None, None)
 
 
 @pytest.mark.parametrize("shared", [None, OLD])
@@ -134,12 +134,12 @@ def test_a_retry_sends_the_same(rig: Rig) -> None:
     rig.turn()
     rig.answer_all(500)
     rig.checkpoint()
-    retrying = rig.fate("m").destinations[0]
+    retrying = rig.event("m").destinations[0]
     rig.restart()
     rig.pass_time(2.0)
     rig.come_to_rest()
     assert [body["properties"] for body in bodies(rig)] == [{}, {}]
-    assert (retrying.fate, retrying.rule) == ("retrying", rig.fate("m").destinations[0].rule)
+    assert (retrying.status, retrying.rule) == ("retrying", rig.event("m").destinations[0].rule)
 
 
 def sampled(percent: float) -> Filter:
@@ -162,9 +162,9 @@ def test_a_sample_is_the_same_whenever_it_is_read(rig: Rig, small_queues: tuple[
     rig.come_to_rest()
     chosen = set(sent(rig))
     assert 16 < len(chosen) < 48
-    fates = {f"m{n}": rig.fate_at(f"m{n}", "crm") for n in range(64)}
-    assert {id for id, fate in fates.items() if fate == "delivered"} == chosen
-    assert {fate for id, fate in fates.items() if id not in chosen} == {"filtered"}
+    statuses = {f"m{n}": rig.status_at(f"m{n}", "crm") for n in range(64)}
+    assert {id for id, status in statuses.items() if status == "delivered"} == chosen
+    assert {status for id, status in statuses.items() if id not in chosen} == {"filtered"}
 
 
 @pytest.mark.parametrize(("percent", "count"), [(0, 0), (100, 20)])
@@ -183,7 +183,7 @@ def test_a_repeat_is_a_duplicate_not_filtered(rig: Rig) -> None:
     rig.append(event(rig, "beat", "Heartbeat"), event(rig, "beat", "Heartbeat"))
     rig.turn()
     rig.come_to_rest()
-    assert (rig.fate("beat").duplicates, rig.fate_at("beat", "crm")) == (1, "filtered")
+    assert (rig.event("beat").duplicates, rig.status_at("beat", "crm")) == (1, "filtered")
     assert rig.lane("crm").filtered == 1
 
 
@@ -197,7 +197,7 @@ def test_aimed_events_are_filtered_and_deletions_are_not(rig: Rig) -> None:
     )
     rig.turn()
     rig.come_to_rest()
-    assert [rig.fate_at(id, "crm") for id in ("member", "gone")] == ["filtered", "delivered"]
+    assert [rig.status_at(id, "crm") for id in ("member", "gone")] == ["filtered", "delivered"]
 
 
 def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig) -> None:
@@ -220,4 +220,4 @@ def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig) -> None:
     assert max(after - before for before, after in pairwise(places)) <= 15
     assert (sent(rig), lane.probes) == (["order"], 1)
     rig.come_to_rest()
-    assert rig.fate_at("beat0-0", "crm") == "filtered"
+    assert rig.status_at("beat0-0", "crm") == "filtered"

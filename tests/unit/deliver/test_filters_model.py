@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.connections.model import Filter
-from hookline.outcomes.fate import EventFate
+from hookline.outcomes.event_status import EventStatus
 from hookline.route.filters import Filters
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -59,17 +59,17 @@ class FilteredWorld(World):
         if all(self.stopped(place, request.destination, version) for version in versions):
             self.wrong.append(f"{self.events[place][1]} is sent although every version's filters stop it")
 
-    def check_fate(self, place: Place, found: EventFate) -> None:
+    def check_status(self, place: Place, found: EventStatus) -> None:
         """A filter that is named stops the event; whatever is neither filtered nor sent is known as before."""
         for each in found.destinations:
-            if each.fate == "filtered":
+            if each.status == "filtered":
                 named = re.search(r"\(connections version (\d+)\)$", each.rule or "")
                 assert named, each
                 assert self.stopped(place, each.id, int(named[1])), (found.message_id, each)
         settled = tuple(
-            replace(each, fate="failed") if each.fate == "filtered" else each for each in found.destinations
+            replace(each, status="failed") if each.status == "filtered" else each for each in found.destinations
         )
-        super().check_fate(place, replace(found, destinations=settled))
+        super().check_status(place, replace(found, destinations=settled))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

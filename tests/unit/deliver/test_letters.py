@@ -35,11 +35,11 @@ def test_discarded_while_it_was_down(rig: Rig) -> None:
     rig.replays.discard(LetterFilter(destination="crm"), "test")
     rig.start()
     rig.checkpoint()
-    assert [fate for _, _, fate in rig.letters()] == ["discarded"]
+    assert [status for _, _, status in rig.letters()] == ["discarded"]
 
 
 def test_discarding(rig: Rig) -> None:
-    """Dead letters that are discarded keep their row with that fate, and it is done once."""
+    """Dead letters that are discarded keep their row with that status, and it is done once."""
     begin(rig)
     rig.append("m0", "m1")
     rig.turn()
@@ -51,5 +51,5 @@ def test_discarding(rig: Rig) -> None:
     rig.restart()
     rig.follow()
     rig.checkpoint()
-    assert [(name, fate) for name, _, fate in rig.letters()] == [("m0", "discarded"), ("m1", "failed")]
-    assert rig.fate_at("m0", "crm") == "discarded"
+    assert [(name, status) for name, _, status in rig.letters()] == [("m0", "discarded"), ("m1", "failed")]
+    assert rig.status_at("m0", "crm") == "discarded"

@@ -20,10 +20,10 @@ def begin(rig: Rig, *ids: str, events: int) -> list[str]:
     return names
 
 
-def fates(rig: Rig, names: list[str], id: str = "crm") -> set[str]:
+def statuses(rig: Rig, names: list[str], id: str = "crm") -> set[str]:
     """What became of them."""
     rig.checkpoint()
-    return {rig.fate_at(name, id) for name in names}
+    return {rig.status_at(name, id) for name in names}
 
 
 def test_a_rotated_token_burns_nothing(rig: Rig) -> None:
@@ -35,7 +35,7 @@ def test_a_rotated_token_burns_nothing(rig: Rig) -> None:
         rig.pass_time(10)
     assert rig.lane("crm").breaker.state == "open"
     rig.come_to_rest()
-    assert fates(rig, names) == {"delivered"}
+    assert statuses(rig, names) == {"delivered"}
 
 
 def test_a_flapping_receiver_gets_everything(rig: Rig) -> None:
@@ -49,7 +49,7 @@ def test_a_flapping_receiver_gets_everything(rig: Rig) -> None:
         rig.checkpoint()
         rig.pass_time(0.5)
     rig.come_to_rest()
-    assert fates(rig, names) == {"delivered"}
+    assert statuses(rig, names) == {"delivered"}
 
 
 def test_many_receivers_coming_back_at_once_share_the_places(rig: Rig) -> None:
@@ -72,7 +72,7 @@ def test_many_receivers_coming_back_at_once_share_the_places(rig: Rig) -> None:
             break
         rig.pass_time(1)
     for id in ids[:3]:
-        assert fates(rig, names, id) == {"delivered"}
+        assert statuses(rig, names, id) == {"delivered"}
     assert {len(rig.offsets(id)) >= 30 for id in ids} == {True}
 
 
@@ -103,5 +103,5 @@ def test_an_answer_after_4_9_seconds_is_a_success(rig: Rig) -> None:
         rig.pass_time(4.9)
     assert rig.lane("crm").breaker.state == "closed"
     assert rig.lane("crm").breaker.allowance > 64
-    assert fates(rig, names) == {"delivered"}
+    assert statuses(rig, names) == {"delivered"}
     assert rig.offsets("crm") == sorted(set(rig.offsets("crm")))

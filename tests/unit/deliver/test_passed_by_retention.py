@@ -22,7 +22,7 @@ def drop_all_but_the_last(rig: Rig) -> int:
 
 def ranges(rig: Rig) -> list[tuple[int, int, str]]:
     """The range records of the one destination."""
-    query = "SELECT first_offset, last_offset, fate FROM ranges ORDER BY id"
+    query = "SELECT first_offset, last_offset, status FROM ranges ORDER BY id"
     return [tuple(row) for row in rig.role.store._read.execute(query)]
 
 

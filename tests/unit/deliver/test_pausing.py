@@ -39,8 +39,8 @@ def test_a_paused_destination_gets_nothing_until_resumed(crm: Rig) -> None:
     crm.pass_time(60)
     crm.checkpoint()
     assert crm.network.waiting == []
-    assert crm.fate_at("a", "crm") == "parked"
-    assert "paused" in (crm.fate("a").destinations[0].reason or "")
+    assert crm.status_at("a", "crm") == "queued"
+    assert "paused" in (crm.event("a").destinations[0].reason or "")
     resume(crm)
     crm.come_to_rest()
     assert crm.offsets("crm") == [0, 1, 2]
@@ -78,10 +78,10 @@ def test_the_window_stands_still(crm: Rig) -> None:
     crm.checkpoint()
     crm.pass_time(crm.settings.deliver.retry_window * 3)
     crm.checkpoint()
-    assert crm.fate_at("late", "crm") == "parked"
+    assert crm.status_at("late", "crm") == "queued"
     resume(crm)
     crm.come_to_rest()
-    assert crm.fate_at("late", "crm") == "delivered"
+    assert crm.status_at("late", "crm") == "delivered"
 
 
 def test_resume_while_the_role_was_down(crm: Rig) -> None:
@@ -96,7 +96,7 @@ def test_resume_while_the_role_was_down(crm: Rig) -> None:
     crm.store.resume("crm", None, "test", crm.appender.ends)
     crm.start()
     crm.come_to_rest()
-    assert crm.fate_at("late", "crm") == "delivered"
+    assert crm.status_at("late", "crm") == "delivered"
 
 
 def test_catching_up_keeps_the_chosen_rate(crm: Rig) -> None:
@@ -132,7 +132,7 @@ def test_a_pause_ends_a_streak_of_failures(crm: Rig) -> None:
     crm.pass_time(0.1)
     assert len(crm.network.waiting) == 1
     crm.come_to_rest()
-    assert {crm.fate_at(f"x{n}", "crm") for n in range(30)} == {"delivered"}
+    assert {crm.status_at(f"x{n}", "crm") for n in range(30)} == {"delivered"}
 
 
 def test_gone_is_on_record_until_resumed(crm: Rig) -> None:

@@ -33,10 +33,10 @@ def test_what_was_answered_after_the_last_checkpoint_is_not_sent_again(rig: Rig)
         rig.answer(next(request for request in rig.network.waiting if request.offset == offset))
     rig.restart()
     assert [request.offset for request in rig.network.waiting] == [0, 2, 4]
-    assert rig.fate_at("m3", "crm") == "delivered"
+    assert rig.status_at("m3", "crm") == "delivered"
     rig.checkpoint()
     rig.restart()
-    assert rig.fate_at("m3", "crm") == "delivered"
+    assert rig.status_at("m3", "crm") == "delivered"
 
 
 def test_a_kill_before_the_first_checkpoint(rig: Rig) -> None:
@@ -47,7 +47,7 @@ def test_a_kill_before_the_first_checkpoint(rig: Rig) -> None:
     rig.turn()
     assert [request.offset for request in rig.network.waiting] == [0, 1, 3, 4]
     rig.checkpoint()
-    assert rig.fate_at("m2", "crm") == "delivered"
+    assert rig.status_at("m2", "crm") == "delivered"
 
 
 def test_what_was_aimed_at_a_lane_that_no_checkpoint_has_seen(rig: Rig) -> None:
@@ -157,7 +157,7 @@ def test_a_destination_disabled_meanwhile_gets_nothing(rig: Rig) -> None:
     rig.turn()
     assert rig.network.waiting == []
     rig.checkpoint()
-    assert rig.fate_at("m0", "crm") == "discarded"
+    assert rig.status_at("m0", "crm") == "discarded"
 
 
 def test_without_its_connections_it_does_not_start(rig: Rig) -> None:
@@ -183,4 +183,4 @@ def test_duplicates_are_recognised_after_a_restart(rig: Rig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert sorted(rig.offsets("crm")) == [0, 0, 1, 1, 2, 2, 4]
-    assert rig.fate("m1").duplicates == 1
+    assert rig.event("m1").duplicates == 1

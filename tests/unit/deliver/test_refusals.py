@@ -37,7 +37,7 @@ def test_a_receiver_that_refuses_runs_of_events_keeps_its_full_rate(rig: Rig) ->
     assert sorted(set(rig.offsets("crm"))) == list(range(4_000))
     assert rig.lane("crm").breaker.state == "closed"
     assert rig.lane("crm").breaker.allowance == LIMITS.full_allowance
-    assert [rig.fate_at(f"m{n}", "crm") for n in (0, 69, 70, 3_969, 3_999)] == [
+    assert [rig.status_at(f"m{n}", "crm") for n in (0, 69, 70, 3_969, 3_999)] == [
         "failed",
         "failed",
         "delivered",
@@ -59,7 +59,7 @@ def test_a_changed_schema_does_not_burn_the_stream(rig: Rig) -> None:
     rig.answer_all(422)
     rig.checkpoint()
     assert lane.breaker.reason == "refused 422"
-    assert {rig.fate_at(f"m{n}", "crm") for n in (0, 500)} == {"retrying"}
+    assert {rig.status_at(f"m{n}", "crm") for n in (0, 500)} == {"retrying"}
     asked = len(rig.offsets("crm"))
     assert asked < 1_500
     tried: set[int] = set()
@@ -73,7 +73,7 @@ def test_a_changed_schema_does_not_burn_the_stream(rig: Rig) -> None:
     assert min(tried) == 0
     assert max(tried) == asked + len(tried) - sum(offset < asked for offset in tried) - 1
     rig.come_to_rest()
-    assert {rig.fate_at(f"m{n}", "crm") for n in (0, 500, 1_999, 2_999)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in (0, 500, 1_999, 2_999)} == {"delivered"}
 
 
 def test_a_refused_probe_says_nothing_against_the_receiver(rig: Rig) -> None:
@@ -90,7 +90,7 @@ def test_a_refused_probe_says_nothing_against_the_receiver(rig: Rig) -> None:
     rig.answer(probe, 422)
     rig.checkpoint()
     rig.pass_time(0.05)
-    assert rig.fate_at(f"m{probe.offset}", "crm") == "failed"
+    assert rig.status_at(f"m{probe.offset}", "crm") == "failed"
     assert len(rig.network.waiting) == 1
     assert lane.breaker.state == "open"
     rig.answer_all(200)

@@ -55,7 +55,7 @@ def test_a_source_added_behind_the_readers_back_catches_up(rig: Rig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert sorted(rig.offsets("crm")) == [0, 2, 3, 4, 5, 6, 7]
-    assert rig.fate_at("a1", "crm") == "not_routed"
+    assert rig.status_at("a1", "crm") == "not_routed"
 
 
 def test_a_source_added_while_events_are_queued(rig: Rig, small_queues: object) -> None:
@@ -87,7 +87,7 @@ def test_a_change_of_settings_keeps_the_place(rig: Rig) -> None:
     rig.turn()
     assert [len(lane.targets), lane.retry_count] == [2, 1]
     rig.come_to_rest()
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(3)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(3)} == {"delivered"}
     assert [b"X-Signature" in request.data for request in rig.network.sent if request.offset == 2] == [True, True]
 
 
@@ -108,8 +108,8 @@ def test_a_disabled_destination_gets_nothing_more(rig: Rig) -> None:
     rig.pass_time(60.0)
     rig.come_to_rest()
     assert len(rig.network.sent) == sent
-    fates = [rig.fate_at(id, "crm") for id in ("m0", "m1", "m10", "m19", "unread")]
-    assert fates == ["delivered", "discarded", "discarded", "discarded", "discarded"]
+    statuses = [rig.status_at(id, "crm") for id in ("m0", "m1", "m10", "m19", "unread")]
+    assert statuses == ["delivered", "discarded", "discarded", "discarded", "discarded"]
 
 
 def test_an_idle_destination_leaves_no_record_when_it_ends(rig: Rig) -> None:
@@ -136,7 +136,7 @@ def test_enabled_again_is_a_new_lane(rig: Rig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert rig.offsets("crm") == [1]
-    assert [rig.fate_at(id, "crm") for id in ("off", "on")] == ["not_routed", "delivered"]
+    assert [rig.status_at(id, "crm") for id in ("off", "on")] == ["not_routed", "delivered"]
 
 
 def test_a_removed_source_is_not_taken_any_more(rig: Rig, small_queues: object) -> None:
@@ -149,11 +149,11 @@ def test_a_removed_source_is_not_taken_any_more(rig: Rig, small_queues: object) 
     rig.change(destination("crm"))
     rig.follow()
     rig.come_to_rest()
-    fates = {rig.fate_at(f"a{n}", "crm") for n in range(10)}
-    assert fates == {"delivered", "discarded"}
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(10)} == {"delivered"}
+    statuses = {rig.status_at(f"a{n}", "crm") for n in range(10)}
+    assert statuses == {"delivered", "discarded"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(10)} == {"delivered"}
     sent = {request.delivery.event.record.message_id for request in rig.network.sent}
-    assert {f"a{n}" for n in range(10) if rig.fate_at(f"a{n}", "crm") == "delivered"} == sent & {
+    assert {f"a{n}" for n in range(10) if rig.status_at(f"a{n}", "crm") == "delivered"} == sent & {
         f"a{n}" for n in range(10)
     }
 
@@ -175,7 +175,7 @@ def test_a_missing_secret_parks_the_destination(rig: Rig, monkeypatch: pytest.Mo
         rig.checkpoint()
         rig.pass_time(30.0)
     assert rig.offsets("crm") == []
-    assert [rig.fate_at("m0", id) for id in ("crm", "mail")] == ["parked", "delivered"]
+    assert [rig.status_at("m0", id) for id in ("crm", "mail")] == ["queued", "delivered"]
     if how == "changed":
         rig.change(destination("crm", secret="plain"))
         rig.follow()

@@ -248,7 +248,7 @@ def test_answered_when_cancelled_and_killed_then(rig: Rig) -> None:
         rig.restart()
         rig.checkpoint()
         assert rig.replay_row(replay) == ("cancelled", 2, 0)
-    assert rig.fate_at(f"m{late}", "crm") == "delivered"
+    assert rig.status_at(f"m{late}", "crm") == "delivered"
 
 
 def test_a_replay_cancelled_before_it_began(rig: Rig) -> None:

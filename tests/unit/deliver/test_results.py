@@ -88,8 +88,8 @@ def test_what_is_not_usual_is_looked_at_by_itself(rig: Rig) -> None:
     assert len(rig.network.waiting) == 7
     tell(rig, list(rig.network.waiting))
     rig.come_to_rest()
-    assert [rig.fate_at(id, "crm") for id in ("m0", "m")] == ["delivered"] * 2
-    assert rig.fate_at("m", "five") == "delivered"
+    assert [rig.status_at(id, "crm") for id in ("m0", "m")] == ["delivered"] * 2
+    assert rig.status_at("m", "five") == "delivered"
     assert [target.lingering for target in rig.lane("five").targets] == [0] * 5
     assert (rig.role.engine.flying, rig.role.engine.sick, rig.lane("crm").retry_count) == (0, 0, 0)
 
@@ -125,8 +125,8 @@ def test_an_event_that_cannot_be_rendered_stops_no_other(rig: Rig) -> None:
     rig.turn()
     assert rig.offsets("crm") == [0, 2]
     rig.come_to_rest()
-    assert [fate for _, _, fate in rig.letters()] == ["failed"]
-    assert [rig.fate_at(id, "crm") for id in "abc"] == ["delivered", "failed", "delivered"]
+    assert [status for _, _, status in rig.letters()] == ["failed"]
+    assert [rig.status_at(id, "crm") for id in "abc"] == ["delivered", "failed", "delivered"]
 
 
 def test_a_failure_between_successes(rig: Rig) -> None:
@@ -136,7 +136,7 @@ def test_a_failure_between_successes(rig: Rig) -> None:
     rig.answer(first, Outcome.TIMED_OUT)
     tell(rig, others)
     rig.come_to_rest()
-    assert [rig.fate_at(f"m{n}", "crm") for n in range(8)] == ["delivered"] * 8
+    assert [rig.status_at(f"m{n}", "crm") for n in range(8)] == ["delivered"] * 8
     assert rig.offsets("crm").count(first.offset) == 2
 
 

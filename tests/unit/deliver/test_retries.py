@@ -114,7 +114,7 @@ def test_an_open_lane_is_probed_less_and_less_often(make_rig: MakeRig) -> None:
     assert 300 / 16 <= probes <= 300 / 16 + 5
     rig.come_to_rest()
     assert rig.lane("crm").breaker.state == "closed"
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(60)} == {"delivered"}
 
 
 def test_a_repaired_receiver_gets_events_within_a_minute(rig: Rig) -> None:
@@ -166,9 +166,9 @@ def test_parked_events_that_were_tried_expire(rig: Rig) -> None:
             rig.pass_time(1.0)
             rig.answer_all(500)
             rig.checkpoint()
-    fates = {n: rig.fate_at(f"m{n}", "crm") for n in tried}
-    assert set(fates.values()) == {"expired"}
-    assert rig.fate_at("never", "crm") in ("parked", "retrying")
+    statuses = {n: rig.status_at(f"m{n}", "crm") for n in tried}
+    assert set(statuses.values()) == {"expired"}
+    assert rig.status_at("never", "crm") in ("queued", "retrying")
 
 
 def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:
@@ -179,8 +179,8 @@ def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:
     rig.append("before", broken, "after")
     rig.turn()
     rig.come_to_rest()
-    fates = [rig.fate_at(id, "crm") for id in ("before", "broken", "after")]
-    assert fates == ["delivered", "failed", "delivered"]
+    statuses = [rig.status_at(id, "crm") for id in ("before", "broken", "after")]
+    assert statuses == ["delivered", "failed", "delivered"]
     assert rig.role.engine.flying == 0
 
 

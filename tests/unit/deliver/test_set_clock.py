@@ -22,10 +22,10 @@ def begin(rig: Rig, events: int) -> None:
     rig.turn()
 
 
-def fates(rig: Rig) -> list[str]:
+def statuses(rig: Rig) -> list[str]:
     """What became of what was given up."""
     rig.checkpoint()
-    return [fate for (fate,) in rig.role.store._read.execute("SELECT fate FROM dead_letters")]
+    return [status for (status,) in rig.role.store._read.execute("SELECT status FROM dead_letters")]
 
 
 @JUMPS
@@ -41,7 +41,7 @@ def test_a_retry_is_sent_in_its_time(rig: Rig, jump: int, restarts: bool) -> Non
     rig.pass_time(2.0)
     assert len(rig.network.waiting) == 1
     rig.answer_all(200)
-    assert fates(rig) == []
+    assert statuses(rig) == []
 
 
 @JUMPS
@@ -54,12 +54,12 @@ def test_the_window_ends_after_its_hours(rig: Rig, jump: int) -> None:
         rig.checkpoint()
         rig.pass_time(700.0)
         rig.answer_all(503)
-    assert fates(rig) == []
+    assert statuses(rig) == []
     for _ in range(3):
         rig.checkpoint()
         rig.pass_time(700.0)
         rig.answer_all(503)
-    assert fates(rig) == ["expired"]
+    assert statuses(rig) == ["expired"]
 
 
 @JUMPS
@@ -93,11 +93,11 @@ def test_a_pause_lasts_as_long_as_it_does(rig: Rig, jump: int, restarts: bool) -
     rig.checkpoint()
     rig.pass_time(1.0)
     rig.answer_all(503)
-    assert fates(rig) == []
+    assert statuses(rig) == []
     rig.checkpoint()
     rig.pass_time(WINDOW_SECONDS + 700.0)
     rig.answer_all(503)
-    assert fates(rig) == ["expired"]
+    assert statuses(rig) == ["expired"]
 
 
 @JUMPS
@@ -113,7 +113,7 @@ def test_what_an_outage_burned_comes_back(rig: Rig, jump: int) -> None:
     rig.checkpoint()
     assert rig.lane("crm").breaker.state == "open"
     rig.come_to_rest()
-    assert fates(rig) == []
+    assert statuses(rig) == []
 
 
 def test_rows_of_a_clock_that_is_known_no_more_come_near(rig: Rig) -> None:

@@ -62,10 +62,12 @@ def retry(offset: int, due_ms: int = 100, *, lane: int = 1, first_at_ms: int = 5
     return RetryRow(lane, 0, offset, attempt, first_at_ms, due_ms, 31)
 
 
-def dead_letter(offset: int, at_ms: int = 100, fate: str = "failed", status: int = 401) -> DeadLetterRow:
+def dead_letter(offset: int, at_ms: int = 100, status: str = "failed", http_status: int = 401) -> DeadLetterRow:
     """A dead letter of lane 1."""
     outcome = "refused"
-    return DeadLetterRow(1, "crm", 0, offset, f"m{offset}", "website", "track", fate, 1, at_ms, outcome, status, "no")
+    return DeadLetterRow(
+        1, "crm", 0, offset, f"m{offset}", "website", "track", status, 1, at_ms, outcome, http_status, "no"
+    )
 
 
 def commit(store: DeliverStore, **parts: object) -> Batch:

@@ -84,7 +84,7 @@ def test_an_event_that_keeps_failing_is_set_aside(crm: Rig) -> None:
             crm.pass_time(10)
     crm.answer(request(crm, "ann-2"), 200)
     crm.come_to_rest()
-    assert {crm.fate_at(name, "crm") for name in ("ann-1", "ann-2")} == {"delivered"}
+    assert {crm.status_at(name, "crm") for name in ("ann-1", "ann-2")} == {"delivered"}
 
 
 def test_a_refusal_for_good_lets_the_next_one_go(crm: Rig) -> None:
@@ -104,7 +104,7 @@ def test_the_next_one_goes_when_one_expires(crm: Rig) -> None:
     crm.pass_time(5 * 3_600)
     assert asked(crm) == ["ann-2"]
     crm.come_to_rest()
-    assert [crm.fate_at(name, "crm") for name in ("ann-1", "ann-2")] == ["expired", "delivered"]
+    assert [crm.status_at(name, "crm") for name in ("ann-1", "ann-2")] == ["expired", "delivered"]
 
 
 def test_nothing_follows_in_a_lane_that_ended(crm: Rig) -> None:
@@ -116,7 +116,7 @@ def test_nothing_follows_in_a_lane_that_ended(crm: Rig) -> None:
     crm.turn()
     crm.checkpoint()
     assert asked(crm) == []
-    assert crm.fate_at("ann-2", "crm") == "discarded"
+    assert crm.status_at("ann-2", "crm") == "discarded"
 
 
 def test_beyond_a_bound_they_wait_as_rows(crm: Rig) -> None:

@@ -1,4 +1,4 @@
-"""The engine's rig, once with files and once with PostgreSQL: fates are read from what the real role wrote."""
+"""The engine's rig, once with files and once with PostgreSQL: statuses are read from what the real role wrote."""
 
 from __future__ import annotations
 

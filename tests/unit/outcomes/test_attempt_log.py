@@ -58,7 +58,7 @@ def test_every_attempt_once_and_newest_first(rig: Rig, page: Page) -> None:
     # With two URLs that accept, the second success is not recorded: the first has ended the delivery.
     delivered = sum(attempt.outcome == "success" for attempt in attempts)
     ids = [f"m{number}-{each}" for number in range(12) for each in range(3)]
-    assert delivered == sum(rig.fate_at(id, "crm") == "delivered" for id in ids)
+    assert delivered == sum(rig.status_at(id, "crm") == "delivered" for id in ids)
     assert sent - delivered <= len(attempts) <= sent
     assert after is None
     assert keys == sorted(set(keys), reverse=True)

@@ -1,8 +1,8 @@
-"""``why`` of events that were replayed: the first fate and every replay beside it."""
+"""``why`` of events that were replayed: the first status and every replay beside it."""
 
 from __future__ import annotations
 
-from hookline.outcomes.delivery import DestinationFate
+from hookline.outcomes.delivery import DestinationStatus
 from tests.unit.deliver.rig import Rig, destination, source
 
 
@@ -15,19 +15,22 @@ def begin(rig: Rig, *events: str) -> None:
     rig.come_to_rest()
 
 
-def at(rig: Rig, message_id: str, id: str) -> DestinationFate:
-    """The fate at one destination."""
-    return next(each for each in rig.fate(message_id).destinations if each.id == id)
+def at(rig: Rig, message_id: str, id: str) -> DestinationStatus:
+    """The status at one destination."""
+    return next(each for each in rig.event(message_id).destinations if each.id == id)
 
 
 def test_both_ways_are_shown(rig: Rig) -> None:
-    """The first delivery keeps its fate; the attempts of the replay carry its id."""
+    """The first delivery keeps its status; the attempts of the replay carry its id."""
     begin(rig, "m0")
     replay = rig.replay()
     rig.follow()
     rig.come_to_rest()
     found = at(rig, "m0", "crm")
-    assert (found.fate, [(each.id, each.fate) for each in found.replays]) == ("delivered", [(replay.id, "delivered")])
+    assert (found.status, [(each.id, each.status) for each in found.replays]) == (
+        "delivered",
+        [(replay.id, "delivered")],
+    )
     assert [attempt.replay for attempt in found.attempts] == [None, replay.id]
 
 
@@ -39,31 +42,31 @@ def test_a_destination_that_came_later(rig: Rig) -> None:
     rig.follow()
     rig.come_to_rest()
     found = at(rig, "m0", "late")
-    assert (found.fate, found.reason) == ("not_routed", "connected_later")
-    assert [(each.id, each.fate) for each in found.replays] == [(replay.id, "delivered")]
+    assert (found.status, found.reason) == ("not_routed", "connected_later")
+    assert [(each.id, each.status) for each in found.replays] == [(replay.id, "delivered")]
 
 
 def test_from_waiting_to_its_end(rig: Rig) -> None:
-    """Asked for, begun, paused, cancelled: the fate in the replay follows."""
+    """Asked for, begun, paused, cancelled: the status in the replay follows."""
     begin(rig, *(f"m{n}" for n in range(40)))
     replay = rig.replay()
 
-    def fate() -> str:
-        return at(rig, "m39", "crm").replays[0].fate
+    def status() -> str:
+        return at(rig, "m39", "crm").replays[0].status
 
-    assert fate() == "waiting"
+    assert status() == "queued"
     rig.follow()
     rig.checkpoint()
-    assert fate() == "waiting"
+    assert status() == "queued"
     rig.want(replay, "paused")
     rig.checkpoint()
-    assert fate() == "parked"
+    assert status() == "queued"
     rig.want(replay, "cancelled")
     rig.checkpoint()
-    assert fate() == "discarded"
+    assert status() == "discarded"
 
 
-def test_a_failure_in_a_replay_leaves_the_first_fate(rig: Rig) -> None:
+def test_a_failure_in_a_replay_leaves_the_first_status(rig: Rig) -> None:
     """What was delivered stays delivered, although the receiver refused the replay."""
     begin(rig, "m0")
     rig.replay()
@@ -71,7 +74,7 @@ def test_a_failure_in_a_replay_leaves_the_first_fate(rig: Rig) -> None:
     rig.answer_all(400)
     rig.checkpoint()
     found = at(rig, "m0", "crm")
-    assert (found.fate, found.replays[0].fate) == ("delivered", "failed")
+    assert (found.status, found.replays[0].status) == ("delivered", "failed")
 
 
 def test_events_beside_a_replay_do_not_show_it(rig: Rig) -> None:

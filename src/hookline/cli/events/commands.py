@@ -149,10 +149,10 @@ def why(message_id: str, /, *, source: str | None = None, options: Options = HER
     source
         Source of the event, when several sent the same messageId.
     """
-    from hookline.cli.events.why import fate_of, lines
+    from hookline.cli.events.why import find, lines
 
-    fate = fate_of(options.admin(), message_id, source)
-    print(json.dumps(fate, indent=2, ensure_ascii=False) if options.as_json else "\n".join(lines(fate)))
+    event = find(options.admin(), message_id, source)
+    print(json.dumps(event, indent=2, ensure_ascii=False) if options.as_json else "\n".join(lines(event)))
     return 0
 
 
@@ -164,11 +164,11 @@ def tail(
     event: str | None = None,
     user: str | None = None,
     destination: str | None = None,
-    fate: str | None = None,
+    status: str | None = None,
     last: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1_000))] = 10,
     options: Options = HERE,
 ) -> int:
-    """Follow the events: one line for each as it comes, and again when its fate changes. Ctrl-C ends it.
+    """Follow the events: one line for each as it comes, and again when its status changes. Ctrl-C ends it.
 
     Parameters
     ----------
@@ -181,9 +181,9 @@ def tail(
     user
         Only this user.
     destination
-        Only events routed to this destination (its id), with the fate they have there.
-    fate
-        Only events of this fate, such as delivered, retrying or failed.
+        Only events routed to this destination (its id), with the status they have there.
+    status
+        Only events of this status, such as delivered, retrying or failed.
     last
         Begin with so many of the last events.
     """
@@ -191,5 +191,5 @@ def tail(
     from hookline.cli.events.tail import tail as follow
     from hookline.cli.events.tail_lines import shower
 
-    wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, fate=fate)
+    wanted = TailFilter(source=source, type=type, event=event, user=user, destination=destination, status=status)
     return follow(options.admin(), wanted, last, shower(wanted, options.as_json), every_change=options.as_json)

@@ -19,7 +19,7 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class StreamMessage(NamedTuple):
-    """One message: ``event``, ``fate`` or ``skipped``, and its data."""
+    """One message: ``event``, ``status`` or ``skipped``, and its data."""
 
     kind: str
     data: Any

@@ -11,9 +11,9 @@ from typing import Any
 
 from hookline.cli.admin_api import AdminApi
 from hookline.cli.events.event_stream import EventStream, StreamMessage
-from hookline.outcomes.urgency import urgency
+from hookline.outcomes.status import urgency
 
-Fate = dict[str, Any]
+Event = dict[str, Any]
 Show = Callable[[StreamMessage], None]
 
 LAST_MAX = 1_000
@@ -21,21 +21,21 @@ PAGE_EVENTS = 200
 PAGES_MAX = 25
 """Pages of older events looked through for ``--last``."""
 REMEMBERED_MAX = 10_000
-"""Events whose shown fate is remembered, so that the same is not shown twice."""
+"""Events whose shown status is remembered, so that the same is not shown twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TailFilter:
-    """Which events are wanted; None asks for nothing. ``fate`` is that at ``destination`` when both are given."""
+    """Which events are wanted; None asks for nothing. ``status`` is that at ``destination`` when both are given."""
 
     source: str | None = None
     type: str | None = None
     event: str | None = None
     user: str | None = None
     destination: str | None = None
-    fate: str | None = None
+    status: str | None = None
 
-    def takes(self, event: Fate) -> bool:
+    def takes(self, event: Event) -> bool:
         """Whether the event is wanted."""
         return (
             self.source in (None, event["source"])
@@ -43,31 +43,37 @@ class TailFilter:
             and self.event in (None, name_of(event))
             and self.user in (None, user_of(event))
             and (self.destination is None or bool(self._concerned(event)))
-            and (self.fate is None or self.fate in self._fates(event))
+            and (self.status is None or self.status in self._statuses(event))
         )
 
     def query(self) -> dict[str, str | None]:
         """What the server can leave out for us."""
-        return {"source": self.source, "type": self.type, "event": self.event, "userId": self.user, "fate": self.fate}
+        return {
+            "source": self.source,
+            "type": self.type,
+            "event": self.event,
+            "userId": self.user,
+            "status": self.status,
+        }
 
-    def fate_of(self, event: Fate) -> str:
-        """The one fate to show: at the destination asked for, else the most urgent."""
-        return min(self._fates(event), key=urgency, default="not_routed")
+    def status_of(self, event: Event) -> str:
+        """The one status to show: at the destination asked for, else the most urgent."""
+        return min(self._statuses(event), key=urgency, default="not_routed")
 
-    def _concerned(self, event: Fate) -> list[Fate]:
+    def _concerned(self, event: Event) -> list[Event]:
         named = [each for each in event["destinations"] if self.destination in (None, each["id"])]
-        return [each for each in named if each["fate"] != "not_routed"]
+        return [each for each in named if each["status"] != "not_routed"]
 
-    def _fates(self, event: Fate) -> list[str]:
-        if event.get("fate"):
-            return [event["fate"]]
-        return [each["fate"] for each in self._concerned(event)] or ["not_routed"]
+    def _statuses(self, event: Event) -> list[str]:
+        if event.get("status"):
+            return [event["status"]]
+        return [each["status"] for each in self._concerned(event)] or ["not_routed"]
 
 
 def tail(admin: AdminApi, wanted: TailFilter, last: int, show: Show, every_change: bool = False) -> int:
-    """Show the last events and then new ones until Ctrl-C or SIGTERM; an event again when its fate changed.
+    """Show the last events and then new ones until Ctrl-C or SIGTERM; an event again when its status changed.
 
-    ``every_change`` shows also what changes nothing of the fate, such as another failed attempt.
+    ``every_change`` shows also what changes nothing of the status, such as another failed attempt.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -87,10 +93,10 @@ def _follow(admin: AdminApi, wanted: TailFilter, last: int, show: Show, every_ch
                 show(message)
             elif wanted.takes(message.data):
                 key = (message.data["source"], message.data["messageId"], message.data["receivedAt"])
-                fate = wanted.fate_of(message.data)
-                if shown.get(key) != fate or (every_change and message.kind == "fate"):
+                status = wanted.status_of(message.data)
+                if shown.get(key) != status or (every_change and message.kind == "status"):
                     show(message)
-                shown[key] = fate
+                shown[key] = status
                 shown.move_to_end(key)
                 if len(shown) > REMEMBERED_MAX:
                     shown.popitem(last=False)
@@ -98,15 +104,15 @@ def _follow(admin: AdminApi, wanted: TailFilter, last: int, show: Show, every_ch
         stream.close()
 
 
-def _chain(first: list[Fate], stream: EventStream) -> Iterator[StreamMessage]:
+def _chain(first: list[Event], stream: EventStream) -> Iterator[StreamMessage]:
     for event in first:
         yield StreamMessage("event", event)
     yield from stream.messages()
 
 
-def _last_events(admin: AdminApi, wanted: TailFilter, count: int) -> list[Fate]:
+def _last_events(admin: AdminApi, wanted: TailFilter, count: int) -> list[Event]:
     """The last events that are wanted, oldest first."""
-    found: list[Fate] = []
+    found: list[Event] = []
     after: str | None = None
     for _ in range(PAGES_MAX):
         if len(found) >= count:
@@ -119,14 +125,14 @@ def _last_events(admin: AdminApi, wanted: TailFilter, count: int) -> list[Fate]:
     return found[:count][::-1]
 
 
-def name_of(event: Fate) -> str:
+def name_of(event: Event) -> str:
     """What a person calls the event: a track call's event, a page's or screen's name."""
     body = event.get("event")
     name = body.get("event" if event["type"] == "track" else "name") if isinstance(body, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def user_of(event: Fate) -> str:
+def user_of(event: Event) -> str:
     """The user's id, or the anonymous one."""
     body = event.get("event")
     anonymous = body.get("anonymousId") if isinstance(body, dict) else None

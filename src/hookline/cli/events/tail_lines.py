@@ -16,7 +16,7 @@ from hookline.cli.terminal_text import printable
 COLOURS = {"●": "green", "◔": "blue", "▲": "yellow", "■": "red", "○": "dim"}
 """By shape: never colour alone."""
 OFF = "○"
-FATE_WIDTH = 20
+STATUS_WIDTH = 20
 TYPE_WIDTH = 8
 
 
@@ -39,15 +39,15 @@ def left_out(message: StreamMessage) -> str:
 
 
 def columns(wanted: TailFilter, message: StreamMessage) -> tuple[str, str, str, str, str]:
-    """Time, shape, fate, type, and the rest of a line."""
+    """Time, shape, status, type, and the rest of a line."""
     event: dict[str, Any] = message.data
-    fate = wanted.fate_of(event)
+    status = wanted.status_of(event)
     at = datetime.fromisoformat(event["receivedAt"]).astimezone().strftime("%H:%M:%S.%f")[:-3]
     name, user = name_of(event) or event["messageId"], user_of(event)
     rest = f"{name}  {user or '–'}  {event['source']}"
     if event.get("rejection"):
         rest += f"  {event['rejection']['message']}"
-    return at, MARKS.get(fate, OFF), fate.replace("_", " "), printable(event["type"]), printable(rest)
+    return at, MARKS.get(status, OFF), status.replace("_", " "), printable(event["type"]), printable(rest)
 
 
 def _plain(wanted: TailFilter) -> Show:
@@ -55,8 +55,8 @@ def _plain(wanted: TailFilter) -> Show:
         if message.kind == "skipped":
             print(left_out(message), flush=True)
             return
-        at, shape, fate, kind, rest = columns(wanted, message)
-        print(f"{at}  {shape} {fate:<{FATE_WIDTH}}  {kind:<{TYPE_WIDTH}}  {rest}", flush=True)
+        at, shape, status, kind, rest = columns(wanted, message)
+        print(f"{at}  {shape} {status:<{STATUS_WIDTH}}  {kind:<{TYPE_WIDTH}}  {rest}", flush=True)
 
     return show
 
@@ -71,11 +71,11 @@ def _coloured(wanted: TailFilter) -> Callable[[StreamMessage], None]:
         if message.kind == "skipped":
             console.print(Text(left_out(message), style="yellow"))
             return
-        at, shape, fate, kind, rest = columns(wanted, message)
+        at, shape, status, kind, rest = columns(wanted, message)
         # Text, not markup: what arrives may hold anything, square brackets included.
         line = Text.assemble(
             (f"{at}  ", "dim"),
-            (f"{shape} {fate:<{FATE_WIDTH}}  ", COLOURS[shape]),
+            (f"{shape} {status:<{STATUS_WIDTH}}  ", COLOURS[shape]),
             (f"{kind:<{TYPE_WIDTH}}  ", "dim"),
             rest,
         )

@@ -1,4 +1,4 @@
-"""``hookline why``: the fate of one event (DESIGN 6.7) as a time line."""
+"""``hookline why``: the status of one event (DESIGN 6.7) as a time line."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from urllib.parse import quote
 
 from hookline.cli.admin_api import AdminApi, NotFound
 from hookline.cli.failure import CommandFailed
+from hookline.outcomes.status import because
 
-Fate = dict[str, Any]
+Event = dict[str, Any]
+"""The answer of the admin API."""
 
 MARKS = {
     "delivered": "●",
-    "waiting": "◔",
+    "queued": "◔",
     "retrying": "▲",
-    "parked": "▲",
     "failed": "■",
     "expired": "■",
     "expired_by_retention": "■",
     "rejected": "■",
 }
-"""Shapes of the pages, so that the same state looks the same everywhere; every other fate is off or filtered: ○."""
+"""Shapes of the pages, so that the same state looks the same everywhere; every other status is off or filtered: ○."""
 
 
-def fate_of(admin: AdminApi, message_id: str, source: str | None) -> Fate:
+def find(admin: AdminApi, message_id: str, source: str | None) -> Event:
     """Ask the server what became of an event; raise CommandFailed when it knows none of that id."""
     try:
-        fate: Fate = admin.get(f"/events/{quote(message_id, safe='')}", source=source)
+        event: Event = admin.get(f"/events/{quote(message_id, safe='')}", source=source)
     except NotFound as unknown:
         if "damaged" in str(unknown):
             raise CommandFailed(str(unknown)) from None
@@ -35,45 +36,49 @@ def fate_of(admin: AdminApi, message_id: str, source: str | None) -> Fate:
             f"no event {message_id!r} is kept here; check the id and the source, "
             "or the event is older than retention.events"
         ) from None
-    return fate
+    return event
 
 
-def lines(fate: Fate) -> Iterator[str]:
+def lines(event: Event) -> Iterator[str]:
     """The time line as text."""
-    what = " ".join(str(fate[name]) for name in ("type", "messageId") if fate.get(name))
-    name = (fate.get("event") or {}).get("event") if isinstance(fate.get("event"), dict) else None
+    what = " ".join(str(event[name]) for name in ("type", "messageId") if event.get(name))
+    name = (event.get("event") or {}).get("event") if isinstance(event.get("event"), dict) else None
     yield f"{what}{f' “{name}”' if name else ''}"
-    yield f"  {fate['receivedAt']}  {'refused' if fate.get('rejection') else 'accepted'} from {fate['source']}" + (
-        f", user {fate['userId']}" if fate.get("userId") else ""
+    yield f"  {event['receivedAt']}  {'refused' if event.get('rejection') else 'accepted'} from {event['source']}" + (
+        f", user {event['userId']}" if event.get("userId") else ""
     )
-    if fate.get("duplicates"):
-        yield f"  sent again {fate['duplicates']} more times; the repeats were dropped"
-    for warning in fate.get("warnings") or []:
+    if event.get("duplicates"):
+        yield f"  sent again {event['duplicates']} more times; the repeats were dropped"
+    for warning in event.get("warnings") or []:
         yield f"  ▲ warning: {warning['message']} ({warning['code']})"
-    if fate.get("rejection"):
-        yield f"  ■ rejected: {fate['rejection']['message']} ({fate['rejection']['code']})"
-    elif fate.get("fate"):
-        yield f"  {MARKS.get(fate['fate'], '○')} {fate['fate']}"
-    elif not fate["destinations"]:
+    if event.get("rejection"):
+        yield f"  ■ rejected: {event['rejection']['message']} ({event['rejection']['code']})"
+    elif event.get("status"):
+        yield f"  {MARKS.get(event['status'], '○')} {event['status']}"
+    elif not event["destinations"]:
         yield "  ○ no destination: connect one to the source"
-    for destination in fate["destinations"]:
+    for destination in event["destinations"]:
         yield from _destination(destination)
 
 
 def _destination(destination: dict[str, Any]) -> Iterator[str]:
-    because = f": {destination['reason']}" if destination.get("reason") else ""
     rule = f" (rule {destination['rule']})" if destination.get("rule") else ""
-    yield f"  {MARKS.get(destination['fate'], '○')} {destination['id']}  {destination['fate']}{because}{rule}"
+    status = destination["status"]
+    yield f"  {MARKS.get(status, '○')} {destination['id']}  {status}{_because(destination)}{rule}"
     attempts = destination.get("attempts") or []
     for attempt in attempts:
         if not attempt.get("replay"):
             yield f"      {attempt_line(attempt)}"
     for replay in destination.get("replays") or []:
-        because = f": {replay['reason']}" if replay.get("reason") else ""
-        yield f"    {MARKS.get(replay['fate'], '○')} replay {replay['id']}  {replay['fate']}{because}"
+        yield f"    {MARKS.get(replay['status'], '○')} replay {replay['id']}  {replay['status']}{_because(replay)}"
         for attempt in attempts:
             if attempt.get("replay") == replay["id"]:
                 yield f"      {attempt_line(attempt)}"
+
+
+def _because(at: dict[str, Any]) -> str:
+    reason = at.get("detail") or because(at["status"], at.get("reason"))
+    return f": {reason}" if reason else ""
 
 
 def attempt_line(attempt: dict[str, Any]) -> str:

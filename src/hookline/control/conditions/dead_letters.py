@@ -77,6 +77,6 @@ class DeadLetters:
 
 def _still_there(connection: Connection, destination: str, first_id: int) -> int:
     """Return what a breaker took back when it opened does not count."""
-    query = "SELECT count(*) FROM dead_letters WHERE destination = ? AND id >= ? AND fate <> 'discarded'"
+    query = "SELECT count(*) FROM dead_letters WHERE destination = ? AND id >= ? AND status <> 'discarded'"
     ((count,),) = connection.execute(query, (destination, first_id)).fetchall()
     return int(count)

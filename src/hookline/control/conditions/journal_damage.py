@@ -64,7 +64,7 @@ def who_missed(deliver: ReadOnly, spans: Iterable[Damage | End]) -> str:
     for each in spans:
         end = each.next if isinstance(each, Damage) else each.next_offset
         rows = connection.execute(
-            "SELECT DISTINCT destination FROM ranges WHERE fate = 'discarded' AND reason LIKE 'journal segment %'"
+            "SELECT DISTINCT destination FROM ranges WHERE status = 'discarded' AND reason LIKE 'journal segment %'"
             " AND partition = ? AND first_offset < ? AND last_offset >= ?",
             (each.partition, end, each.first),
         )

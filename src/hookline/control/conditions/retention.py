@@ -102,7 +102,7 @@ class Retention:
         since_ms = moment.now_ms - PASSED_KEPT_MS
         rows = connection.execute(
             "SELECT id, destination, first_offset, last_offset, at FROM ranges"
-            " WHERE id > ? AND fate = 'expired_by_retention' AND at > ?",
+            " WHERE id > ? AND status = 'expired_by_retention' AND at > ?",
             (self._last_range, since_ms),
         ).fetchall()
         for id, destination, first, last, at in rows:

@@ -116,7 +116,7 @@ class Registry:
     def note_filters(
         self, lane: Lane, offsets: dict[int, int], version: int | None = None, at_ms: int | None = None
     ) -> None:
-        """Put on the record from where and when on which filters decide, so that an event's fate can name the one."""
+        """Put on the record from where and when on which filters decide, so that an event's status can name the one."""
         version = self._version if version is None else version
         at_ms = self._engine.clock.now_ms() if at_ms is None else at_ms
         for partition, offset in offsets.items():

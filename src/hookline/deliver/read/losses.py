@@ -20,7 +20,7 @@ class Loss(NamedTuple):
     """What cannot be read, up to the offset ``until``."""
 
     until: int
-    fate: str
+    status: str
     reason: str
 
 
@@ -39,10 +39,10 @@ def record_unreadable(engine: Dispatcher, lane: Lane, journal: Lookups, partitio
 
 def record_loss(engine: Dispatcher, lane: Lane, partition: int, first: int, loss: Loss) -> None:
     """Say so on the record of a lane that stood at the offset ``first``."""
-    until, fate, reason = loss
+    until, status, reason = loss
     destination = lane.destination.id
-    logger().error("events_passed_over", destination=destination, events=until - first, fate=fate, reason=reason)
-    row = RangeRow(lane.number, destination, partition, first, until - 1, fate, engine.clock.now_ms(), reason)
+    logger().error("events_passed_over", destination=destination, events=until - first, status=status, reason=reason)
+    row = RangeRow(lane.number, destination, partition, first, until - 1, status, engine.clock.now_ms(), reason)
     engine.batch.ranges.append(row)
 
 

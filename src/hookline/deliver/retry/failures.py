@@ -68,8 +68,8 @@ class Failures:
         match decision:
             case Hold():
                 return
-            case DeadLetter(fate):
-                self.bury(delivery, fate, last, now_ms)
+            case DeadLetter(status):
+                self.bury(delivery, status, last, now_ms)
             case Retry(due_ms, urls):
                 self._retry_later(delivery, urls, due_ms)
         if last is not None and not delivery.accepted:
@@ -176,7 +176,7 @@ class Failures:
         partition, offset = place >> PLACE_SHIFT, place & OFFSET_MASK
         self._work.batch.retry(RetryRow(lane.number, partition, offset, 0, now_ms, NEVER_MS, ALL_URLS))
 
-    def bury(self, delivery: Delivery, fate: str, last: Failure | None, now_ms: int) -> None:
+    def bury(self, delivery: Delivery, status: str, last: Failure | None, now_ms: int) -> None:
         """Give a delivery up: one dead letter."""
         lane, event = delivery.lane, delivery.event
         record, place = event.record, event.place
@@ -194,7 +194,7 @@ class Failures:
                 record.message_id,
                 record.source,
                 record.type,
-                fate,
+                status,
                 delivery.attempt,
                 now_ms,
                 last.outcome.value if last else None,

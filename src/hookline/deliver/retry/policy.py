@@ -31,7 +31,7 @@ class Retry(NamedTuple):
 class DeadLetter(NamedTuple):
     """The event is given up."""
 
-    fate: Literal["expired", "failed"]
+    status: Literal["expired", "failed"]
 
 
 class Hold(NamedTuple):

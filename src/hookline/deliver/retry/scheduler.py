@@ -276,7 +276,7 @@ class Retries:
         return self._start(lane, row, now_ms)
 
     def _expire(self, lane: Lane, overdue: Sequence[RetryRow], now_ms: int) -> None:
-        """Events tried once and parked since: their window ends although nothing is sent."""
+        """Events tried once, whose lane is held since: their window ends although nothing is sent."""
         for row in overdue:
             if row.attempt and self._engine.schedule.expired(now_ms, row.first_at_ms):
                 self._start(lane, row, now_ms)

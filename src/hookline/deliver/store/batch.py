@@ -69,7 +69,7 @@ class DeadLetterRow(NamedTuple):
     message_id: str
     source: str
     type: str
-    fate: str
+    status: str
     attempts: int
     at_ms: int
     outcome: str | None
@@ -82,14 +82,14 @@ class DeadLetterRow(NamedTuple):
 
 
 class RangeRow(NamedTuple):
-    """One fate for every event of a lane in ``[first_offset, last_offset]`` that has none of its own."""
+    """One status for every event of a lane in ``[first_offset, last_offset]`` that has none of its own."""
 
     lane: int
     destination: str
     partition: int
     first_offset: int
     last_offset: int
-    fate: str
+    status: str
     at_ms: int
     reason: str
 

@@ -161,7 +161,7 @@ class DeliverStore:
         insert_many(self._write, "retries", _RETRY_KEY + _RETRY_REST, retries, overwriting(_RETRY_KEY, _RETRY_REST))
         insert_many(self._write, "attempts", _ATTEMPT, batch.attempts)
         many(
-            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate,'
+            'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status,'
             " attempts, at, outcome, http_status, error, event, first_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
@@ -173,7 +173,7 @@ class DeliverStore:
             found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
             batch.recalled[lane] = batch.recalled.get(lane, 0) + found
         many(
-            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
+            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             batch.ranges,
         )
@@ -255,7 +255,7 @@ class DeliverStore:
                 values = (action.try_lane,)
             else:
                 where, values = action.letters.where()
-                statement = f"dead_letters SET fate = 'discarded' WHERE {where}"
+                statement = f"dead_letters SET status = 'discarded' WHERE {where}"
             done = cursor.execute(f"UPDATE {statement}", values)  # type: ignore[attr-defined]
             many(_PUT_ACTION, [(1, action.id, done.rowcount)])
 
@@ -365,7 +365,7 @@ class DeliverStore:
         """
         execute = cursor.execute  # type: ignore[attr-defined]
         lane, since_ms, refusals = recall
-        wanted = f"lane = ? AND at >= ? AND fate = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
+        wanted = f"lane = ? AND at >= ? AND status = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
         of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
         final = ", ".join(f"'{outcome}'" for outcome in sorted(FINAL))
         # An attempt without a next one gave the event up: when others followed, it was called back, and every refusal

@@ -15,7 +15,7 @@ from hookline.outcomes.outcome import Outcome
 from hookline.web.address import address, destination_href
 
 ROWS = 50
-FILTERS = ("outcome", "status", "url")
+FILTERS = ("outcome", "httpStatus", "url")
 NEWEST: Key = (1 << 62, 0, 0, 0, 0)
 
 
@@ -35,7 +35,8 @@ async def attempts_tab(services: Services, stored: Stored[Destination], query: M
     id = stored.object.id
     asked = {name: query.get(name, "") for name in FILTERS}
     outcomes = [outcome.value for outcome in Outcome]
-    status = int(asked["status"]) if asked["status"].isascii() and asked["status"].isdecimal() else None
+    digits = asked["httpStatus"]
+    status = int(digits) if digits.isascii() and digits.isdecimal() else None
     wanted = AttemptFilter(asked["outcome"] if asked["outcome"] in outcomes else None, status)
     before = attempt_key(query["after"]) if query.get("after") else None
     search = AttemptSearch(services.attempt_log, services.destination_past, services.events, id)

@@ -15,8 +15,8 @@ from hookline.replays.letters import LetterFilter
 from hookline.web.address import address, destination_href
 
 ROWS = 50
-FILTERS = ("outcome", "type", "event", "fate")
-FATES = ("failed", "expired", "discarded")
+FILTERS = ("outcome", "type", "event", "status")
+STATUSES = ("failed", "expired", "discarded")
 
 
 class LettersTab(NamedTuple):
@@ -25,7 +25,7 @@ class LettersTab(NamedTuple):
     rows: Sequence[DeadLetter]
     asked: Mapping[str, str]
     outcomes: Sequence[str]
-    fates: Sequence[str]
+    statuses: Sequence[str]
     matched: int
     first: str
     after: str
@@ -40,7 +40,7 @@ async def letters_tab(services: Services, stored: Stored[Destination], query: Ma
         outcome=asked["outcome"] or None,
         type=asked["type"] or None,
         event=asked["event"] or None,
-        fate=asked["fate"] or None,
+        status=asked["status"] or None,
     )
     before_id = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
     found, counts = await asyncio.to_thread(
@@ -51,7 +51,7 @@ async def letters_tab(services: Services, stored: Stored[Destination], query: Ma
         rows=found[:ROWS],
         asked=asked,
         outcomes=[outcome.value for outcome in Outcome if outcome is not Outcome.SUCCESS],
-        fates=FATES,
+        statuses=STATUSES,
         matched=sum(counts.values()),
         first=address(path, asked) if before_id else "",
         after=address(path, asked, after=found[ROWS - 1].id) if len(found) > ROWS else "",

@@ -9,7 +9,7 @@
   const OPEN_LOOK_EVENTS_MAX = 10;
   const RECONNECT_MS = 2000;
   const FILTER_MS = 300;
-  const OPEN_FATES = new Set(["waiting", "retrying", "parked"]);
+  const OPEN_STATUSES = new Set(["queued", "retrying"]);
 
   const form = root.querySelector("form");
   const list = root.querySelector("event-list");
@@ -39,14 +39,14 @@
     const body = event.event && typeof event.event === "object" ? event.event : {};
     const name = event.type === "track" ? body.event : body.name;
     const anonymous = typeof body.anonymousId === "string" ? body.anonymousId : "";
-    return Object.assign(item, { event, fate: fateOf(event), name: typeof name === "string" ? name : "", user: event.userId || anonymous });
+    return Object.assign(item, { event, status: statusOf(event), name: typeof name === "string" ? name : "", user: event.userId || anonymous });
   };
-  const fatesOf = (event) => {
-    const fates = event.destinations.map((each) => each.fate).filter((fate) => fate !== "not_routed");
-    return fates.length ? fates : [event.fate || "not_routed"];
+  const statusesOf = (event) => {
+    const statuses = event.destinations.map((each) => each.status).filter((status) => status !== "not_routed");
+    return statuses.length ? statuses : [event.status || "not_routed"];
   };
-  const fateOf = (event) => fatesOf(event).reduce((worst, fate) => (markOf(fate).rank < markOf(worst).rank ? fate : worst));
-  const isWanted = (event) => !form.elements.fate.value || fatesOf(event).includes(form.elements.fate.value);
+  const statusOf = (event) => statusesOf(event).reduce((worst, status) => (markOf(status).rank < markOf(worst).rank ? status : worst));
+  const isWanted = (event) => !form.elements.status.value || statusesOf(event).includes(form.elements.status.value);
 
   // --- filters, which are the address
   const asked = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
@@ -74,7 +74,7 @@
   const begin = () => {
     stream?.close();
     const query = asked();
-    query.delete("fate"); // a fate changes: it is looked at here
+    query.delete("status"); // a status changes: it is looked at here
     stream = new EventSource(`/api/v1/events/stream?${query}`);
     const mine = turn;
     // What was there is asked for once the stream is open: before, an event between the two would be in neither.
@@ -83,7 +83,7 @@
     const taking = (take) => async (message) => { await behind; if (mine === turn) take(message); };
     stream.onopen = () => { decided(); say("good", "live"); };
     stream.addEventListener("event", taking((message) => came(parse(message.data))));
-    stream.addEventListener("fate", taking((message) => changed(parse(message.data))));
+    stream.addEventListener("status", taking((message) => changed(parse(message.data))));
     stream.addEventListener("skipped", taking((message) => skipped(JSON.parse(message.data).count)));
     stream.onerror = () => {
       decided();
@@ -198,7 +198,7 @@
 
   list.addEventListener("drawn", () => hookline.dress(list));
 
-  // --- the picked event, and fates that are open still
+  // --- the picked event, and statuses that are open still
   list.addEventListener("pick", (event) => { detail.hidden = false; root.classList.add("has-detail"); detail.show(event.detail); hookline.dress(detail); });
   list.addEventListener("open", (event) => { if (event.detail) location.assign(event.detail.href); });
   const look = async (item) => {
@@ -209,8 +209,8 @@
   };
   setInterval(() => {
     if (document.hidden) return;
-    const open = new Set(list.visible.filter((item) => OPEN_FATES.has(item.fate)).slice(0, OPEN_LOOK_EVENTS_MAX));
-    if (detail.item && OPEN_FATES.has(detail.item.fate)) open.add(detail.item);
+    const open = new Set(list.visible.filter((item) => OPEN_STATUSES.has(item.status)).slice(0, OPEN_LOOK_EVENTS_MAX));
+    if (detail.item && OPEN_STATUSES.has(detail.item.status)) open.add(detail.item);
     open.forEach(look);
   }, OPEN_LOOK_MS);
 

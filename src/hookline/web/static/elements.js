@@ -12,10 +12,10 @@
 
   // A state is colour, shape and word: the server's table, most urgent first.
   let marks = new Map();
-  const useMarks = (table) => { marks = new Map(table.map((each, rank) => [each.fate, { ...each, rank }])); };
-  const markOf = (fate) => marks.get(fate) || { kind: "off", shape: "○", word: fate, rank: marks.size };
-  const mark = (fate) => {
-    const { kind, shape, word } = markOf(fate);
+  const useMarks = (table) => { marks = new Map(table.map((each, rank) => [each.status, { ...each, rank }])); };
+  const markOf = (status) => marks.get(status) || { kind: "off", shape: "○", word: status, rank: marks.size };
+  const mark = (status) => {
+    const { kind, shape, word } = markOf(status);
     return make("span", { class: `mark ${kind}` }, make("span", { "aria-hidden": "true" }, shape), ` ${word}`);
   };
 

@@ -1,6 +1,6 @@
-// <event-detail>: one event beside the list: its fate at each destination, and its JSON pretty, raw and as sent.
+// <event-detail>: one event beside the list: its status at each destination, and its JSON pretty, raw and as sent.
 (() => {
-  const { outcomeWord, took, make, mark, person, moment, copyable, parse, quoted } = hookline.elements;
+  const { outcomeWord, took, make, mark, markOf, person, moment, copyable, parse, quoted } = hookline.elements;
   const VIEWS = [["pretty", "Pretty"], ["raw", "Raw"], ["sent", "As sent"]];
 
   class EventDetail extends HTMLElement {
@@ -20,7 +20,7 @@
         make("div", { class: "detail-head" },
           make("h2", {}, make("span", { class: "type" }, make("bdi", {}, event.type)), " ", make("bdi", {}, item.name || event.messageId)),
           make("a", { class: "plain", href: item.href, "data-open": true }, "Show full history")),
-        make("ul", { class: "fates" }),
+        make("ul", { class: "statuses" }),
         make("dl", { class: "facts" },
           fact("Message id", make("code", {}, make("bdi", {}, event.messageId)), copyable("Copy", () => event.messageId)),
           fact("User", person(event.userId, item.user)),
@@ -32,10 +32,10 @@
       this.#showView();
     }
 
-    // The fate has changed; what is being read stays.
+    // The status has changed; what is being read stays.
     refresh(item) {
       if (this.#item !== item) return;
-      this.querySelector(".fates").replaceChildren(...fatesOf(item.event));
+      this.querySelector(".statuses").replaceChildren(...statusesOf(item.event));
     }
 
     #tabs() {
@@ -100,7 +100,7 @@
     }
 
     async _sent(item) {
-      const concerned = item.event.destinations.filter((each) => each.fate !== "not_routed");
+      const concerned = item.event.destinations.filter((each) => each.status !== "not_routed");
       if (!concerned.length) return [make("p", { class: "muted" }, "No destination gets this event.")];
       const body = JSON.stringify({ messageId: item.event.messageId, source: item.event.source, dryRun: true });
       const parts = [];
@@ -121,14 +121,14 @@
   const fact = (name, ...values) => make("div", {}, make("dt", {}, name), make("dd", {}, ...values.flatMap((each) => [each, " "])));
   const paste = (text) => make("div", { class: "paste" }, make("pre", { tabindex: "0" }, make("code", {}, text)));
 
-  const fatesOf = (event) => {
+  const statusesOf = (event) => {
     if (event.rejection) return [make("li", {}, mark("rejected"), " ", make("bdi", { class: "muted" }, event.rejection.message))];
-    const concerned = event.destinations.filter((each) => each.fate !== "not_routed");
-    if (!concerned.length) return [make("li", {}, mark(event.fate || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"))];
+    const concerned = event.destinations.filter((each) => each.status !== "not_routed");
+    if (!concerned.length) return [make("li", {}, mark(event.status || "not_routed"), " ", make("span", { class: "muted" }, "no destination gets it"))];
     return concerned.map((each) => {
       const last = each.attempts.at(-1);
-      const shown = last ? `${outcomeWord(last.outcome)}${last.httpStatus ? ` ${last.httpStatus}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.reason || "";
-      return make("li", {}, mark(each.fate), " ",
+      const shown = last ? `${outcomeWord(last.outcome)}${last.httpStatus ? ` ${last.httpStatus}` : ""}, attempt ${last.number}, ${took(last.milliseconds)}` : each.rule || each.detail || markOf(each.status).reasons?.[each.reason] || each.reason || "";
+      return make("li", {}, mark(each.status), " ",
         make("a", { href: `/destinations/${encodeURIComponent(each.id)}` }, make("bdi", {}, each.id)), " ",
         make("bdi", { class: "muted" }, shown));
     });

@@ -101,7 +101,7 @@
   const connect = () => {
     const stream = new EventSource("/api/v1/events/stream");
     stream.onopen = () => { say("good", "live"); soon(); };
-    for (const kind of ["event", "fate", "skipped"]) stream.addEventListener(kind, soon);
+    for (const kind of ["event", "status", "skipped"]) stream.addEventListener(kind, soon);
     stream.onerror = () => {
       say("warn", "reconnecting");
       if (stream.readyState === EventSource.CLOSED) {

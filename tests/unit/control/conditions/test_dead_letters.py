@@ -21,7 +21,7 @@ def bury(place: Place, count: int, destination: str = "crm", at_ms: int = NOW_MS
     """Write dead letters as deliver does."""
     connection = deliver_db(place)
     connection.executemany(
-        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, fate, attempts,'
+        'INSERT INTO dead_letters (lane, destination, partition, "offset", message_id, source, type, status, attempts,'
         " at) VALUES (1, ?, 0, 1, 'm', 'site', 'track', 'failed', 1, ?)",
         [(destination, at_ms)] * count,
     )

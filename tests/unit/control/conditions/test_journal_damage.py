@@ -40,7 +40,7 @@ def test_what_readers_met_is_told_until_it_can_be_read_again(tmp_path: Path) -> 
         os.pwrite(file.fileno(), b"??", position)
     with closing(open_deliver(deliver)) as database:
         database.execute(
-            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
+            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (1, 'crm', 0, 1, 1, 'discarded', 1, 'journal segment 0 is damaged')"
         )
     with closing(JournalDamage(folder, deliver)) as condition:
@@ -65,7 +65,7 @@ def test_a_lost_end_is_told_once(tmp_path: Path) -> None:
     asyncio.run(_fill(folder, {0: {"deliver": 10}}))
     with closing(open_deliver(deliver)) as database:
         database.execute(
-            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at, reason)"
+            "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (1, 'crm', 0, 3, 9, 'discarded', 1, 'journal segment 0 is missing')"
         )
     with closing(LocalReader(folder)) as reader:

@@ -105,7 +105,7 @@ def test_what_retention_took_is_told_for_a_day(data: Path) -> None:
     connection = deliver_db(data / "deliver.db")
     at = now_ms(data, 0, 0)
     connection.execute(
-        "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, fate, at)"
+        "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at)"
         " VALUES (1, 'crm', 0, 10, 19, 'expired_by_retention', ?), (1, 'crm', 0, 0, 9, 'discarded', ?)",
         (at, at),
     )

@@ -69,7 +69,12 @@ def test_the_answer_with_timings(control: Running) -> None:
     with Receiver(OK) as receiver:
         make(control, receiver.url, enabled=False)
         (answer,) = tried(control, sample="identify").json["answers"]
-        assert (answer["outcome"], answer["httpStatus"], answer["body"], answer["bodyCut"]) == ("success", 200, "hi", False)
+        assert (answer["outcome"], answer["httpStatus"], answer["body"], answer["bodyCut"]) == (
+            "success",
+            200,
+            "hi",
+            False,
+        )
         assert {"name": "X-Own", "value": "yes"} in answer["headers"]
         timings = answer["milliseconds"]
         assert timings["tls"] is None

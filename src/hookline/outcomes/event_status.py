@@ -1,4 +1,4 @@
-"""The fate of an event: read from the journal, the index and deliver.db, by any process.
+"""The status of an event: read from the journal, the index and deliver.db, by any process.
 
 Nothing is stored per event that can be derived: routing is decided again from the connections in force at the event's
 offset, a delivery is found in the blocks of results or the progress ring, and where a lane stands tells what waits.
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.connections.feed import Feed
 from hookline.connections.model import Destination, Lane, Snapshot
@@ -25,9 +26,10 @@ from hookline.journal.damaged import described, noted_damage
 from hookline.journal.opening import FOLDER, open_reader
 from hookline.journal.reading import is_lost
 from hookline.journal.record import Record
-from hookline.outcomes.delivery import Attempt, Deliveries, DestinationFate
+from hookline.outcomes.delivery import Attempt, Deliveries, DestinationStatus
 from hookline.outcomes.filter_rules import EventRules, FilterRules
 from hookline.outcomes.replayed import Replayed
+from hookline.outcomes.status import DeliveryStatus, QueuedReason
 from hookline.route.decision import not_routed_reason
 from hookline.settings import Settings
 
@@ -45,8 +47,8 @@ class Rejection(msgspec.Struct, frozen=True):
     message: str
 
 
-class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of one event. ``fate`` sums up where no destination has a say; ``event`` is the caller's JSON.
+class EventStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of one event. ``status`` sums up where no destination has a say; ``event`` is the caller's JSON.
 
     ``warnings`` are those of the answer: what of the event was understood otherwise than it was sent.
     """
@@ -57,11 +59,11 @@ class EventFate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     user_id: str | None
     received_at: str
     duplicates: int
-    fate: str | None
+    status: DeliveryStatus | None
     rejection: Rejection | None
     event: msgspec.Raw
     warnings: tuple[EventWarning, ...] = ()
-    destinations: tuple[DestinationFate, ...]
+    destinations: tuple[DestinationStatus, ...]
 
 
 DAMAGE_LOOKED_AT_MAX = 100
@@ -84,8 +86,8 @@ class _UserId(msgspec.Struct):
 _user_id = msgspec.json.Decoder(_UserId)
 
 
-class Fates:
-    """Looks up fates in one installation. Not thread-safe."""
+class EventStatuses:
+    """Looks up statuses in one installation. Not thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         data_path, control = settings.data_path, place_of(settings, "control")
@@ -98,11 +100,11 @@ class Fates:
         self._replayed = Replayed(control, self._deliveries, self._rules, self._snapshot)
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
 
-    def of_message(self, message_id: str, source: str | None = None) -> EventFate | None:
-        """Return the fate of a message; None when no source (or not the given one) has sent it, or it is no longer
+    def of_message(self, message_id: str, source: str | None = None) -> EventStatus | None:
+        """Return the status of a message; None when no source (or not the given one) has sent it, or it is no longer
         kept."""
         found = self.find(message_id, source)
-        return None if found is None else self._fate(found.partition, found.offset, found.record, found.repeats)
+        return None if found is None else self._status(found.partition, found.offset, found.record, found.repeats)
 
     def find(self, message_id: str, source: str | None = None) -> Found | None:
         """Return where a message lies; None as for ``of_message``."""
@@ -133,9 +135,9 @@ class Fates:
         reason = "it was never accepted, or is older than what is kept"
         return f"{reason}, or its record is one of the damaged ones, {described(lost)}" if lost else reason
 
-    def of_record(self, partition: int, offset: int, record: Record) -> EventFate:
-        """Return the fate of a stored record."""
-        return self._fate(partition, offset, record, repeats=0)
+    def of_record(self, partition: int, offset: int, record: Record) -> EventStatus:
+        """Return the status of a stored record."""
+        return self._status(partition, offset, record, repeats=0)
 
     def close(self) -> None:
         """Let go of files."""
@@ -145,52 +147,66 @@ class Fates:
         self._replayed.close()
         self._control.close()
 
-    def _fate(self, partition: int, offset: int, record: Record, repeats: int) -> EventFate:
-        summary: str | None = None
-        destinations: list[DestinationFate] = []
+    def _status(self, partition: int, offset: int, record: Record, repeats: int) -> EventStatus:
+        summary: DeliveryStatus | None = None
+        destinations: list[DestinationStatus] = []
         if record.rejection is not None:
-            summary = "rejected"
+            summary = DeliveryStatus.REJECTED
         elif record.erased:
-            summary = "erased"
+            summary = DeliveryStatus.ERASED
         else:
             destinations = self._destinations(partition, offset, record)
             destinations = self._replayed.add(destinations, partition, offset, record)
             if not destinations:
-                summary = "not_routed"
-        return EventFate(
+                summary = DeliveryStatus.NOT_ROUTED
+        return EventStatus(
             message_id=record.message_id,
             source=record.source,
             type=record.type,
             user_id=_user_of(record),
             received_at=iso(record.received_at),
             duplicates=max(repeats, self._deliveries.duplicates(partition, offset)),
-            fate=summary,
+            status=summary,
             rejection=Rejection(record.rejection.code, record.rejection.message) if record.rejection else None,
             event=_raw(record),
-            warnings=tuple(warnings_of(record.body)) if summary not in ("rejected", "erased") else (),
+            warnings=tuple(warnings_of(record.body))
+            if summary not in (DeliveryStatus.REJECTED, DeliveryStatus.ERASED)
+            else (),
             destinations=tuple(destinations),
         )
 
-    def _destinations(self, partition: int, offset: int, record: Record) -> list[DestinationFate]:
+    def _destinations(self, partition: int, offset: int, record: Record) -> list[DestinationStatus]:
         snapshot = self._snapshot_at(partition, offset)
-        found: list[DestinationFate] = []
+        found: list[DestinationStatus] = []
         repeats: str | None = None
         for destination, lane in _shown(snapshot, record):
             reason = not_routed_reason(record, destination, lane, partition, offset)
             if reason is not None or lane is None:
-                found.append(DestinationFate(destination.id, "not_routed", reason))
+                found.append(DestinationStatus(destination.id, DeliveryStatus.NOT_ROUTED, reason))
                 continue
             rules = self._rules.of(destination.id, record)
-            fate = self._deliveries.fate(destination, lane.number, partition, offset, rules)
-            if fate is None or fate.fate == "filtered":
+            status = self._deliveries.status(destination, lane.number, partition, offset, rules)
+            if status is None or status.status is DeliveryStatus.FILTERED:
                 # Routed, behind the lane's place, and nothing was done with it: that is how a duplicate looks.
                 repeats = self._repeats(partition, offset, record) if repeats is None else repeats
                 if repeats:
-                    fate = DestinationFate(destination.id, "duplicate", repeats)
-            if fate is None:
-                fate = self._passed(destination, lane, partition, offset, record, snapshot.version, rules)
-            found.append(fate)
+                    status = DestinationStatus(destination.id, DeliveryStatus.DUPLICATE, repeats)
+            if status is None:
+                status = self._passed(destination, lane, partition, offset, record, snapshot.version, rules)
+            if status.reason == QueuedReason.NEXT and destination.delivery.order == "user":
+                status = self._in_order(status, lane.number, partition, offset, record)
+            found.append(status)
         return found
+
+    def _in_order(
+        self, status: DestinationStatus, lane: int, partition: int, offset: int, record: Record
+    ) -> DestinationStatus:
+        """Say so where an earlier event of the same user holds this one up."""
+        for each in self._deliveries.retried_before(lane, partition, offset):
+            earlier = self._journal.get(partition, each)
+            if earlier is not None and earlier.user_key == record.user_key:
+                return replace(status, reason=QueuedReason.ORDERED)
+        return status
 
     def _passed(
         self,
@@ -201,13 +217,13 @@ class Fates:
         record: Record,
         version: int,
         rules: EventRules,
-    ) -> DestinationFate:
+    ) -> DestinationStatus:
         # A source connected while the filters changed: its first events met the new ones at smaller offsets. And what
         # a filter stopped was not given up with the lane that ended later.
         for decided_by in self._deliveries.filter_versions(lane.number, partition):
             rule = rules.stopping(decided_by)
             if rule is not None:
-                return DestinationFate(destination.id, "filtered", None, rule)
+                return DestinationStatus(destination.id, DeliveryStatus.FILTERED, None, rule)
         rows = self._query(
             "SELECT document, lane, until FROM objects WHERE kind = 'destination' AND id = ? AND"
             " (until IS NULL OR until > ?) ORDER BY since",
@@ -217,14 +233,14 @@ class Fates:
             changed = decode_object("destination", document)
             then = msgspec.json.decode(lane_then, type=Lane) if lane_then else None
             if not_routed_reason(record, changed, then, partition, offset) is not None:
-                return DestinationFate(destination.id, "discarded", "its source was disconnected before it was sent")
+                return _discarded(destination, "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
-            return DestinationFate(destination.id, "discarded", "the destination was deleted before it was sent")
+            return _discarded(destination, "the destination was deleted before it was sent")
         if self._deliveries.version(partition) < version:  # the lane is so new that no checkpoint knows it
-            return DestinationFate(destination.id, "waiting")
+            return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT)
         if offset < self._journal.start(partition):
-            return DestinationFate(destination.id, "delivered", "its attempts are no longer kept")
-        return DestinationFate(destination.id, "waiting", NOTHING_KNOWN)
+            return DestinationStatus(destination.id, DeliveryStatus.DELIVERED, "its attempts are no longer kept")
+        return DestinationStatus(destination.id, DeliveryStatus.QUEUED, QueuedReason.NEXT, detail=NOTHING_KNOWN)
 
     def _repeats(self, partition: int, offset: int, record: Record) -> str:
         offsets = lookup.find(self._journal, self._data_path / "index", partition, record.fingerprint)
@@ -267,6 +283,10 @@ def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, La
             yield destination, snapshot.lanes.get(destination.id)
 
 
+def _discarded(destination: Destination, reason: str) -> DestinationStatus:
+    return DestinationStatus(destination.id, DeliveryStatus.DISCARDED, reason)
+
+
 def _is_it(record: Record, wanted: bytes) -> bool:
     return record.fingerprint == wanted
 
@@ -291,4 +311,4 @@ def _raw(record: Record) -> msgspec.Raw:
     return msgspec.Raw(record.body)
 
 
-__all__ = ["Attempt", "DestinationFate", "EventFate", "Fates", "Found", "Rejection"]
+__all__ = ["Attempt", "DestinationStatus", "EventStatus", "EventStatuses", "Found", "Rejection"]

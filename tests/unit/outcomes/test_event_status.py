@@ -1,14 +1,15 @@
-"""The fate of an event (DESIGN 6.7), read by another process from what the deliver role left."""
+"""The status of an event (DESIGN 6.7), read by another process from what the deliver role left."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
+from hookline.connections.model import DeliveryOptions, Pause
 from hookline.database.connect import connect
 from hookline.database.place import place_of
 from hookline.journal.record import Rejection
-from hookline.outcomes.fate import NOTHING_KNOWN, Fates
+from hookline.outcomes.event_status import NOTHING_KNOWN, EventStatuses
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver, Seconds
 from tests.unit.deliver.conftest import MakeRig
@@ -25,14 +26,14 @@ def begin(rig: Rig, *messages: str) -> None:
 
 
 def test_the_shape(rig: Rig) -> None:
-    """The answer has exactly the keys of DESIGN 6.7 (and ``fate`` and ``rejection`` for the event as a whole)."""
+    """The answer has exactly the keys of DESIGN 6.7 (and ``status`` and ``rejection`` for the event as a whole)."""
     begin(rig, "m")
     rig.answer(rig.network.waiting[0], 503, milliseconds=12)
     rig.checkpoint()
     rig.pass_time(2.0)
     rig.answer(rig.network.waiting[0], 204, milliseconds=7)
     rig.checkpoint()
-    found = msgspec.json.decode(msgspec.json.encode(rig.fate("m")))
+    found = msgspec.json.decode(msgspec.json.encode(rig.event("m")))
     (target,) = found.pop("destinations")
     first, second = target.pop("attempts")
     assert first.pop("id") != second.pop("id")
@@ -45,19 +46,19 @@ def test_the_shape(rig: Rig) -> None:
         "userId": "u1",
         "receivedAt": "2026-11-20T07:16:40.000Z",
         "duplicates": 0,
-        "fate": None,
+        "status": None,
         "rejection": None,
         "event": {"type": "track", "event": "Order", "userId": "u1"},
         "warnings": [],
     }
-    assert target == {"id": "crm", "fate": "delivered", "reason": None, "rule": None, "replays": []}
+    assert target == {"id": "crm", "status": "delivered", "reason": None, "rule": None, "replays": [], "detail": None}
     url = "https://crm.example.com/0"
     assert first == {
         "number": 1,
         "url": url,
         "at": "2026-11-20T07:16:39.988Z",
         "outcome": "server_error",
-        "status": 503,
+        "httpStatus": 503,
         "error": "no",
         "milliseconds": 12,
         "replay": None,
@@ -67,7 +68,7 @@ def test_the_shape(rig: Rig) -> None:
         "url": url,
         "at": "2026-11-20T07:16:41.993Z",
         "outcome": "success",
-        "status": 204,
+        "httpStatus": 204,
         "error": None,
         "milliseconds": 7,
         "nextAt": None,
@@ -79,22 +80,22 @@ def test_waiting_before_anything_happened(rig: Rig) -> None:
     """Accepted is enough: no role needs to have seen the event, no database to exist."""
     rig.change(source(), destination("crm"))
     rig.append("m")
-    assert rig.fate_at("m", "crm") == "waiting"
+    assert rig.status_at("m", "crm") == "queued"
     rig.start()
-    assert rig.fate_at("m", "crm") == "waiting"
+    assert rig.status_at("m", "crm") == "queued"
     rig.turn()
     rig.checkpoint()
-    assert rig.fate_at("m", "crm") == "waiting"
+    assert rig.status_at("m", "crm") == "queued"
 
 
 def test_delivered_at_once(rig: Rig) -> None:
     """A success is seen before any checkpoint, and the same after it."""
     begin(rig, "m")
     rig.answer_all(200)
-    before = rig.fate("m")
-    assert before.destinations[0].fate == "delivered"
+    before = rig.event("m")
+    assert before.destinations[0].status == "delivered"
     rig.checkpoint()
-    assert rig.fate("m") == before
+    assert rig.event("m") == before
 
 
 def test_what_nothing_is_known_of_is_not_delivered(rig: Rig) -> None:
@@ -108,8 +109,8 @@ def test_what_nothing_is_known_of_is_not_delivered(rig: Rig) -> None:
     connection = connect(place_of(rig.settings, "deliver"))
     connection.execute("DELETE FROM outcome_blocks")
     connection.close()
-    (found,) = rig.fate("m").destinations
-    assert (found.fate, found.reason) == ("waiting", NOTHING_KNOWN)
+    (found,) = rig.event("m").destinations
+    assert (found.status, found.reason, found.detail) == ("queued", "next", NOTHING_KNOWN)
 
 
 def test_retrying(rig: Rig) -> None:
@@ -117,8 +118,8 @@ def test_retrying(rig: Rig) -> None:
     begin(rig, "m")
     rig.answer_all(Outcome.NAME_NOT_RESOLVED)
     rig.checkpoint()
-    found = rig.fate("m").destinations[0]
-    assert (found.fate, found.attempts[0].outcome, found.attempts[0].http_status) == (
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.attempts[0].outcome, found.attempts[0].http_status) == (
         "retrying",
         Outcome.NAME_NOT_RESOLVED,
         None,
@@ -132,8 +133,8 @@ def test_failed(rig: Rig, how: int | Outcome) -> None:
     begin(rig, "m")
     rig.answer_all(how)
     rig.checkpoint()
-    found = rig.fate("m").destinations[0]
-    assert (found.fate, found.attempts[0].next_at) == ("failed", None)
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.attempts[0].next_at) == ("failed", None)
 
 
 def test_expired(make_rig: MakeRig) -> None:
@@ -144,11 +145,11 @@ def test_expired(make_rig: MakeRig) -> None:
         rig.answer_all(500)
         rig.checkpoint()
         rig.pass_time(1.0)
-    assert rig.fate_at("m", "crm") == "expired"
+    assert rig.status_at("m", "crm") == "expired"
 
 
-def test_a_fate_outlives_its_dead_letter(rig: Rig) -> None:
-    """When the row of a dead letter was trimmed, the last attempt still tells which fate it was."""
+def test_a_status_outlives_its_dead_letter(rig: Rig) -> None:
+    """When the row of a dead letter was trimmed, the last attempt still tells which status it was."""
     begin(rig, "final", "late")
     rig.answer(rig.network.waiting[0], 404)
     rig.answer(rig.network.waiting[0], 500)
@@ -157,11 +158,11 @@ def test_a_fate_outlives_its_dead_letter(rig: Rig) -> None:
     late.settle(rig.lane("crm").number, 0, 1)
     rig.checkpoint()
     rig.role.store._write.execute("DELETE FROM dead_letters")
-    assert [rig.fate_at(id, "crm") for id in ("final", "late")] == ["failed", "expired"]
+    assert [rig.status_at(id, "crm") for id in ("final", "late")] == ["failed", "expired"]
 
 
-def test_parked(rig: Rig) -> None:
-    """Behind an open breaker an event waits without an attempt, and the fate says why."""
+def test_queued_behind_an_open_breaker(rig: Rig) -> None:
+    """Behind an open breaker an event waits without an attempt, and the status says why."""
     begin(rig)
     lane = rig.lane("crm")
     rig.role.feeder.detach(lane)
@@ -169,10 +170,8 @@ def test_parked(rig: Rig) -> None:
     rig.append("m")
     rig.turn()
     rig.checkpoint()
-    found = rig.fate("m").destinations[0]
-    assert (found.fate, found.attempts) == ("parked", ())
-    assert found.reason is not None
-    assert "receiver" in found.reason
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.reason, found.attempts) == ("queued", "breaker_open", ())
 
 
 def test_not_routed_with_each_reason(rig: Rig) -> None:
@@ -183,14 +182,16 @@ def test_not_routed_with_each_reason(rig: Rig) -> None:
     rig.append("m", rig.record("unwanted", selection={"All": False}), rig.record("aimed", to=("apps",)))
     rig.turn()
     rig.come_to_rest()
-    found = {each.id: (each.fate, each.reason) for each in rig.fate("m").destinations}
+    found = {each.id: (each.status, each.reason) for each in rig.event("m").destinations}
     assert found == {
         "crm": ("delivered", None),
         "off": ("not_routed", "destination_disabled"),
         "apps": ("not_routed", "source_not_connected"),
     }
-    assert {each.reason for each in rig.fate("unwanted").destinations if each.id == "crm"} == {"integrations_all_false"}
-    assert {each.id: each.fate for each in rig.fate("aimed").destinations} == {
+    assert {each.reason for each in rig.event("unwanted").destinations if each.id == "crm"} == {
+        "integrations_all_false"
+    }
+    assert {each.id: each.status for each in rig.event("aimed").destinations} == {
         "crm": "not_routed",
         "off": "not_routed",
         "apps": "delivered",
@@ -204,21 +205,21 @@ def test_an_event_with_nowhere_to_go(rig: Rig) -> None:
     rig.append("m")
     rig.turn()
     rig.checkpoint()
-    assert (rig.fate("m").fate, rig.fate("m").destinations) == ("not_routed", ())
+    assert (rig.event("m").status, rig.event("m").destinations) == ("not_routed", ())
 
 
 def test_repeats_are_counted_with_the_first(rig: Rig) -> None:
     """Asked by its id, a message is the first event; the repeat itself, as a record, is a duplicate of it."""
     begin(rig, "m", "other", "m")
     rig.come_to_rest()
-    assert (rig.fate("m").duplicates, rig.fate("m").destinations[0].fate) == (1, "delivered")
-    assert rig.fate("other").duplicates == 0
+    assert (rig.event("m").duplicates, rig.event("m").destinations[0].status) == (1, "delivered")
+    assert rig.event("other").duplicates == 0
     record = rig.role.journal.get(0, 2)
     assert record is not None
-    fates = Fates(rig.settings)
-    repeat = fates.of_record(0, 2, record).destinations[0]
-    fates.close()
-    assert repeat.fate == "duplicate"
+    statuses = EventStatuses(rig.settings)
+    repeat = statuses.of_record(0, 2, record).destinations[0]
+    statuses.close()
+    assert repeat.status == "duplicate"
     assert repeat.reason is not None
     assert "offset 0" in repeat.reason
 
@@ -230,10 +231,10 @@ def test_rejected(rig: Rig) -> None:
     rig.append(rig.record("bad", rejection=rejection), rig.record("mended", rejection=rejection), "mended")
     rig.turn()
     rig.come_to_rest()
-    bad = rig.fate("bad")
+    bad = rig.event("bad")
     assert bad.rejection is not None
-    assert (bad.fate, bad.rejection.code, bad.destinations) == ("rejected", "missing_user_id", ())
-    assert rig.fate_at("mended", "crm") == "delivered"
+    assert (bad.status, bad.rejection.code, bad.destinations) == ("rejected", "missing_user_id", ())
+    assert rig.status_at("mended", "crm") == "delivered"
 
 
 def test_an_item_that_is_not_json_is_shown_as_text(rig: Rig) -> None:
@@ -241,7 +242,7 @@ def test_an_item_that_is_not_json_is_shown_as_text(rig: Rig) -> None:
     begin(rig)
     for n, body in enumerate((b"{broken", b'{"a":"\xff"}', b"[" * 5_000)):
         rig.append(rig.record(f"m{n}", body=body, rejection=Rejection("invalid_json", "Not JSON.")))
-        shown = msgspec.json.decode(msgspec.json.encode(rig.fate(f"m{n}")))["event"]
+        shown = msgspec.json.decode(msgspec.json.encode(rig.event(f"m{n}")))["event"]
         assert shown == body.decode("utf-8", "replace")
 
 
@@ -250,13 +251,13 @@ def test_erased(rig: Rig) -> None:
     begin(rig, "m")
     rig.come_to_rest()
     rig.appender.erase(0, [0])
-    fates = Fates(rig.settings)
+    statuses = EventStatuses(rig.settings)
     record = rig.role.journal.get(0, 0)
     assert record is not None
-    found = fates.of_record(0, 0, record)
-    gone = fates.of_message("m")
-    fates.close()
-    assert (found.fate, bytes(found.event), found.destinations) == ("erased", b"null", ())
+    found = statuses.of_record(0, 0, record)
+    gone = statuses.of_message("m")
+    statuses.close()
+    assert (found.status, bytes(found.event), found.destinations) == ("erased", b"null", ())
     assert gone is None
 
 
@@ -267,12 +268,12 @@ def test_discarded(rig: Rig) -> None:
     rig.change(Delete("destination", "crm"))
     rig.follow()
     rig.checkpoint()
-    found = rig.fate("m").destinations[0]
-    assert (found.fate, found.reason) == ("discarded", "the destination was disabled or deleted")
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.reason) == ("discarded", "the destination was disabled or deleted")
 
 
 def test_deleted_before_the_role_had_heard_of_it(rig: Rig) -> None:
-    """A destination that came and went while the role was down was never sent anything, and the fate says so."""
+    """A destination that came and went while the role was down was never sent anything, and the status says so."""
     begin(rig)
     rig.checkpoint()
     rig.kill()
@@ -283,7 +284,7 @@ def test_deleted_before_the_role_had_heard_of_it(rig: Rig) -> None:
     rig.role.beat()
     rig.turn()
     rig.come_to_rest()
-    assert [rig.fate_at("m", id) for id in ("crm", "brief")] == ["delivered", "discarded"]
+    assert [rig.status_at("m", id) for id in ("crm", "brief")] == ["delivered", "discarded"]
 
 
 def test_waiting_while_no_checkpoint_knows_the_lane(rig: Rig) -> None:
@@ -293,11 +294,11 @@ def test_waiting_while_no_checkpoint_knows_the_lane(rig: Rig) -> None:
     rig.append("m")
     rig.turn()
     rig.checkpoint()
-    assert rig.fate_at("m", "late") == "waiting"
+    assert rig.status_at("m", "late") == "queued"
     rig.follow()
-    assert rig.fate_at("m", "late") == "waiting"
+    assert rig.status_at("m", "late") == "queued"
     rig.come_to_rest()
-    assert rig.fate_at("m", "late") == "delivered"
+    assert rig.status_at("m", "late") == "delivered"
 
 
 def test_the_connections_of_that_moment_count(rig: Rig) -> None:
@@ -309,34 +310,34 @@ def test_the_connections_of_that_moment_count(rig: Rig) -> None:
     rig.append("m")
     rig.turn()
     rig.come_to_rest()
-    assert [each.id for each in rig.fate("early").destinations] == ["crm"]
-    assert {each.id: each.fate for each in rig.fate("m").destinations} == {"crm": "delivered", "late": "delivered"}
+    assert [each.id for each in rig.event("early").destinations] == ["crm"]
+    assert {each.id: each.status for each in rig.event("m").destinations} == {"crm": "delivered", "late": "delivered"}
 
 
 def test_an_unknown_message(rig: Rig) -> None:
     """None, also for another source's message; the same id of two sources are two events."""
     begin(rig, "m")
     rig.append(rig.record("m", "app"))
-    fates = Fates(rig.settings)
-    assert fates.of_message("nobody") is None
-    assert fates.of_message("m", "nowhere") is None
-    found = [fates.of_message("m", name) for name in ("website", "app")]
-    fates.close()
+    statuses = EventStatuses(rig.settings)
+    assert statuses.of_message("nobody") is None
+    assert statuses.of_message("m", "nowhere") is None
+    found = [statuses.of_message("m", name) for name in ("website", "app")]
+    statuses.close()
     assert [each.source for each in found if each is not None] == ["website", "app"]
 
 
 def test_a_damaged_record_is_named(rig: Rig) -> None:
     """Where a message is not found, what the disk has lost is said, and not what it cannot be."""
     begin(rig, "m")
-    fates = Fates(rig.settings)
-    assert fates.why_unknown("m") == "it was never accepted, or is older than what is kept"
+    statuses = EventStatuses(rig.settings)
+    assert statuses.why_unknown("m") == "it was never accepted, or is older than what is kept"
     (segment,) = (rig.settings.data_path / "journal" / "0").glob("*.seg")
     with segment.open("r+b") as file:
         file.seek(segment.read_bytes().index(b"website"))
         file.write(b"Website")
-    assert fates.of_message("m") is None
-    assert "damaged ones, 1 event at most: offset 0 of partition 0 (damaged" in fates.why_unknown("m")
-    fates.close()
+    assert statuses.of_message("m") is None
+    assert "damaged ones, 1 event at most: offset 0 of partition 0 (damaged" in statuses.why_unknown("m")
+    statuses.close()
 
 
 def test_each_partition_is_searched(make_rig: MakeRig) -> None:
@@ -347,4 +348,58 @@ def test_each_partition_is_searched(make_rig: MakeRig) -> None:
     rig.turn()
     rig.come_to_rest()
     assert {request.partition for request in rig.network.sent} == {0, 1, 2}
-    assert {rig.fate_at(f"m{n}", "crm") for n in range(12)} == {"delivered"}
+    assert {rig.status_at(f"m{n}", "crm") for n in range(12)} == {"delivered"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "options"), [("next", DeliveryOptions()), ("rate_limited", DeliveryOptions(max_rate=0.01))]
+)
+def test_what_the_lane_has_is_queued(make_rig: MakeRig, reason: str, options: DeliveryOptions) -> None:
+    """Taken by the lane and not on its way yet: it is sent next, or as soon as the rate allows."""
+    rig = make_rig()
+    rig.change(source(), destination("crm", delivery=options))
+    rig.start()
+    rig.append(*(f"m{n}" for n in range(200)))
+    rig.turn()
+    rig.checkpoint()
+    found = rig.event("m199").destinations[0]
+    assert (found.status, found.reason) == ("queued", reason)
+
+
+def test_behind_the_shared_reader(rig: Rig) -> None:
+    """A detached lane that is neither paused nor held by its breaker is catching up."""
+    begin(rig)
+    rig.role.feeder.detach(rig.lane("crm"))
+    rig.append("m")
+    rig.turn()
+    rig.checkpoint()
+    found = rig.event("m").destinations[0]
+    assert (found.status, found.reason) == ("queued", "catching_up")
+
+
+def test_paused(rig: Rig) -> None:
+    """A paused destination says so, also of an event that was tried before."""
+    begin(rig, "tried")
+    rig.answer(rig.network.waiting[0], 503)
+    rig.store.pause("crm", Pause(since=rig.clock.now_ms(), reason="a test"), "test", rig.appender.ends)
+    rig.follow()
+    rig.append("new")
+    rig.turn()
+    rig.checkpoint()
+    found = [rig.event(id).destinations[0] for id in ("tried", "new")]
+    assert [(each.status, each.reason) for each in found] == [("queued", "paused")] * 2
+    assert [len(each.attempts) for each in found] == [1, 0]
+
+
+def test_one_after_the_other(make_rig: MakeRig) -> None:
+    """With ``order: user`` the second event of a user waits while the first is tried again."""
+    rig = make_rig()
+    rig.change(source(), destination("crm", delivery=DeliveryOptions(order="user")))
+    rig.start()
+    rig.append("first", "second")
+    rig.turn()
+    rig.answer(rig.network.waiting[0], 503)
+    rig.turn()
+    rig.checkpoint()
+    found = [rig.event(id).destinations[0] for id in ("first", "second")]
+    assert [(each.status, each.reason) for each in found] == [("retrying", None), ("queued", "ordered")]

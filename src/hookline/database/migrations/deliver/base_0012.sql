@@ -1,4 +1,4 @@
--- What the steps up to 11 make of nothing: where a new database begins.
+-- What the steps up to 12 make of nothing: where a new database begins.
 
 CREATE TABLE attempts (
     id INTEGER NOT NULL, -- sqlite
@@ -35,7 +35,7 @@ CREATE TABLE dead_letters (
     message_id TEXT NOT NULL,
     source TEXT NOT NULL,
     type TEXT NOT NULL,
-    fate TEXT NOT NULL,
+    status TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     at BIGINT NOT NULL,
     outcome TEXT,
@@ -74,7 +74,7 @@ CREATE TABLE ranges (
     partition INTEGER NOT NULL,
     first_offset BIGINT NOT NULL,
     last_offset BIGINT NOT NULL,
-    fate TEXT NOT NULL,
+    status TEXT NOT NULL,
     at BIGINT NOT NULL,
     reason TEXT,
     PRIMARY KEY (id)

@@ -230,9 +230,9 @@ def test_retries_dead_letters_and_repeats_follow_a_partition(fleet: Callable[...
     sender = Sender(front, users=30)
     sender.send(30)
     waiting = "SELECT count(*) FROM hookline_deliver.retries"
-    given_up = "SELECT count(*) FROM hookline_deliver.dead_letters"
+    not_delivered = "SELECT count(*) FROM hookline_deliver.dead_letters"
     wait_until(lambda: all_of_them.column(waiting) == [12], MOVE_SECONDS, "what failed waits as rows")
-    wait_until(lambda: all_of_them.column(given_up) == [6], MOVE_SECONDS, "what was refused is given up")
+    wait_until(lambda: all_of_them.column(not_delivered) == [6], MOVE_SECONDS, "what was refused is given up")
     second.end(signal.SIGKILL)
     all_of_them.wait_for_owners(first)
     is_well.set()

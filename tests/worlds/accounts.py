@@ -92,14 +92,14 @@ class Accounts:
         statuses = {found.id: found.status for found in self._asked.of_record(*place, event.record).destinations}
         status = statuses.get(destination)
         was_taken = tries is not None and tries.taken
-        given_up = self._ledger.disconnected(place, lane, destination)
+        not_delivered = self._ledger.disconnected(place, lane, destination)
         # A try of which nothing was known when the process ended was none: what reads it again may meet other filters.
         was_tried = tries is not None and (tries.told_at is not None or tries.failed_at is not None)
         if status == "filtered" and not was_tried and self._may_be_filtered(place, lane, destination):
             return
         if self._is_settled_by_replay(place, lane, tries):
             return
-        if not given_up:
+        if not not_delivered:
             yield f"{name}: neither delivered nor given up, its status is {status}"
         elif status != "discarded" and not (status == "delivered" and was_taken):
             yield f"{name}: it was given up with its destination or source, and its status is {status}"

@@ -53,9 +53,9 @@ def list_(
     status
         failed, expired, or discarded.
     since
-        Only those given up at or after this time: ISO 8601, or how long ago, such as 24h.
+        Only those that failed at or after this time: ISO 8601, or how long ago, such as 24h.
     until
-        Only those given up before this time.
+        Only those that failed before this time.
     limit
         How many to list at most.
     """
@@ -106,9 +106,9 @@ def retry(
     outcome
         Those whose last attempt ended so.
     since
-        Those given up at or after this time.
+        Those that failed at or after this time.
     until
-        Those given up before this time.
+        Those that failed before this time.
     rate
         Events per second at most.
     all
@@ -154,9 +154,9 @@ def discard(
     outcome
         Those whose last attempt ended so.
     since
-        Those given up at or after this time.
+        Those that failed at or after this time.
     until
-        Those given up before this time.
+        Those that failed before this time.
     all
         Every one there is.
     """

@@ -22,7 +22,7 @@ from hookline.cli.terminal_text import printable
 
 Since = Annotated[str | None, Parameter(name="--from")]
 Until = Annotated[str | None, Parameter(name="--to")]
-SUMS = ("accepted", "rejected", "delivered", "failures", "retries", "givenUp")
+SUMS = ("accepted", "rejected", "delivered", "failures", "retries", "notDelivered")
 EXAMPLE_CHARACTERS = 80
 PAGE = 200
 BODY_CHARACTERS_SHOWN = 2_000
@@ -34,7 +34,7 @@ PATHS = {
 }
 COLUMNS = {
     "sources": ("period", "source", "events", "filtered", "counted"),
-    "destinations": ("period", "destination", "delivered", "filtered", "failures", "givenUp"),
+    "destinations": ("period", "destination", "delivered", "filtered", "failures", "notDelivered"),
     "users": ("month", "source", "users"),
     "storage": ("name", "title", "bytes"),
 }
@@ -225,7 +225,8 @@ def print_all(admin: AdminApi, over: str, as_json: bool) -> int:
     print("\n".join(_sums(report["series"], over)))
     for each in failing:
         print(
-            f"  ▲ {each['id']}  {_number(each['failures'])} requests failed, {_number(each['givenUp'])} not delivered"
+            f"  ▲ {each['id']}  {_number(each['failures'])} requests failed, "
+            f"{_number(each['notDelivered'])} not delivered"
         )
     return 0
 

@@ -68,9 +68,9 @@ def replay(
     message_id
         Only this message; may be given again.
     dead_lettered_since
-        Only what was given up for this destination since this time.
+        Only the dead letters of this destination since this time.
     dead_letters
-        Only what was given up for this destination, whenever that was.
+        Only the dead letters of this destination, of any time.
     rate
         Events per second at most.
     ignore_filters

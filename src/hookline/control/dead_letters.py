@@ -82,13 +82,16 @@ class DeadLetters(Controller):
         since: Annotated[
             str | None,
             QueryParameter(
-                name="from", max_length=64, description="Only those given up at or after this time.", schema_extra=TIME
+                name="from",
+                max_length=64,
+                description="Only those that failed at or after this time.",
+                schema_extra=TIME,
             ),
         ] = None,
         until: Annotated[
             str | None,
             QueryParameter(
-                name="to", max_length=64, description="Only those given up before this time.", schema_extra=TIME
+                name="to", max_length=64, description="Only those that failed before this time.", schema_extra=TIME
             ),
         ] = None,
     ) -> Listing[DeadLetter]:

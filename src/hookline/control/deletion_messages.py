@@ -26,7 +26,7 @@ from hookline.replays.places import Places
 ACCEPTED = "delivered"
 TRY_AGAIN = frozenset(("failed", "expired", "expired_by_retention"))
 NOT_SENT = frozenset(("not_routed", "filtered", "discarded", "duplicate", "suppressed", "rejected", "erased"))
-GIVEN_UP = "given_up"
+NOT_DELIVERED = "not_delivered"
 PAUSE_MS = 3_600_000
 """From the end of a try to the next one: by then it was tried for hours, or refused."""
 KEPT_UP_MS = 30 * 86_400_000
@@ -91,7 +91,7 @@ class DeletionMessages:
         failed = tuple(id for id, each in asked.items() if each.status in TRY_AGAIN)
         goes_on = age_ms + PAUSE_MS < KEPT_UP_MS
         receipts = [
-            _receipt(each, now_ms, each.status if id not in failed else GIVEN_UP)
+            _receipt(each, now_ms, each.status if id not in failed else NOT_DELIVERED)
             for id, each in asked.items()
             if id not in failed or not goes_on
         ]
@@ -153,5 +153,5 @@ def _has_ended(at: DestinationStatus) -> bool:
 def _receipt(at: DestinationStatus, now_ms: int, final: str) -> Receipt:
     accepted = [attempt.at for attempt in at.attempts if attempt.outcome == "success"]
     at_ms = int(datetime.fromisoformat(accepted[-1]).timestamp() * 1000) if accepted else now_ms
-    reason = at.reason if final != GIVEN_UP else f"{at.status} at every try for 30 days"
+    reason = at.reason if final != NOT_DELIVERED else f"{at.status} at every try for 30 days"
     return Receipt(at.id, final, reason, at_ms)

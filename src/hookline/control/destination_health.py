@@ -45,7 +45,7 @@ class Health(NamedTuple):
 
 def is_failing(recent: Recent, retrying: int) -> bool:
     """Return whether a destination that does not get everything gets too little of it."""
-    if not retrying and recent.given_up <= 0:
+    if not retrying and recent.not_delivered <= 0:
         return False
     requests = recent.delivered + recent.failures
     return not recent.delivered or recent.failures >= max(FAILURES_MIN, FAILING_SHARE * requests)

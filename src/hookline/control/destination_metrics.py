@@ -22,7 +22,7 @@ from hookline.insights.resolutions import SPANS, Range
 
 class Funnel(msgspec.Struct, frozen=True, rename="camel"):
     """The way of the events over the range: ``accepted`` of its sources, kept back by filters, tried for the first
-    time, delivered, given up; and what waits now. What neither was tried nor filtered was not meant for it."""
+    time, delivered, not delivered; and what is queued now. What neither was tried nor filtered was not meant for it."""
 
     accepted: int
     filtered: int
@@ -73,7 +73,7 @@ def metrics_of(services: Services, stored: Stored[Destination], range: Range) ->
         filtered=sums.counts["filtered"],
         attempted=sums.counts["attempted"],
         delivered=sums.counts["delivered"],
-        failed=max(0, sums.counts["given_up"]),
+        failed=max(0, sums.counts["not_delivered"]),
         waiting=standing.waiting.events + standing.waiting.retrying,
     )
     return DestinationMetrics(

@@ -28,7 +28,7 @@ def letter_places(
 ) -> Generator[None, None, Places]:
     """Find the offsets by partition; yields whenever ``due`` says so.
 
-    A filter that is only of a destination and a time asks for everything that was given up: then the letters whose
+    A filter that is only of a destination and a time asks for every dead letter: then the letters whose
     rows have made room for newer ones, and what was discarded when the destination was disabled, belong to it too.
     """
     found: Places = {}

@@ -21,7 +21,7 @@ from hookline.insights.series_log import Series, Values
 FAILING_MAX = 50
 
 API_NAMES = {
-    "given_up": "givenUp",
+    "not_delivered": "notDelivered",
     "response_p50": "responseP50Milliseconds",
     "response_p95": "responseP95Milliseconds",
     "latency_p50": "latencyP50Milliseconds",
@@ -42,12 +42,12 @@ class SeriesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FailingDestination(msgspec.Struct, frozen=True, rename="camel"):
-    """A destination and how many of its requests failed, events it gave up, and events it delivered."""
+    """A destination and how many of its requests failed, events that were not delivered, and events that were."""
 
     id: str
     name: str
     failures: int
-    given_up: int
+    not_delivered: int
     delivered: int
 
 
@@ -92,7 +92,7 @@ class Metrics(Controller):
         now = int(time.time())
         failing = await asyncio.to_thread(services.series.top_failing, range, now, limit)
         items = [
-            FailingDestination(each.destination, stored.object.name, each.failures, each.given_up, each.delivered)
+            FailingDestination(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)
             for each in failing
             if (stored := services.store.destination(each.destination)) is not None
         ]

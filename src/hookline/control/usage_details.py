@@ -29,7 +29,7 @@ class DestinationUsageItem(msgspec.Struct, frozen=True, rename="camel"):
     delivered: int
     filtered: int
     failures: int
-    given_up: int
+    not_delivered: int
 
 
 class DestinationUsageReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -98,7 +98,7 @@ class UsageDetails(Controller):
         found = await asyncio.to_thread(services.series.usage, begin, end, by == "month")
         items = [_item(each) for each in found]
         if wants_csv(request):
-            fields = ("period", "destination", "delivered", "filtered", "failures", "givenUp")
+            fields = ("period", "destination", "delivered", "filtered", "failures", "notDelivered")
             return csv_answer(items, fields, "usage-of-destinations")
         page, following = page_of(items, lambda item: f"{item.period}/{item.destination}", limit, after)
         return DestinationUsageReport(

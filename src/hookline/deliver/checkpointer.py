@@ -294,7 +294,7 @@ class Checkpointer:
             if lane is not None:
                 lane.recall(number in to_come)
             if lane is not None and count:
-                engine.tallies.of(number).given_up -= count
+                engine.tallies.of(number).not_delivered -= count
                 lane.count_rows(lane.retry_count + count)
                 lane.reorder_rows()
                 lane.look_at_rows(engine.clock.steady_ms())

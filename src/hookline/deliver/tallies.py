@@ -19,7 +19,7 @@ _DURATION_SHIFT = 48
 class Tally:
     """One lane in one slot."""
 
-    __slots__ = ("delivered", "failures", "first_failed", "given_up", "recovered", "response", "retries")
+    __slots__ = ("delivered", "failures", "first_failed", "not_delivered", "recovered", "response", "retries")
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -29,7 +29,7 @@ class Tally:
         """Events whose first attempt failed."""
         self.failures = 0
         self.retries = 0
-        self.given_up = 0
+        self.not_delivered = 0
         self.response = [0] * BUCKETS
 
     @property

@@ -12,9 +12,9 @@ LATENCY = tuple(f"latency_{index}" for index in range(BUCKETS))
 GAUGES = frozenset({"waiting", "lag"})
 """Of these a longer stretch shows the highest value; everything else adds up."""
 
-DELIVER_TOTALS = ("delivered", "failures", "retries", "given_up", "waiting", "lag")
+DELIVER_TOTALS = ("delivered", "failures", "retries", "not_delivered", "waiting", "lag")
 COLLECT_TOTALS = ("accepted", "rejected")
-DESTINATION = ("delivered", "attempted", "failures", "retries", "given_up", "filtered", "waiting")
+DESTINATION = ("delivered", "attempted", "failures", "retries", "not_delivered", "filtered", "waiting")
 SOURCE = ("events", "filtered")
 
 

@@ -37,7 +37,7 @@ class Failing(NamedTuple):
 
     destination: str
     failures: int
-    given_up: int
+    not_delivered: int
     delivered: int
 
 
@@ -46,7 +46,7 @@ class Recent(NamedTuple):
 
     delivered: int = 0
     failures: int = 0
-    given_up: int = 0
+    not_delivered: int = 0
 
 
 class DestinationUsage(NamedTuple):
@@ -57,7 +57,7 @@ class DestinationUsage(NamedTuple):
     delivered: int
     filtered: int
     failures: int
-    given_up: int
+    not_delivered: int
 
 
 class SeriesLog:
@@ -134,7 +134,7 @@ class SeriesLog:
         """Return the destinations with most failed requests over about the range."""
         span = SPANS[range]
         rows = self._rows(
-            "SELECT destination, sum(failures) AS failed, coalesce(sum(given_up), 0), coalesce(sum(delivered), 0)"
+            "SELECT destination, sum(failures) AS failed, coalesce(sum(not_delivered), 0), coalesce(sum(delivered), 0)"
             " FROM destination_series WHERE resolution = ? AND at >= ? GROUP BY destination HAVING sum(failures) > 0"
             " ORDER BY failed DESC, destination LIMIT ?",
             (span.coarse, first_of(now_seconds, span.seconds, span.coarse), limit),
@@ -146,7 +146,8 @@ class SeriesLog:
         did nothing."""
         one = "" if destination is None else " AND destination = ?"
         rows = self._rows(
-            "SELECT destination, coalesce(sum(delivered), 0), coalesce(sum(failures), 0), coalesce(sum(given_up), 0)"
+            "SELECT destination, coalesce(sum(delivered), 0), coalesce(sum(failures), 0),"
+            " coalesce(sum(not_delivered), 0)"
             f" FROM destination_series WHERE resolution = ? AND at >= ?{one} GROUP BY destination",
             (MINUTE, first_of(now_seconds, seconds, MINUTE), *(() if destination is None else (destination,))),
         )
@@ -159,7 +160,7 @@ class SeriesLog:
         rows = self._rows(
             "SELECT strftime(?, at, 'unixepoch') AS period, destination, coalesce(sum(delivered), 0),"
             " coalesce(sum(filtered), 0), coalesce(sum(failures), 0),"
-            " CASE WHEN sum(given_up) > 0 THEN sum(given_up) ELSE 0 END"
+            " CASE WHEN sum(not_delivered) > 0 THEN sum(not_delivered) ELSE 0 END"
             " FROM destination_series WHERE resolution = ? AND at >= ? AND at <= ?"
             " GROUP BY period, destination ORDER BY period DESC, destination LIMIT ?",
             (period, DAY, first_day, last_day, USAGE_ROWS_MAX),

@@ -116,13 +116,13 @@ def _keys(at: int) -> Iterator[tuple[int, int]]:
 
 
 def _total(slot: Slot) -> tuple[int | None, ...]:
-    counts = (slot.delivered, slot.failures, slot.retries, slot.given_up, slot.waiting, slot.lag)
+    counts = (slot.delivered, slot.failures, slot.retries, slot.not_delivered, slot.waiting, slot.lag)
     return (*counts, *_buckets(slot.response), *_buckets(slot.latency))
 
 
 def _destination(counts: DestinationSlot) -> tuple[int | None, ...]:
     kept = (counts.filtered, counts.waiting)
-    tried = (counts.delivered, counts.attempted, counts.failures, counts.retries, counts.given_up)
+    tried = (counts.delivered, counts.attempted, counts.failures, counts.retries, counts.not_delivered)
     return (*tried, *kept, *_buckets(counts.response))
 
 

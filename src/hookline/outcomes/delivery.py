@@ -1,4 +1,4 @@
-"""What is known of one event's delivery to one destination: attempts, what waits, what was given up."""
+"""What is known of one event's delivery to one destination: its status and its attempts."""
 
 from __future__ import annotations
 

@@ -85,15 +85,15 @@ class Messages:
                     (_json(again.destinations), again.message_id, again.due_ms, message.id),
                 )
 
-    def unacknowledged(self, given_up_since_ms: int) -> list[Unacknowledged]:
+    def unacknowledged(self, failed_since_ms: int) -> list[Unacknowledged]:
         """Return the destinations that an operator should look at, those given up lately included."""
         rows = self._store.database.rows(
             "SELECT destination, count(*), min(first_at) FROM ("
             " SELECT each.value AS destination, first_at FROM deletion_messages, json_each(destinations) AS each"
             " WHERE state <> 'closed' AND tries > 1 UNION ALL"
             " SELECT destination, first_at FROM deletion_receipts JOIN deletion_messages ON id = message"
-            " WHERE status = 'given_up' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
-            (given_up_since_ms,),
+            " WHERE status = 'not_delivered' AND at >= ?) AS open_ones GROUP BY destination ORDER BY destination",
+            (failed_since_ms,),
         )
         return [Unacknowledged(*row) for row in rows]
 

@@ -289,7 +289,7 @@ class Simulation:
         )
 
     def _statuses(self) -> dict[str, int]:
-        """Return what was given up, as it is on record."""
+        """Return what was not delivered, by status."""
         connection = connect(self._settings.data_path / "deliver.db", read_only=True)
         try:
             rows = connection.execute(

@@ -92,7 +92,9 @@ METRICS: dict[str, Metric] = {
     "hookline_deliver_delivered_total": Metric("counter", "deliveries", "Deliveries a receiver accepted.", "deliver"),
     "hookline_deliver_failures_total": Metric("counter", "requests", "Requests that failed.", "deliver", "outcome"),
     "hookline_deliver_retries_total": Metric("counter", "deliveries", "Retries scheduled.", "deliver"),
-    "hookline_deliver_dead_letters_total": Metric("counter", "deliveries", "Deliveries given up.", "deliver"),
+    "hookline_deliver_dead_letters_total": Metric(
+        "counter", "deliveries", "Deliveries that failed or expired.", "deliver"
+    ),
     "hookline_deliver_breaker_opened_total": Metric("counter", "times", "Breakers opened.", "deliver"),
     "hookline_deliver_detached_total": Metric("counter", "times", "Lanes detached.", "deliver"),
     "hookline_deliver_attached_again_total": Metric("counter", "times", "Lanes that caught up.", "deliver"),

@@ -26,7 +26,7 @@ REPORT_BYTES_MAX = 16 * 1024 * 1024
 class DestinationSlot(msgspec.Struct, array_like=True, kw_only=True):
     """One destination in one slot; replays count at the replay and not here.
 
-    ``attempted`` are events tried for the first time, ``failures`` requests that failed, ``given_up`` dead letters
+    ``attempted`` are events tried for the first time, ``failures`` requests that failed, ``not_delivered`` dead letters
     (below zero when more were called back). ``waiting`` is the most that can wait at the slot's end. ``response``
     counts successful requests by their time (``metrics.DURATION_BUCKETS_MS``).
     """
@@ -35,7 +35,7 @@ class DestinationSlot(msgspec.Struct, array_like=True, kw_only=True):
     attempted: int = 0
     failures: int = 0
     retries: int = 0
-    given_up: int = 0
+    not_delivered: int = 0
     filtered: int = 0
     waiting: int = 0
     response: list[int] = []
@@ -55,7 +55,7 @@ class Slot(msgspec.Struct, kw_only=True):
     delivered: int = 0
     failures: int = 0
     retries: int = 0
-    given_up: int = 0
+    not_delivered: int = 0
     waiting: int = 0
     lag: int = 0
     response: list[int] = []

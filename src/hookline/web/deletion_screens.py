@@ -25,7 +25,7 @@ MARKS = {
 STATUSES = {
     "delivered": ("good", "●", "acknowledged"),
     "open": ("wait", "◔", "open"),
-    "given_up": ("dead", "■", "not delivered"),
+    "not_delivered": ("dead", "■", "not delivered"),
 }
 ACTIONS = (
     ("both", "both: erase, and store no more events"),

@@ -47,12 +47,12 @@ class RoleView(NamedTuple):
 
 
 class FailingView(NamedTuple):
-    """A destination and how many of its requests failed, events were given up, and delivered."""
+    """A destination and how many of its requests failed, events were not delivered, and were."""
 
     id: str
     name: str
     failures: int
-    given_up: int
+    not_delivered: int
     delivered: int
 
 
@@ -119,7 +119,7 @@ def _failing(services: Services, range: Range, now: int) -> list[FailingView]:
     found = services.series.top_failing(range, now, FAILING_SHOWN)
     named = ((each, services.store.destination(each.destination)) for each in found)
     return [
-        FailingView(each.destination, stored.object.name, each.failures, each.given_up, each.delivered)
+        FailingView(each.destination, stored.object.name, each.failures, each.not_delivered, each.delivered)
         for each, stored in named
         if stored is not None
     ]

@@ -34,7 +34,7 @@ def _charts(log: SeriesLog, range: Range, slot: int) -> Sequence[ChartView]:
     found = log.totals(range, slot * SLOT_SECONDS)
     of = found.values
     events = _rate(found, "accepted", "delivered", "rejected")
-    failed = _rate(found, "failures", "given_up")
+    failed = _rate(found, "failures", "not_delivered")
     return [
         chart(
             "events",
@@ -54,7 +54,7 @@ def _charts(log: SeriesLog, range: Range, slot: int) -> Sequence[ChartView]:
             found.times,
             [
                 (Line("failed requests", "warn"), _scaled(of["failures"], failed)),
-                (Line("not delivered", "dead"), _scaled(of["given_up"], failed)),
+                (Line("not delivered", "dead"), _scaled(of["not_delivered"], failed)),
             ],
         ),
         chart(

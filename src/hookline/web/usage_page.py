@@ -44,7 +44,7 @@ class DestinationSum(NamedTuple):
     delivered: int
     filtered: int
     failures: int
-    given_up: int
+    not_delivered: int
 
 
 class UsagePage(NamedTuple):
@@ -134,7 +134,7 @@ def _by_destination(services: Services, first: date, last: date) -> list[Destina
     sums: dict[str, list[int]] = {}
     for each in services.series.usage(begin, end, True):
         found = sums.setdefault(each.destination, [0, 0, 0, 0])
-        for place, count in enumerate((each.delivered, each.filtered, each.failures, each.given_up)):
+        for place, count in enumerate((each.delivered, each.filtered, each.failures, each.not_delivered)):
             found[place] += count
     ordered = sorted(sums.items(), key=lambda pair: (-pair[1][0], pair[0]))[:DESTINATIONS_SHOWN]
     named = ((id, services.store.destination(id), counts) for id, counts in ordered)

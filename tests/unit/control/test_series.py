@@ -129,20 +129,20 @@ def test_the_api_answers_series_funnel_and_top_failing(control: Running) -> None
     """What was recorded comes back under the names of the API."""
     control.api("POST", "/sources", source())
     control.api("POST", "/destinations", destination())
-    counts = DestinationSlot(delivered=3, attempted=4, failures=2, given_up=1, response=[0, 3, *[0] * 11])
+    counts = DestinationSlot(delivered=3, attempted=4, failures=2, not_delivered=1, response=[0, 3, *[0] * 11])
     at = slot_of(int(time.time() * 1000)) - 10
     both = {"crm": counts, "deleted": counts}
     control.services.series_store.add_slots([Slot(at=at, delivered=3, latency=counts.response, destinations=both)])
     series: dict[str, Any] = control.api("GET", "/metrics/series?destination=crm").json
     assert series["resolutionSeconds"] == 10
-    assert series["series"]["givenUp"][series["times"].index(at)] == 1
+    assert series["series"]["notDelivered"][series["times"].index(at)] == 1
     assert series["series"]["responseP95Milliseconds"][series["times"].index(at)] == 1.9
     totals = control.api("GET", "/metrics/series?range=24h").json["series"]
     assert {"accepted", "lag", "latencyP50Milliseconds"} < set(totals)
     funnel = control.api("GET", "/destinations/crm/metrics").json["funnel"]
     assert funnel == {"accepted": 0, "filtered": 0, "attempted": 4, "delivered": 3, "failed": 1, "waiting": 0}
     failing = control.api("GET", "/metrics/failing?range=7d").json["items"]
-    assert failing == [{"id": "crm", "name": "CRM", "failures": 2, "givenUp": 1, "delivered": 3}]
+    assert failing == [{"id": "crm", "name": "CRM", "failures": 2, "notDelivered": 1, "delivered": 3}]
 
 
 @pytest.mark.parametrize(

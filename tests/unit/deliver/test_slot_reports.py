@@ -54,7 +54,7 @@ def test_failures_retries_and_what_is_given_up(rig: Rig) -> None:
         1,
         1,
     )
-    assert (failed["erp"].attempted, failed["erp"].given_up, failed["erp"].waiting) == (1, 1, 0)
+    assert (failed["erp"].attempted, failed["erp"].not_delivered, failed["erp"].waiting) == (1, 1, 0)
     rig.come_to_rest()
     delivered = end_slot(rig).destinations["crm"]
     assert (delivered.delivered, delivered.attempted, delivered.failures) == (1, 0, 0)

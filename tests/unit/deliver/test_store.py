@@ -221,8 +221,10 @@ def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore
 @pytest.mark.parametrize(("since", "urls"), [(1, 0b01), (2, 0b11)])
 def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int, urls: int) -> None:
     """With fan-out ``all``: a refusal before an earlier recall says nothing, for the URL was asked again since."""
-    given_up = None if since == 1 else 9  # after the first attempt: then it was called back, and URL b has accepted
-    first = AttemptRow(0, 2, 1, "crm", 1, "a", 70, "refused", 400, "", 1, given_up)
+    not_delivered = (
+        None if since == 1 else 9
+    )  # after the first attempt: then it was called back, and URL b has accepted
+    first = AttemptRow(0, 2, 1, "crm", 1, "a", 70, "refused", 400, "", 1, not_delivered)
     second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "refused", 401, "", 1, 9)
     letter = dead_letter(2)._replace(attempts=3)
     attempts = [first, first._replace(url="b"), second]

@@ -134,7 +134,11 @@ def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
 
 def test_who_fails_most(store: SeriesStore, log: SeriesLog) -> None:
     """Most failures first, and nobody without any."""
-    failing = {"a": DestinationSlot(failures=2), "b": DestinationSlot(failures=9, given_up=1), "c": DestinationSlot()}
+    failing = {
+        "a": DestinationSlot(failures=2),
+        "b": DestinationSlot(failures=9, not_delivered=1),
+        "c": DestinationSlot(),
+    }
     store.add_slots([Slot(at=NOW - 20, destinations=failing)])
     assert [(each.destination, each.failures) for each in log.top_failing("1h", NOW, 5)] == [("b", 9), ("a", 2)]
     assert len(log.top_failing("30d", NOW, 1)) == 1

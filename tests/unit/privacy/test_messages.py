@@ -81,7 +81,7 @@ def test_the_operator_is_told_from_the_second_try_on(told: Told) -> None:
     told.messages.settle(told.message, [Receipt("crm", "delivered", None, NOW)], Again(("mail",), "m2", NOW))
     (finding,) = condition.findings(Moment(NOW, {}))
     assert (finding.subject, finding.count) == ("mail", 1)
-    told.messages.settle(told.message, [Receipt("mail", "given_up", "expired", NOW)], None)
+    told.messages.settle(told.message, [Receipt("mail", "not_delivered", "expired", NOW)], None)
     assert [each.subject for each in condition.findings(Moment(NOW, {}))] == ["mail"]
     assert condition.findings(Moment(NOW + 8 * 86_400_000, {})) == []
     assert told.messages.count(told.request.number) == (1, 0)

@@ -57,9 +57,9 @@ def test_health_is_judged_over_minutes(control: Running) -> None:
     run.mkdir(exist_ok=True)
     did = {
         "crm": DestinationSlot(delivered=15, failures=1, retries=1),
-        "erp": DestinationSlot(delivered=27, failures=3, given_up=3),
+        "erp": DestinationSlot(delivered=27, failures=3, not_delivered=3),
         "new": DestinationSlot(delivered=1, failures=1, retries=1),
-        "mail": DestinationSlot(failures=4, given_up=4),
+        "mail": DestinationSlot(failures=4, not_delivered=4),
     }
     write_slots(run, [Slot(at=slot_of(time.time_ns() // 1_000_000) - SLOT_SECONDS, destinations=did)])
     store = SeriesStore(control.data_path / "insights.db")

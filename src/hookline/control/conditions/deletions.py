@@ -8,8 +8,8 @@ from hookline.control.conditions.finding import Finding, Moment
 from hookline.events.timestamps import iso
 from hookline.privacy.messages import Messages
 
-GIVEN_UP_SHOWN_MS = 7 * 86_400_000
-"""How long a message that was given up is told of."""
+FAILED_SHOWN_MS = 7 * 86_400_000
+"""How long a message that was not delivered is shown."""
 
 
 class Deletions:
@@ -21,8 +21,8 @@ class Deletions:
         self._messages = messages
 
     def findings(self, moment: Moment) -> Sequence[Finding]:
-        """Return every destination that some message was sent to again, or was given up for within the last week."""
-        found = self._messages.unacknowledged(moment.now_ms - GIVEN_UP_SHOWN_MS)
+        """Return every destination that some message was sent to again, or got none within the last week."""
+        found = self._messages.unacknowledged(moment.now_ms - FAILED_SHOWN_MS)
         return [
             Finding(
                 "deletion_not_acknowledged",

@@ -184,7 +184,7 @@ class Failures:
             self.settle_row(delivery)
         self._next_of_user(lane, place)
         self._work.counters.dead_lettered += 1
-        self._work.tallies.of(lane.number).given_up += 1
+        self._work.tallies.of(lane.number).not_delivered += 1
         self._work.batch.dead_letters.append(
             DeadLetterRow(
                 lane.number,

@@ -60,7 +60,7 @@ class AttemptRow(NamedTuple):
 
 
 class DeadLetterRow(NamedTuple):
-    """A delivery that was given up."""
+    """A delivery that failed, expired or was discarded."""
 
     lane: int
     destination: str

@@ -59,8 +59,8 @@ def _read(services: Services, destination: Destination, range: Range) -> Deliver
 def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
     counts = sums.counts
     filtered, attempted, delivered = counts["filtered"], counts["attempted"], counts["delivered"]
-    given_up, failures = max(0, counts["given_up"]), counts["failures"]
-    ending = "dead" if given_up else "warn" if failures and not delivered else "good" if delivered else "off"
+    not_delivered, failures = max(0, counts["not_delivered"]), counts["failures"]
+    ending = "dead" if not_delivered else "warn" if failures and not delivered else "good" if delivered else "off"
     return [
         Station("Accepted", number(accepted), "by its sources", "good" if accepted else "off"),
         Station(
@@ -78,7 +78,7 @@ def _stations(accepted: int, sums: Sums, flow: Flow) -> list[Station]:
         Station(
             "Delivered",
             number(delivered),
-            f"{number(given_up)} not delivered" if given_up else f"{number(failures)} failed requests",
+            f"{number(not_delivered)} not delivered" if not_delivered else f"{number(failures)} failed requests",
             ending,
         ),
     ]

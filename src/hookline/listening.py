@@ -19,7 +19,7 @@ EVERYWHERE = "::"
 SETTLE_SECONDS = 0.05
 """For connections that are half open when no new ones are taken."""
 SETTLE_LOOKS_MAX = 100
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 
 _SO_ATTACH_FILTER = 26
 _SYN_ALONE_IS_DROPPED = (
@@ -80,7 +80,7 @@ async def take_no_more(listening: socket.socket) -> None:
         info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WAITING_AT + 4)
         if not struct.unpack_from("I", info, _WAITING_AT)[0]:
             break
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _drop_new(listening: socket.socket) -> None:

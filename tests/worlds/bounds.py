@@ -14,11 +14,11 @@ def engine_exceeds(role: DeliverRole) -> Iterator[str]:
     engine, limits = role.engine, role.engine.limits
     # A probe may go out beside a full engine: one per lane.
     probes = len(engine.probing)
-    if engine.flying > limits.in_flight_max + probes:
-        yield f"{engine.flying} deliveries are in flight, at most {limits.in_flight_max} and {probes} probes may"
-    if engine.sick > limits.unhealthy_in_flight_max + probes:
+    if engine.in_flight > limits.in_flight_max + probes:
+        yield f"{engine.in_flight} deliveries are in flight, at most {limits.in_flight_max} and {probes} probes may"
+    if engine.unhealthy > limits.unhealthy_in_flight_max + probes:
         most = limits.unhealthy_in_flight_max
-        yield f"{engine.sick} places are taken by lanes that are not well, at most {most} and {probes} probes may"
+        yield f"{engine.unhealthy} places are taken by lanes that are not well, at most {most} and {probes} probes may"
     if engine.ring.uncheckpointed > limits.ring_entries:
         yield f"{engine.ring.uncheckpointed} results are not saved, the ring holds {limits.ring_entries}"
 
@@ -30,9 +30,9 @@ def lanes_exceed(role: DeliverRole) -> Iterator[str]:
         for what, found, most in _of_lane(lane):
             if found > most:
                 yield f"lane {lane.number} has {found} {what}, at most {most} are allowed"
-    flying = sum(len(lane.in_flight) for lane in engine.lanes.values())
-    if flying > engine.flying:
-        yield f"the engine counts {engine.flying} deliveries in flight, its lanes hold {flying}"
+    in_flight = sum(len(lane.in_flight) for lane in engine.lanes.values())
+    if in_flight > engine.in_flight:
+        yield f"the engine counts {engine.in_flight} deliveries in flight, its lanes hold {in_flight}"
 
 
 def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
@@ -40,11 +40,11 @@ def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
     limits = lane.limits
     queue = limits.queue_high + BURST_EVENTS_MAX + limits.in_flight_max
     yield "queued events", len(lane.queue), queue
-    # At the cap a lane takes nothing new; what is in flight, given back or recalled then still comes on top.
+    # At the cap a lane takes nothing new; what is in flight, given back or requeued then still comes on top.
     rows = limits.retry_rows_max + 2 * queue
     yield "retry rows", lane.retry_count, rows
-    yield "rows not settled", len(lane.settling), rows + limits.ring_entries
+    yield "rows not settled", len(lane.pending_rows), rows + limits.ring_entries
     yield "places to skip", len(lane.skip), 2 * limits.ring_entries
-    yield "places out of order", len(lane.loose), queue
+    yield "places out of order", len(lane.out_of_order), queue
     if lane.retry_count < 0:
         yield "missing retry rows", -lane.retry_count, 0

@@ -48,7 +48,7 @@ CHOOSY = Behaviour("choosy", (422,), run=70)
 DATES = (b"Fri, 20 Nov 2026 07:00:20 GMT", b"Fri, 20 Nov 2026 08:00:00 GMT", b"Sun, 06 Nov 1994 08:49:37 GMT")
 """Of a run, whose clock begins at 7:00: within it, an hour later, and long ago."""
 BURST = Behaviour(
-    "burst",
+    "batch",
     (429, 503),
     retry_after=(
         *(b"7", b"120", b"3600", b"30000", b"31536000", b"99999999999999999999"),

@@ -17,11 +17,11 @@ def at_rest(machine: Machine) -> bool:
         return False
     engine = role.engine
     open_work = any(_has_work(role, lane) for lane in engine.lanes.values())
-    return not (open_work or engine.flying or engine.ring.uncheckpointed) and engine.batch.empty
+    return not (open_work or engine.in_flight or engine.ring.uncheckpointed) and engine.batch.empty
 
 
 def _has_work(role: DeliverRole, lane: Lane) -> bool:
-    if lane.busy or lane.retry_count or lane.settling:
+    if lane.busy or lane.retry_count or lane.pending_rows:
         return True
     # An open breaker stays open when everything has expired: the next event will find out.
     has_nothing_to_try = lane.breaker.state == "open" and not role.feeder.catch_up.is_behind(lane)

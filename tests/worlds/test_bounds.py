@@ -24,12 +24,12 @@ def test_an_ordinary_role_is_within_its_bounds(rig: Rig) -> None:
 def test_what_is_too_much_is_said(rig: Rig) -> None:
     """In flight, sick places and results of the engine; rows, skipped places and queue of a lane."""
     role, lane = started(rig).role, rig.lane("crm")
-    role.engine.flying = role.engine.sick = LIMITS.in_flight_max + 1
+    role.engine.in_flight = role.engine.unhealthy = LIMITS.in_flight_max + 1
     role.engine.ring.position += 1_000_000
     lane.retry_count = 1_000_000
     lane.queue.extend(list(lane.queue) * LIMITS.queue_high)
     lane.skip.update(range(1_000_000))
     assert len([*engine_exceeds(role)]) == 3
     assert len([*lanes_exceed(role)]) == 3
-    role.engine.flying = 0
+    role.engine.in_flight = 0
     assert any("its lanes hold" in wrong for wrong in lanes_exceed(role))

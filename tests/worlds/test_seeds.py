@@ -1,4 +1,4 @@
-"""Seeded runs of the whole deliver role with faults: nothing lost, starved, unbounded, early or late.
+"""Seeded runs of the whole deliver role with faults: nothing lost, wants_slot, unbounded, early or late.
 
 ``HOOKLINE_TEST_SIMULATION_SEEDS`` sets how many seeds are run, ``HOOKLINE_TEST_SIMULATION_FIRST`` from where.
 """

@@ -20,7 +20,7 @@ from hookline.cli.target import Options
 from hookline.cli.terminal_text import printable
 
 INDENT = "  "
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 ENDED = ("done", "failed")
 
 
@@ -255,7 +255,7 @@ def _until_ended(admin: AdminApi, view: Json, quiet: bool) -> Json:
     while view["state"] not in ENDED:
         if live:
             print(f"\r{view['state']} {view['progress']:.0%}   ", end="", flush=True)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         view = admin.get(f"/audience-previews/{view['id']}")
     if live:
         print("\r", end="")

@@ -22,7 +22,7 @@ Many = Annotated[list[str] | None, Parameter(negative="")]
 MessageType = Literal["identify", "track", "page", "screen", "group", "alias", "delete"]
 replay_app = App(name="replay", group="Delivery", help="Send stored events again, to the same or another destination.")
 View = dict[str, Any]
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 ENDED = ("done", "cancelled", "counted", "failed")
 MARKS = {"done": "●", "running": "◔", "queued": "◔", "preparing": "◔", "paused": "▲", "cancelled": "○"}
 
@@ -266,7 +266,7 @@ def _until_ended(admin: AdminApi, view: View, quiet: bool) -> View:
             text = line(view)
             print(f"\r{text.ljust(width)}", end="", flush=True)
             width = len(text)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         view = _get(admin, view["id"])
     if width:
         print(f"\r{' ' * width}\r", end="")

@@ -82,7 +82,7 @@ class KeptConnections:
 NOT_AS_LEFT = "the data folder, or the journal in it, is not where it was"
 NOTED_SECONDS = 1.0
 """From one note of the journal's ends to the next, while it grows."""
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 
 
 class Asked(NamedTuple):
@@ -118,7 +118,7 @@ async def known_by_all(settings: Settings, stop: asyncio.Event) -> Asked:
                 logger().warning("waiting_for_database", reason=f"{NOT_AS_LEFT}: {away}")
                 told = True
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
+            await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
     return Asked({})
 
 

@@ -29,7 +29,7 @@ NEAR_SHARE = 0.8
 """Of the bytes: from here on it is looked what of them is waited for, and a notice says so."""
 RESERVE_SHARE = 0.1
 """Beyond the bytes: for sources within their fair share."""
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 FLOOD_SHARE = 0.01
 """Of the bytes: once they are near, it is looked anew as soon as so much more came. The reserve is the others', however
 fast one source floods."""
@@ -119,9 +119,9 @@ class Budget:
 
     async def wait(self) -> None:
         """Return when it is time to look: after a while, or when a flood has brought much since the last look."""
-        pauses = round(LOOK_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
+        pauses = round(POLL_SECONDS / FLOOD_LOOK_SECONDS) if self.is_near() else 1
         for _ in range(pauses):
-            await asyncio.sleep(LOOK_SECONDS / pauses)
+            await asyncio.sleep(POLL_SECONDS / pauses)
             if sum(self._appender.taken_bytes.values()) >= self._bytes_max * FLOOD_SHARE:
                 return
 

@@ -15,7 +15,7 @@ from hookline.privacy.shared_erased import SharedErased
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 RETENTION_SECONDS = 30.0
 
 
@@ -35,14 +35,14 @@ class JournalWatch:
         """Open the journal as soon as brokers answer, then look after it."""
         self._edge.set_away(True)
         while not await self._opened():  # noqa: ASYNC110 - brokers tell nobody when they are back
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         retained = 0.0
         while True:
             self._tell(await asyncio.to_thread(self._appender.look))
             if not self._reason and time.monotonic() - retained >= RETENTION_SECONDS:
                 retained = time.monotonic()
                 await self._retain()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _opened(self) -> bool:
         try:

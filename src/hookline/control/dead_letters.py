@@ -25,7 +25,7 @@ from hookline.replays.model import RATE_MAX, Moment, ReplayRequest
 
 DISCARD_SECONDS = 2.0
 """How long the answer to a discard waits for deliver to carry it out."""
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 RETRIED_DESTINATIONS_MAX = 50
 
 
@@ -164,11 +164,11 @@ async def _discard(services: Services, wanted: LetterFilter) -> Discarded:
     action = services.replays.discard(wanted, current_author())
     target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"
     the_call().changed(target, AuditChange(target, "discarded", None, matched))
-    for _ in range(int(DISCARD_SECONDS / LOOK_SECONDS)):
+    for _ in range(int(DISCARD_SECONDS / POLL_SECONDS)):
         done = services.dead_letters.discarded(action)
         if done is not None:
             return Discarded(matched, done)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     return Discarded(matched, None)
 
 

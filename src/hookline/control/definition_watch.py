@@ -15,7 +15,7 @@ from hookline.people.previews.requests import PreviewRequests
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 MARK = "profiles.wanted"
 """The file that says so to the supervisor where the database is none."""
 
@@ -41,7 +41,7 @@ class DefinitionWatch:
                         "profiles_not_made", error=str(error), next_step="it is tried again until it works"
                     )
                 failed = True
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         if failed:
             logger().info("profiles_made")
 

@@ -27,7 +27,7 @@ from hookline.settings import Settings
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 class DeletionWatch:
@@ -73,7 +73,7 @@ class DeletionWatch:
             except DatabaseAway:
                 pass  # nor can requests be found now
             try:
-                await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
+                await asyncio.wait_for(self._asked.wait(), POLL_SECONDS)
             except TimeoutError:
                 pass
             self._asked.clear()

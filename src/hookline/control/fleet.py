@@ -18,7 +18,7 @@ from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
 from hookline.deliver.cluster.worker_state import WorkerState, decode
 from hookline.events.timestamps import iso
-from hookline.journal.opening import hurry, is_shared, open_reader
+from hookline.journal.opening import is_shared, limit_wait, open_reader
 from hookline.journal.port import JournalAway, Reader
 from hookline.settings import Settings
 from hookline.telemetry.metrics import PROCESS_STARTED
@@ -167,7 +167,7 @@ class FleetLog:
             if not folder.is_dir():
                 return range(0)
             self._reader = open_reader(folder)
-            hurry(self._reader, BROKER_SECONDS, BROKER_REST_SECONDS)
+            limit_wait(self._reader, BROKER_SECONDS, BROKER_REST_SECONDS)
         try:
             return self._reader.partitions()
         except JournalAway:

@@ -20,7 +20,7 @@ from hookline.journal.port import JournalError
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 RESUMED_SECONDS = 10.0
 """After a resume, what deliver still has on record is from before it."""
 REASON = "every URL answered 410 Gone; mend the URLs, then resume"
@@ -44,7 +44,7 @@ class LaneWatch:
     async def watch_forever(self) -> None:
         """Look once a second until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             began = self._monotonic()
             try:
                 self.look()

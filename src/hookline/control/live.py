@@ -23,7 +23,7 @@ from hookline.outcomes.event_status import EventStatus
 from hookline.outcomes.status import FINAL
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 PAUSE_AFTER_FAILURE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 10.0
 WATCHERS_MAX = 32
@@ -127,7 +127,7 @@ class LiveEvents:
             try:
                 starts = await self._look(starts)
                 self.looks += 1
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             except Exception:  # noqa: BLE001 - the loop's border: a journal being opened or repaired comes back
                 logger().warning("live_look_failed", exc_info=True)
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)

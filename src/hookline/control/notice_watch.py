@@ -22,7 +22,7 @@ from hookline.journal.port import JournalError
 from hookline.telemetry.log import logger
 from hookline.telemetry.notices import KINDS, OTHERS, sentence
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 SUBJECTS_MAX = 100
 """Open notices of one kind; what is beyond is told by one notice for all of them."""
 REFRESH_MS = 60_000
@@ -69,7 +69,7 @@ class NoticeWatch:
                 logger().warning("notices_not_written", error=str(error))
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all notices
                 logger().error("notice_watch_failed", exc_info=True)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def run_once(self) -> None:
         """One look at everything."""

@@ -31,7 +31,7 @@ RETRY_SECONDS = (5.0, 30.0, 120.0, 600.0)
 """Pauses between the tries; after the last one a URL is given up."""
 AT_ONCE_MAX = 20
 """Notices sent at the same time."""
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 BODY_VERSION = 1
 
 
@@ -84,7 +84,7 @@ class NoticeWebhooks:
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all sending
                 logger().error("notice_webhooks_failed", exc_info=True)
             try:
-                await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+                await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
             except TimeoutError:
                 pass
 

@@ -14,7 +14,7 @@ from hookline.replays.store import ReplayStore
 from hookline.settings import Settings
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 class ReplayWatch:
@@ -47,7 +47,7 @@ class ReplayWatch:
                 await asyncio.sleep(LOCKED_REST * (time.monotonic() - began))
             except (engine.Error, OSError) as error:
                 logger().warning("replay_watch_failed", error=str(error), next_step="it looks again in a second")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def look(self) -> None:
         """Look once."""

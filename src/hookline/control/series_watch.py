@@ -15,7 +15,7 @@ from hookline.telemetry.log import logger
 from hookline.telemetry.metrics import PROCESS_STARTED
 from hookline.telemetry.slots import SLOT_SECONDS, SLOTS_KEPT, read_slots, slot_of
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 APART_SECONDS_MAX = 60
 """Counts of two looks further apart than this are left out: a gap is better than a spike."""
 DROP_SECONDS = 600
@@ -56,7 +56,7 @@ class SeriesWatch:
                 failing = True
             except Exception:  # noqa: BLE001 - the loop's border: a fault of ours must not end all series
                 logger().error("series_watch_failed", exc_info=True)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def run_once(self) -> None:
         """One look at what the roles wrote."""

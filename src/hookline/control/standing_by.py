@@ -17,7 +17,7 @@ import msgspec
 from hookline.control.host_names import OPEN_PATHS, HostNames
 from hookline.control.machine import machine_of
 from hookline.control.role_metrics import RoleMetrics
-from hookline.control.series_watch import LOOK_SECONDS, SeriesWatch
+from hookline.control.series_watch import POLL_SECONDS, SeriesWatch
 from hookline.control.whole import STANDING_BY, WholeMachine, asks_for_all
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseError, engine
@@ -74,7 +74,7 @@ class StandingBy:
             try:
                 store = await asyncio.to_thread(SeriesStore, place, machine)
             except (DatabaseError, engine.Error):
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
         try:
             await SeriesWatch(self._settings.data_path, store, self._metrics).run_forever()
         finally:

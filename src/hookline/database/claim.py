@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hookline.database.postgres.turn import Turn
 
 LOCAL = "local"
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _STAND_BY_SECONDS = 1.0
 
 
@@ -85,7 +85,7 @@ async def wait_for_database(
         if writes is not None:
             check_usable(place_of(settings, writes))
 
-    await until_done(look, stop, _LOOK_SECONDS, on_away)
+    await until_done(look, stop, _POLL_SECONDS, on_away)
 
 
 def check_usable(place: Place) -> None:

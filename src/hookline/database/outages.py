@@ -17,7 +17,7 @@ from hookline.telemetry.log import logger
 
 QUIET_SECONDS = 15.0
 """Who writes waits 5 s for a lock, and the slowest of those who try again by themselves does so after another 5 s."""
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 SERVER = "PostgreSQL"
 """What is away when it is no single database."""
 
@@ -117,7 +117,7 @@ class Outages:
     def _watch(self) -> None:
         """End what nobody meets any more, until there is nothing left."""
         while True:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             now = time.monotonic()
             for outage in self.current():
                 if outage.kind != "away" and now - outage.seen >= QUIET_SECONDS:

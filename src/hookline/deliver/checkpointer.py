@@ -225,7 +225,7 @@ class Checkpointer:
             if lane.closed:
                 continue
             undone = places.to_ranges(lane.undone(partition))
-            if lane.intakes[partition].attached and not lane.sides:
+            if lane.cursors[partition].attached and not lane.backfills:
                 if undone:
                     open_places[lane.number] = undone
                 if partition in lane.rows:
@@ -288,11 +288,11 @@ class Checkpointer:
             if lane is not None:
                 lane.look_at_rows(0)
                 lane.try_now()  # with an open breaker it is a wish for a probe
-        to_come = {recall.lane for recall in engine.batch.recalls}
-        for number, count in batch.recalled.items():
+        to_come = {requeue.lane for requeue in engine.batch.requeues}
+        for number, count in batch.requeued.items():
             lane = engine.lanes.get(number)
             if lane is not None:
-                lane.recall(number in to_come)
+                lane.requeue(number in to_come)
             if lane is not None and count:
                 engine.tallies.of(number).not_delivered -= count
                 lane.count_rows(lane.retry_count + count)
@@ -300,7 +300,7 @@ class Checkpointer:
                 lane.look_at_rows(engine.clock.steady_ms())
                 engine.retrying.add(lane)
         self._recount(batch)
-        engine.wake_starved()
+        engine.offer_slots()
 
     def _recount(self, batch: Batch) -> None:
         """Take how many rows lanes have left, as soon as no change to them is under way."""
@@ -310,7 +310,7 @@ class Checkpointer:
         changing = {number for number, _, _ in [*engine.batch.retries, *engine.batch.settled]}
         for lane in [each for each in engine.recount if each.number in batch.counted]:
             strange = any(place >> PLACE_SHIFT not in self._feeder.shared for place in lane.in_flight)
-            if not strange and lane.number not in changing and not lane.coming_back:
+            if not strange and lane.number not in changing and not lane.requeueing:
                 lane.count_rows(batch.counted[lane.number])
                 engine.recount.discard(lane)
 
@@ -320,11 +320,11 @@ def _block(first: int, last: int, now_ms: int, entries: bytes) -> BlockRow:
 
 
 def _lane_row(lane: Lane, partition: int, undone: places.Ranges) -> LaneRow:
-    intake = lane.intakes[partition]
-    sides = tuple(
-        places.SavedSide(side.next_offset, side.end or 0, side.source or "")
-        for side in lane.sides
-        if side.partition == partition
+    cursor = lane.cursors[partition]
+    backfills = tuple(
+        places.SavedBackfill(backfill.next_offset, backfill.end or 0, backfill.source or "")
+        for backfill in lane.backfills
+        if backfill.partition == partition
     )
-    blob = places.encode(places.SavedIntake(intake.attached, undone, sides))
-    return LaneRow(lane.number, partition, intake.next_offset, lane.state, blob)
+    blob = places.encode(places.SavedCursor(cursor.attached, undone, backfills))
+    return LaneRow(lane.number, partition, cursor.next_offset, lane.state, blob)

@@ -2,7 +2,7 @@
 
 This is the hot path. It knows no files and no sockets: readers fill the lanes (``read/``), a sender carries the
 requests (``send/port.py``), the checkpoint saves what happened (``checkpointer.py``). One delivery costs no task, timer
-or future. All requests of a burst are made first and leave in one go; nearly all results are the success of a first
+or future. All requests of a batch are made first and leave in one go; nearly all results are the success of a first
 attempt at a lane's only URL, and those of one turn are taken in one go too. What a failure means is said elsewhere
 (``retry/``).
 """
@@ -28,7 +28,7 @@ from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entr
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
 
-BURST_MAX = 64
+REQUEST_BATCH_MAX = 64
 """Requests made before the first of them leaves."""
 SLOW_MS = 25
 """A receiver that answers within this is not helped by more requests at once."""
@@ -54,8 +54,8 @@ class Dispatcher(Work, Sink):
         super().__init__(clock, schedule, ring, counters)
         self.limits = limits
         self.failures = Failures(self, self.next_of_user)
-        self.flying = 0
-        self.sick = 0
+        self.in_flight = 0
+        self.unhealthy = 0
         self.stopping = False
         self.on_room: Callable[[Lane], None] = lambda lane: None
         """Called when a lane that was full has room again."""
@@ -69,7 +69,7 @@ class Dispatcher(Work, Sink):
         self._lingering_max = limits.lingering_max
         self._steady_ms = clock.steady_ms
         self._ready: list[Lane] = []
-        self._starved: deque[Lane] = deque()
+        self._wanting_slot: deque[Lane] = deque()
         self._paced: set[Lane] = set()
         """Lanes that wait for their rate, or for others that share their limit."""
         self._log = logger()
@@ -89,15 +89,15 @@ class Dispatcher(Work, Sink):
             is_plain = lane.is_plain
             self.open_lanes.add(lane)
             while count > 0:
-                burst = min(count, BURST_MAX)
-                events = lane.take(burst) if lane.order is None else self._whose_turn(lane, burst)
-                count -= burst
+                size = min(count, REQUEST_BATCH_MAX)
+                events = lane.take(size) if lane.order is None else self._whose_turn(lane, size)
+                count -= size
                 if is_plain:
                     self._depart_plainly(lane, events, now_ms)
                 else:
                     self._depart(lane, [Delivery(lane, event, now_ms) for event in events])
         if queue and len(lane.in_flight) < lane.breaker.allowance and lane not in self._paced:
-            self._starve(lane)
+            self._want_slot(lane)
         if lane.catch_up_rate is not None and not queue and not lane.detached:
             lane.caught_up()
         if lane.full and not lane.measure():
@@ -136,9 +136,9 @@ class Dispatcher(Work, Sink):
         """Return how many more requests of the lane may be in flight now."""
         if self.is_shut or lane.paused:
             return 0
-        room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.flying)
+        room = min(lane.breaker.allowance - len(lane.in_flight), self._in_flight_max - self.in_flight)
         if lane.is_sick:
-            room = min(room, self._unhealthy_in_flight_max - self.sick)
+            room = min(room, self._unhealthy_in_flight_max - self.unhealthy)
         if lane.is_replay and lane.spare() < room:
             room = lane.spare()
             if lane.queue:
@@ -167,11 +167,11 @@ class Dispatcher(Work, Sink):
     def release(self, delivery: Delivery) -> None:
         """Give back the place in flight of a delivery that has ended."""
         delivery.lane.release(delivery.event.place)
-        self.flying -= 1
-        if delivery.sick:
-            self.sick -= 1
+        self.in_flight -= 1
+        if delivery.unhealthy:
+            self.unhealthy -= 1
 
-    # making and sending a burst of requests
+    # making and sending a batch of requests
 
     def _depart(self, lane: Lane, leaving: Sequence[Delivery]) -> None:
         """Begin attempts of one lane. All requests are made first and then sent in one go: made together they cost
@@ -181,9 +181,9 @@ class Dispatcher(Work, Sink):
             return
         self._count_leaving(lane, len(leaving))
         if lane.is_sick:
-            self.sick += len(leaving)
+            self.unhealthy += len(leaving)
             for delivery in leaving:
-                delivery.sick = True
+                delivery.unhealthy = True
         lane.sent({each.event.place: 0 if each.from_row else each.first_at_ms for each in leaving})
         targets = lane.targets
         if len(targets) != 1:
@@ -209,7 +209,7 @@ class Dispatcher(Work, Sink):
             target.route.send(target, zip(events, requests, strict=True))
 
     def _count_leaving(self, lane: Lane, leaving: int) -> None:
-        self.flying += leaving
+        self.in_flight += leaving
         if lane.rate is not None:
             lane.rate.take(leaving)
 
@@ -276,13 +276,13 @@ class Dispatcher(Work, Sink):
             count += len(events)
             lanes[lane] = None
         self.ring.add_packed(b"".join(packed))
-        self.flying -= count
+        self.in_flight -= count
         counters.delivered += count
         super().succeeded(others)
         for lane in lanes:
             if lane.queue and not lane.ready:
                 self.go_on_with(lane)
-        self.feed_starved(count)
+        self.give_slots(count)
 
     def go_on(self) -> None:
         """Send what has room now."""
@@ -319,7 +319,7 @@ class Dispatcher(Work, Sink):
             self._note_success(lane, milliseconds)
         if lane.queue and not lane.ready:
             self.go_on_with(lane)
-        self.feed_starved(1)
+        self.give_slots(1)
 
     def _was_the_last(self, delivery: Delivery, target: Target, result: int, milliseconds: int, now_ms: int) -> bool:
         """Return whether with this success every URL has accepted (fan-out ``all``); if not, what follows is
@@ -366,7 +366,7 @@ class Dispatcher(Work, Sink):
         self.failures.decide(delivery, delivery.failures or [], now_ms)
         if lane.queue and not lane.ready:
             self.go_on_with(lane)
-        self.feed_starved(1)
+        self.give_slots(1)
 
     def _finish_uncommon_success(self, delivery: Delivery, winner: Target) -> None:
         for target in delivery.targets if delivery.outstanding else ():
@@ -412,16 +412,16 @@ class Dispatcher(Work, Sink):
             lane.ready = False
             self.dispatch(lane)
 
-    def _starve(self, lane: Lane) -> None:
-        if not lane.starved:
-            lane.starved = True
-            self._starved.append(lane)
+    def _want_slot(self, lane: Lane) -> None:
+        if not lane.wants_slot:
+            lane.wants_slot = True
+            self._wanting_slot.append(lane)
 
-    def feed_starved(self, places: int) -> None:
+    def give_slots(self, places: int) -> None:
         """Give so many freed places to the lanes that have waited longest."""
-        for _ in range(min(places, len(self._starved))):
-            lane = self._starved.popleft()
-            lane.starved = False
+        for _ in range(min(places, len(self._wanting_slot))):
+            lane = self._wanting_slot.popleft()
+            lane.wants_slot = False
             if not lane.ready:
                 self.go_on_with(lane)
 
@@ -437,9 +437,9 @@ class Dispatcher(Work, Sink):
             if not lane.closed and not lane.ready:
                 self.go_on_with(lane)
 
-    def wake_starved(self) -> None:
+    def offer_slots(self) -> None:
         """Let every waiting lane try again, after something else than an answer made room."""
-        self.feed_starved(len(self._starved))
+        self.give_slots(len(self._wanting_slot))
 
 
 def _leading(lane: Lane) -> int:

@@ -11,9 +11,9 @@ from hookline.connections.model import Snapshot
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.breaker import OPEN_BEFORE
-from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import note_missing
 from hookline.deliver.replays import Replays
@@ -39,14 +39,14 @@ class Recovery:
         self,
         engine: Dispatcher,
         feeder: Feeder,
-        registry: Registry,
+        lane_set: LaneSet,
         replays: Replays,
         store: DeliverStore,
         journal: Reader,
     ) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._registry = registry
+        self._lane_set = lane_set
         self._replays = replays
         self._store = store
         self._journal = journal
@@ -69,43 +69,43 @@ class Recovery:
             if start is None:
                 continue
             mine = {p: rows.get((start.number, p)) for p in self._feeder.shared}
-            lane = self._registry.open(destination, start, [self._intake(p, row) for p, row in mine.items()])
+            lane = self._lane_set.open(destination, start, [self._cursor(p, row) for p, row in mine.items()])
             for partition, row in mine.items():
-                undone = places.decode_intake(row.blob).undone if row else open_places[partition].get(lane.number, ())
+                undone = places.decode_cursor(row.blob).undone if row else open_places[partition].get(lane.number, ())
                 self.restore_lane(lane, partition, row, undone)
             self._restore_retries(lane, backlogs.get(lane.number))
         offsets = {key: row.next_offset for key, row in rows.items()}
         for replay in self._replays.reopen(snapshot, offsets, self._entries.keys()):
             for partition in self._feeder.shared:
                 row = rows.get((replay.number, partition))
-                self.restore_lane(replay, partition, row, places.decode_intake(row.blob).undone if row else ())
+                self.restore_lane(replay, partition, row, places.decode_cursor(row.blob).undone if row else ())
             self._restore_retries(replay, backlogs.get(replay.number))
         self._replays.recover_last_answers(self._entries)
-        self._registry.delivered = self._entries
+        self._lane_set.delivered = self._entries
         self.note_recovered()
 
-    def _intake(self, partition: int, row: SavedLane | None) -> Intake:
+    def _cursor(self, partition: int, row: SavedLane | None) -> LaneCursor:
         if row is None:
-            return Intake(partition, self._feeder.shared[partition].next_offset, attached=True)
-        return Intake(partition, row.next_offset, places.decode_intake(row.blob).attached)
+            return LaneCursor(partition, self._feeder.shared[partition].next_offset, attached=True)
+        return LaneCursor(partition, row.next_offset, places.decode_cursor(row.blob).attached)
 
     def restore_lane(self, lane: Lane, partition: int, row: SavedLane | None, undone: places.Ranges) -> None:
-        """Bring a lane back in a partition in which it has its intake: what it had taken, and did not finish."""
+        """Bring a lane back in a partition in which it has its cursor: what it had taken, and did not finish."""
         shared = self._feeder.shared[partition]
-        intake = lane.intakes[partition]
+        cursor = lane.cursors[partition]
         done = self._entries.get(lane.number, {})
         if row is not None:
             lane.note_row(partition, True)
-            for side in places.decode_intake(row.blob).sides:
-                lane.read_beside(Intake(partition, side.next_offset, False, side.end, side.source))
+            for backfill in places.decode_cursor(row.blob).backfills:
+                lane.backfill(LaneCursor(partition, backfill.next_offset, False, backfill.end, backfill.source))
             # Where the lane is at work in other partitions already, that tells more.
             if row.state in ("open", "gone") and not self._is_at_work(lane, partition):
                 lane.restore(OPEN_BEFORE, gone=row.state == "gone")
                 self._engine.probing.add(lane)
                 self._feeder.detach(lane)
-        sides = [side.next_offset for side in lane.sides if side.partition == partition]
-        first = shared.next_offset if intake.attached else intake.next_offset
-        first = min([first, *sides])
+        backfills = [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
+        first = shared.next_offset if cursor.attached else cursor.next_offset
+        first = min([first, *backfills])
         ahead = {place for place in done if place >> PLACE_SHIFT == partition and place & OFFSET_MASK >= first}
         lane.skip_done(ahead)
         # A restart may find again what an earlier one found: that is saved, and a replay counts what it saves.
@@ -114,11 +114,11 @@ class Recovery:
         missing = [each for each in places.to_offsets(undone) if not self._restore_undone(lane, partition, each, done)]
         if missing:
             note_missing(self._engine, lane, partition, places.to_ranges(missing))
-        if lane.measure() and intake.attached:
+        if lane.measure() and cursor.attached:
             shared.full.add(lane)
 
     def _is_at_work(self, lane: Lane, partition: int) -> bool:
-        return self.records is not None and lane.intakes.keys() != {partition}
+        return self.records is not None and lane.cursors.keys() != {partition}
 
     def _restore_undone(self, lane: Lane, partition: int, offset: int, done: dict[int, bytes]) -> bool:
         """Return whether the event is there, or was erased, or is no longer kept, or was sent."""
@@ -135,7 +135,7 @@ class Recovery:
         if lane.halted:
             self._engine.failures.give_back_untried(lane, event)
         else:
-            lane.put(event, loose=True)
+            lane.put(event, out_of_order=True)
         return True
 
     def _restore_retries(self, lane: Lane, backlog: RetryBacklog | None) -> None:

@@ -13,13 +13,13 @@ from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.intake import Intake
-from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.lanes.cursor import LaneCursor
+from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.store.batch import Batch, RangeRow, ReplayRow
 from hookline.deliver.store.writer import DeliverStore, SavedLane
-from hookline.outcomes.places import decode_intake
+from hookline.outcomes.places import decode_cursor
 from hookline.outcomes.progress import ENTRY, ENTRY_BYTES, OFFSET_MASK, PLACE_SHIFT, URL_BITS
 from hookline.replays.feed import ReplayFeed
 from hookline.replays.model import Replay
@@ -27,7 +27,7 @@ from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
 CANCELLED = "the replay was cancelled"
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often is looked whether other workers have done their parts of replays."""
 
 
@@ -38,7 +38,7 @@ class Replays:
         self,
         engine: Dispatcher,
         feeder: Feeder,
-        registry: Registry,
+        lane_set: LaneSet,
         store: DeliverStore,
         feed: ReplayFeed,
         is_shared: bool = False,
@@ -50,7 +50,7 @@ class Replays:
         self._engine = engine
         self._running_max = engine.limits.replays_running_max
         self._feeder = feeder
-        self._registry = registry
+        self._lane_set = lane_set
         self._feed = feed
         self._store = store
         self._is_shared = is_shared
@@ -135,9 +135,9 @@ class Replays:
         self._look_at_others()
         # Dead letters on their way back to waiting are counted as waiting only once that is saved.
         batches = (self._engine.batch, committing)
-        coming_back = {recall.lane for batch in batches if batch is not None for recall in batch.recalls}
+        requeueing = {requeue.lane for batch in batches if batch is not None for requeue in batch.requeues}
         for lane in list(self.lanes.values()):
-            if lane.finished and lane.number not in coming_back:
+            if lane.finished and lane.number not in requeueing:
                 self._finish(lane)
             elif not lane.full and lane.detached:
                 self._feeder.room(lane)
@@ -157,7 +157,9 @@ class Replays:
         delivered = self._count(batch, entries, destinations)
         now_ms = self._engine.clock.now_ms()
         touched = (
-            {letter.lane for letter in batch.dead_letters} | {recall.lane for recall in batch.recalls} | set(delivered)
+            {letter.lane for letter in batch.dead_letters}
+            | {requeue.lane for requeue in batch.requeues}
+            | set(delivered)
         )
         for number, (lane, row) in ending.items():
             batch.replays[number] = row._replace(delivered=delivered[number])
@@ -184,25 +186,25 @@ class Replays:
 
     # with other workers
 
-    def intake(self, replay: Replay, partition: int, at: int | None) -> Intake:
-        """Return the intake of a replay's lane in a partition, at its beginning or at the place ``at``."""
+    def cursor(self, replay: Replay, partition: int, at: int | None) -> LaneCursor:
+        """Return the cursor of a replay's lane in a partition, at its beginning or at the place ``at``."""
         first, end = replay.starts.get(partition, 0), replay.ends.get(partition, 0)
         places = self._feed.places(replay.lane)
         some = None if places is None or partition not in places else places[partition]
-        return Intake(partition, first if at is None else at, False, end, places=some)
+        return LaneCursor(partition, first if at is None else at, False, end, places=some)
 
     def keep_places(self, rows: Iterable[SavedLane]) -> None:
         """Note where lanes stood in a partition that came, for replays that this worker has not heard of yet."""
         for row in rows:
             if row.lane not in self._engine.lanes:
-                undone = decode_intake(row.blob).undone[:1]
+                undone = decode_cursor(row.blob).undone[:1]
                 self._kept.setdefault(row.lane, {})[row.partition] = min((row.next_offset, *undone))
 
     def _finish(self, lane: ReplayLane) -> None:
         if not self._is_shared:
             self._end(lane, "done")
-        elif lane.intakes.keys() - lane.told:
-            lane.told.update(lane.intakes)
+        elif lane.cursors.keys() - lane.told:
+            lane.told.update(lane.cursors)
             self._engine.open_lanes.add(lane)
             now_ms = self._engine.clock.now_ms()
             self._engine.batch.replays.setdefault(lane.number, ReplayRow(lane.number, "running", now_ms))
@@ -211,7 +213,7 @@ class Replays:
     def _look_at_others(self) -> None:
         """Close the lanes of replays that are done, now that every worker has done its part."""
         now = self._engine.clock.monotonic()
-        if not self._is_shared or now - self._looked_seconds < LOOK_SECONDS:
+        if not self._is_shared or now - self._looked_seconds < POLL_SECONDS:
             return
         self._looked_seconds = now
         try:
@@ -243,13 +245,13 @@ class Replays:
         engine = self._engine
         start = self._start(replay)
         live = engine.lanes[self._snapshot.lanes[destination.id].number]
-        targets, _ = self._registry.usable(destination, start, replay.id)
+        targets, _ = self._lane_set.usable(destination, start, replay.id)
         lane = ReplayLane(replay, destination, start, targets, live)
         engine.on_lane(lane)
         for partition in self._feeder.shared:
-            intake = self.intake(replay, partition, at.get(partition))
-            lane.enter(intake)
-            self._registry.skip_delivered(lane, partition, replay.starts.get(partition, 0), intake.end or 0)
+            cursor = self.cursor(replay, partition, at.get(partition))
+            lane.enter(cursor)
+            self._lane_set.skip_delivered(lane, partition, replay.starts.get(partition, 0), cursor.end or 0)
         self.lanes[lane.number] = engine.lanes[lane.number] = lane
         engine.open_lanes.add(lane)
         engine.batch.replays[lane.number] = ReplayRow(lane.number, "running", engine.clock.now_ms())
@@ -274,14 +276,14 @@ class Replays:
 
     def _change(self, lane: ReplayLane, destination: Destination, start: LaneStart) -> None:
         changed, pause = lane.destination != destination, lane.start.paused
-        targets = self._registry.usable(destination, start, lane.replay.id)[0] if changed else lane.targets
+        targets = self._lane_set.usable(destination, start, lane.replay.id)[0] if changed else lane.targets
         if (start.paused is not None and pause is None) or lane.destination.filters != destination.filters:
             self._feeder.detach(lane)  # given back, so that every event from here on meets the new filters
         if lane.options.order != destination.delivery.order:
-            self._registry.change_order(lane)
+            self._lane_set.change_order(lane)
         lane.configure(destination, start, targets)
         if start.paused is None and pause is not None:
-            self._registry.resume(lane, pause)
+            self._lane_set.resume(lane, pause)
         if changed and lane.targets and lane.breaker.state == "open":
             self._engine.probing.add(lane)
         if start.paused is None and (changed or pause is not None):
@@ -323,7 +325,7 @@ class Replays:
     def _never_begins(self, replay: Replay, reason: str) -> None:
         """End a replay that has no lane; what it delivered before a crash, unknown to any checkpoint, counts."""
         now_ms = self._engine.clock.now_ms()
-        done = self._registry.delivered.get(replay.lane, {})
+        done = self._lane_set.delivered.get(replay.lane, {})
         self._note_delivered(replay, done, ReplayRow(replay.lane, "cancelled", now_ms, ended_ms=now_ms, reason=reason))
         self._ended.add(replay.lane)
 
@@ -360,10 +362,10 @@ class Replays:
 def _rest(lane: ReplayLane, now_ms: int, reason: str) -> Iterable[RangeRow]:
     """Yield what a cancelled replay has not sent: results and dead letters of single events say more where there are
     any."""
-    for partition, intake in lane.intakes.items():
-        first = intake.next_offset
+    for partition, cursor in lane.cursors.items():
+        first = cursor.next_offset
         if lane.busy or lane.retry_count > 0:
             first = lane.replay.starts.get(partition, 0)
-        end = intake.end or 0
+        end = cursor.end or 0
         if first < end:
             yield RangeRow(lane.number, lane.destination.id, partition, first, end - 1, "discarded", now_ms, reason)

@@ -83,7 +83,7 @@ class Reports:
             "hookline_deliver_replays": len(self._replays.lanes),
             "hookline_deliver_replayed_total": self._replays.delivered,
             "hookline_deliver_partitions": len(shared),
-            "hookline_deliver_in_flight": engine.flying,
+            "hookline_deliver_in_flight": engine.in_flight,
             "hookline_deliver_connections": self._sender.connections,
             "hookline_deliver_lag_events": sum(max(s.end - s.next_offset, 0) for s in shared),
             "hookline_deliver_request_seconds": metrics.histogram(

@@ -25,7 +25,7 @@ from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
-from hookline.deliver.lanes.registry import Registry
+from hookline.deliver.lanes.lane_set import LaneSet
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.losses import RETENTION_PASSED, Loss, record_loss
 from hookline.deliver.read.shared_reader import SharedReader
@@ -42,7 +42,7 @@ from hookline.deliver.send.port import Sender, Sink
 from hookline.deliver.send.resolver import Resolver
 from hookline.deliver.store.writer import DeliverStore
 from hookline.index.duplicates import Duplicates
-from hookline.journal.opening import hurry, is_shared, open_follower, open_lookups, open_reader
+from hookline.journal.opening import is_shared, limit_wait, open_follower, open_lookups, open_reader
 from hookline.journal.port import Lookups, Reader
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.progress import ProgressRing, RingKeeper
@@ -106,7 +106,7 @@ class DeliverRole:
         self.feeder = Feeder(self.engine, self.lookups, call_soon)
         self.follower = open_follower(data / "journal", self._arrived) if journal is None else None
         self.engine.keep_record = self._fetching.keep if self._fetching is not None else None
-        self.registry = Registry(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
+        self.lane_set = LaneSet(self.engine, self.feeder, self.sender, settings, is_traced=self.tracing is not None)
         late_rows = self._late_rows() if isinstance(place, Schema) or lookups is not None else None
         rows = late_rows or self.store.rows
         self.retries = Retries(self.engine, self.feeder, self.store, rows, self.lookups, self.journal)
@@ -114,7 +114,7 @@ class DeliverRole:
         self.replays = Replays(
             self.engine,
             self.feeder,
-            self.registry,
+            self.lane_set,
             self.store,
             self.replay_feed,
             is_shared=self._fence is not None,
@@ -162,7 +162,7 @@ class DeliverRole:
         workers, take up those that the group assigns, when it does."""
         if self.worker is not None:
             self.follow_connections()
-            hurry(self.journal)
+            limit_wait(self.journal)
             self.worker.start()
             return
         now_ms = self.engine.clock.steady_ms()
@@ -189,7 +189,7 @@ class DeliverRole:
         self._restore(version)
         if self.follower is not None:
             self.follower.start()
-            hurry(self.journal)
+            limit_wait(self.journal)
         # What changed meanwhile comes first: nothing more is sent to a destination that was disabled.
         self.follow_connections()
         for lane in list(self.engine.lanes.values()):
@@ -210,11 +210,11 @@ class DeliverRole:
         return SharedErasures(*parts, self._fence, self.worker.shelf, self.settings.data_path)
 
     def _worker(self, fence: Fence) -> Worker:
-        from hookline.deliver.cluster.adoption import Adoption
+        from hookline.deliver.cluster.takeover import PartitionTakeover
         from hookline.deliver.cluster.worker import Worker
 
         assert self.follower is not None, "only a journal on Kafka is shared"
-        parts = self.engine, self.feeder, self.registry, self.replays
+        parts = self.engine, self.feeder, self.lane_set, self.replays
         recovery = Recovery(*parts, self.store, self.journal)
         recovery.read_ring()
         self.follower.start()
@@ -224,7 +224,7 @@ class DeliverRole:
             self.engine,
             self.feeder,
             self.checkpointer,
-            Adoption(*parts, recovery),
+            PartitionTakeover(*parts, recovery),
             self.follower,
             self.lookups,
             self.follow_connections,
@@ -232,7 +232,7 @@ class DeliverRole:
 
     def _restore(self, version: int) -> None:
         snapshot, self._then = self._then or self.feed.at(version), None
-        Recovery(self.engine, self.feeder, self.registry, self.replays, self.store, self.journal).restore(snapshot)
+        Recovery(self.engine, self.feeder, self.lane_set, self.replays, self.store, self.journal).restore(snapshot)
         self.checkpointer.version = version
 
     def _sink(self) -> Sink:
@@ -297,7 +297,7 @@ class DeliverRole:
         self.engine.stopping = True
         loop = asyncio.get_running_loop()
         end = loop.time() + DRAIN_SECONDS
-        while self.engine.flying and loop.time() < end:
+        while self.engine.in_flight and loop.time() < end:
             await asyncio.sleep(BEAT_SECONDS)
             self.sender.sweep(self.settings.deliver.timeout)
 
@@ -336,10 +336,10 @@ class DeliverRole:
         self.retries.tick()
         self.replays.tick(self.checkpointer.committing)
         self.engine.wake_paced()
-        self.registry.look_at_draining()
-        if not self.engine.flying:
-            self.engine.wake_starved()
-        self._idle_beats = 0 if self.engine.flying else self._idle_beats + 1
+        self.lane_set.look_at_draining()
+        if not self.engine.in_flight:
+            self.engine.offer_slots()
+        self._idle_beats = 0 if self.engine.in_flight else self._idle_beats + 1
         for shared in self.feeder.shared.values():
             if shared.duplicates.work():
                 self._idle_beats = 0
@@ -367,11 +367,11 @@ class DeliverRole:
     def _follow(self) -> None:
         snapshot = self._unfollowed = self.feed.poll() or self._unfollowed
         if snapshot is not None and snapshot.version != self.checkpointer.version:
-            self.registry.apply(snapshot)
+            self.lane_set.apply(snapshot)
             self.checkpointer.version = snapshot.version
         self.replays.follow(snapshot)
         if snapshot is not None:
-            self.registry.delivered.clear()
+            self.lane_set.delivered.clear()
         self._unfollowed = None
         self.erasures.follow()
 

@@ -87,7 +87,7 @@ class SlotReports:
         filtered: dict[int, int] = {}
         engine, nothing = self._engine, Tally()
         lanes = set(engine.lanes.values())
-        behind = (lanes - self._attached()) | {lane for lane in lanes if lane.sides}
+        behind = (lanes - self._attached()) | {lane for lane in lanes if lane.backfills}
         # Of ten thousand lanes most have nothing to tell, and to ask each would hold up deliveries.
         told = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in tallies}
         told |= behind | (lanes & (engine.open_lanes | engine.retrying))
@@ -114,7 +114,7 @@ class SlotReports:
     def _behind(self, lane: Lane) -> int:
         """Return what lies between the lane's place and the journal's end: the most that can wait there."""
         return sum(
-            (intake.end or self._feeder.shared[intake.partition].end) - intake.next_offset for intake in lane.detached
+            (cursor.end or self._feeder.shared[cursor.partition].end) - cursor.next_offset for cursor in lane.detached
         )
 
     def _sources(self) -> dict[str, SourceSlot]:

@@ -40,7 +40,7 @@ LOOP_WAIT_SECONDS = 0.25
 LOOP_REST_SECONDS = 2.0
 BEHIND = "the journal ends before events that were delivered: start collect again, and it goes on behind them"
 _LOCAL = "local"
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 
 
 def claim(settings: Settings) -> None:
@@ -97,7 +97,9 @@ def open_reader(folder: Path) -> SearchableReader:
     return KafkaReader(folder, noted(note))
 
 
-def hurry(reader: Reader, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS) -> None:
+def limit_wait(
+    reader: Reader, wait_seconds: float = LOOP_WAIT_SECONDS, rest_seconds: float = LOOP_REST_SECONDS
+) -> None:
     """Have a reader wait for brokers only so long, by default so that others on an event loop hardly notice."""
     if not isinstance(reader, LocalReader):
         from hookline.journal.kafka.reader import KafkaReader
@@ -199,7 +201,7 @@ async def wait_for_partitions(settings: Settings, stop: asyncio.Event) -> None:
             logger().warning("waiting_for_journal", reason=reason)
             told = True
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
+            await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 
 
 async def wait_for_recovery(settings: Settings, places: Mapping[int, int], stop: asyncio.Event) -> None:
@@ -224,13 +226,13 @@ async def wait_for_recovery(settings: Settings, places: Mapping[int, int], stop:
                 logger().warning("waiting_for_journal", reason=reason)
                 told = reason
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
+                await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 
 
 def _is_open(path: Path) -> bool:
     """Return whether ``collect`` takes records from other roles, which it does once the journal is recovered."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_LOOK_SECONDS)
+        connection.settimeout(_POLL_SECONDS)
         try:
             connection.connect(str(path))
         except OSError:

@@ -78,13 +78,15 @@ class Standing(NamedTuple):
     next_offset: int
     state: str
     undone: places.Ranges
-    sides: tuple[places.SavedSide, ...] = ()
+    backfills: tuple[places.SavedBackfill, ...] = ()
     detached: bool = False
 
     def has_passed(self, offset: int, source: str | None) -> bool:
-        """Return whether the lane has come to the event of this source (None: one aimed at it), as its intakes tell."""
-        behind = (side for side in self.sides if side.source == source)
-        return offset < self.next_offset and not any(side.next_offset <= offset < side.end for side in behind)
+        """Return whether the lane has come to the event of this source (None: one aimed at it), as its cursors tell."""
+        behind = (backfill for backfill in self.backfills if backfill.source == source)
+        return offset < self.next_offset and not any(
+            backfill.next_offset <= offset < backfill.end for backfill in behind
+        )
 
 
 class Deliveries:
@@ -257,9 +259,9 @@ def _standing(connection: Connection, lane: int, partition: int) -> Standing:
         "SELECT next_offset, blob FROM checkpoints WHERE partition = ?", (partition,)
     ).fetchone()
     if own is not None:
-        intake = places.decode_intake(own[2])
-        next_offset = shared[0] if intake.attached and shared else own[0]
-        return Standing(next_offset, own[1], intake.undone, intake.sides, detached=not intake.attached)
+        cursor = places.decode_cursor(own[2])
+        next_offset = shared[0] if cursor.attached and shared else own[0]
+        return Standing(next_offset, own[1], cursor.undone, cursor.backfills, detached=not cursor.attached)
     replay = connection.execute("SELECT ended_at FROM replays WHERE lane = ?", (lane,)).fetchone()
     if replay is not None:  # it never follows the shared reader: without a row it is at its begin, or has ended
         return Standing(0 if replay[0] is None else OFFSET_MASK, "closed", ())

@@ -12,20 +12,20 @@ Ranges = tuple[int, ...]
 """Ascending offsets as first, count, first, count, …"""
 
 
-class SavedSide(msgspec.Struct, array_like=True, frozen=True):
-    """A side intake: offsets ``[next_offset, end)`` of one source."""
+class SavedBackfill(msgspec.Struct, array_like=True, frozen=True):
+    """A backfill: offsets ``[next_offset, end)`` of one source."""
 
     next_offset: int
     end: int
     source: str
 
 
-class SavedIntake(msgspec.Struct, array_like=True, frozen=True):
+class SavedCursor(msgspec.Struct, array_like=True, frozen=True):
     """The blob of a lane's own row."""
 
     attached: bool
     undone: Ranges
-    sides: tuple[SavedSide, ...] = ()
+    backfills: tuple[SavedBackfill, ...] = ()
 
 
 class SavedPlaces(msgspec.Struct, array_like=True, frozen=True):
@@ -36,10 +36,10 @@ class SavedPlaces(msgspec.Struct, array_like=True, frozen=True):
 
 _encoder = msgspec.msgpack.Encoder()
 _places = msgspec.msgpack.Decoder(SavedPlaces)
-_intake = msgspec.msgpack.Decoder(SavedIntake)
+_cursor = msgspec.msgpack.Decoder(SavedCursor)
 
 
-def encode(blob: SavedPlaces | SavedIntake) -> bytes:
+def encode(blob: SavedPlaces | SavedCursor) -> bytes:
     """Return a blob for the database."""
     return _encoder.encode(blob)
 
@@ -49,9 +49,9 @@ def decode_places(blob: bytes) -> SavedPlaces:
     return _places.decode(blob)
 
 
-def decode_intake(blob: bytes) -> SavedIntake:
+def decode_cursor(blob: bytes) -> SavedCursor:
     """Return a lane's blob."""
-    return _intake.decode(blob)
+    return _cursor.decode(blob)
 
 
 def to_ranges(offsets: Sequence[int]) -> Ranges:

@@ -41,9 +41,9 @@ def waited_for(connection: Connection) -> Mapping[int, Waited]:
             continue
         if state in HELD_STATES:
             held.add(lane)
-        intake = places.decode_intake(blob)
-        own = [side.next_offset for side in intake.sides] + [*intake.undone[:1]]
-        _wait(found, partition, min((*own, *([] if intake.attached else [next_offset])), default=NOBODY), lane in held)
+        cursor = places.decode_cursor(blob)
+        own = [backfill.next_offset for backfill in cursor.backfills] + [*cursor.undone[:1]]
+        _wait(found, partition, min((*own, *([] if cursor.attached else [next_offset])), default=NOBODY), lane in held)
     query = 'SELECT lane, partition, min("offset") FROM retries GROUP BY lane, partition'
     for lane, partition, first in connection.execute(query).fetchall():
         _wait(found, partition, first, lane in held)

@@ -43,7 +43,7 @@ from hookline.telemetry import metrics
 from hookline.telemetry.crashpoints import crash_point
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 """From one look at the journal's end to the next while there is nothing to read."""
 PUBLISH_SECONDS = 1.0
 FAILED_SECONDS = 2.0
@@ -117,7 +117,7 @@ class ProfilesRole:
             rest = throttle.rest_seconds()
             if throttle.is_busy:
                 self._read_alone()
-            await self._rest(stop, FAILED_SECONDS if self._failing else rest if worked else LOOK_SECONDS)
+            await self._rest(stop, FAILED_SECONDS if self._failing else rest if worked else POLL_SECONDS)
         await self.appender.close()
         self.close()
 

@@ -127,9 +127,9 @@ class SimulatedPool(Route):
     def __init__(self, pools: SimulatedPools) -> None:
         self._pools = pools
 
-    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
+    def send(self, target: Target, batch: Iterable[tuple[object, bytes]]) -> None:
         """Send requests, each with its token."""
-        for token, request in burst:
+        for token, request in batch:
             self._pools.take(token, target, request)
 
 

@@ -256,7 +256,7 @@ class Simulation:
 
     def _is_well(self) -> bool:
         lane = self._lane
-        attached = all(intake.attached for intake in lane.intakes.values())
+        attached = all(cursor.attached for cursor in lane.cursors.values())
         return attached and lane.breaker.state == "closed" and lane.retry_count == 0 and len(lane.queue) < 64
 
     def _report(self, recovered: float | None) -> Report:

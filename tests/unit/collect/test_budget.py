@@ -110,7 +110,7 @@ def test_without_a_reserve_everybody_is(tmp_path: Path) -> None:
 
 def test_a_flood_is_looked_at_before_it_has_spent_the_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it is from look to look: once the bytes are near, a hundredth of them more is enough for one."""
-    monkeypatch.setattr("hookline.collect.budget.LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("hookline.collect.budget.POLL_SECONDS", 3600.0)
 
     async def then(budget: Budget, appender: LocalAppender) -> None:
         verdict(budget)

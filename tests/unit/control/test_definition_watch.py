@@ -32,7 +32,7 @@ def test_what_keeps_it_from_being_made_is_told_once(
     control: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """However often it is tried, and that it worked in the end."""
-    monkeypatch.setattr(definition_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(definition_watch, "POLL_SECONDS", 0.01)
     leftover = control.data_path / "profiles.db-wal"
     leftover.touch()
     body = {"id": "buyers", "name": "Buyers", "destinations": [], "condition": {"event": "Order"}}

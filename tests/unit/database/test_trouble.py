@@ -138,7 +138,7 @@ def test_who_reads_waits_for_a_lock_a_moment_only(postgres: PostgresServer) -> N
 def test_one_line_when_it_begins_and_one_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is met; another kind, or another database, has lines of its own."""
     monkeypatch.setattr(outages, "QUIET_SECONDS", 0.2)
-    monkeypatch.setattr(outages, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outages, "POLL_SECONDS", 0.01)
     found = Outages()
     with capture_logs() as lines:
         for _ in range(100):
@@ -154,7 +154,7 @@ def test_one_line_when_it_begins_and_one_when_it_is_over(monkeypatch: pytest.Mon
 def test_what_can_be_asked_lasts_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quiet alone does not end what the server still says of itself."""
     monkeypatch.setattr(outages, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(outages, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(outages, "POLL_SECONDS", 0.01)
     found, asked = Outages(), iter([True, True, True, False])
     found.meet("hookline_control", DatabaseReadOnly("cannot execute INSERT"), lambda kind: next(asked))
     wait_until(lambda: not found.current(), 10, "it is over")

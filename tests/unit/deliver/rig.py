@@ -97,8 +97,8 @@ class FakeRoute(Route):
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    def send(self, target: Target, burst: Iterable[tuple[object, bytes]]) -> None:
-        for token, request in burst:
+    def send(self, target: Target, batch: Iterable[tuple[object, bytes]]) -> None:
+        for token, request in batch:
             self._network.take(Request(token, target, request))
 
 
@@ -353,7 +353,8 @@ class Rig:
         behind = any(self.appender.ends()[p] > shared.next_offset for p, shared in role.feeder.shared.items())
         lanes = role.engine.lanes.values()
         open_work = any(
-            lane.busy or lane.retry_count or (lane.detached and not lane.is_drained) or lane.settling for lane in lanes
+            lane.busy or lane.retry_count or (lane.detached and not lane.is_drained) or lane.pending_rows
+            for lane in lanes
         )
         return not (behind or open_work or self.network.waiting or not role.engine.batch.empty)
 

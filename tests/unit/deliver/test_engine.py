@@ -71,7 +71,7 @@ def test_one_success_ends_it(five: Rig) -> None:
     """When one of five URLs took the event, the others are not tried again, whatever they answer."""
     five.answer(waiting(five, 1), 500)
     five.answer(waiting(five, 3), 200)
-    assert five.role.engine.flying == 0
+    assert five.role.engine.in_flight == 0
     for index in (0, 2, 4):
         five.answer(waiting(five, index), 503)
     assert retry(five) == []
@@ -255,7 +255,7 @@ def test_final_failures_that_opened_the_breaker_go_back_to_waiting(rig: Rig) -> 
 
 
 def test_a_recall_counts_what_failed_meanwhile(rig: Rig) -> None:
-    """Retries that arise while the recall is being written are not forgotten."""
+    """Retries that arise while the requeue is being written are not forgotten."""
     begin(rig, "crm", "mail", events=60)
     fail_until_open(rig, 401)
     late = [request for request in rig.network.waiting if request.destination == "crm"]
@@ -309,7 +309,7 @@ def test_ill_lanes_share_a_quarter_of_the_places(rig: Rig) -> None:
     for _ in range(30):
         for request in [request for request in rig.network.waiting if request.destination != "well"]:
             rig.answer(request, 500)
-            most = max(most, sum(1 for each in rig.network.waiting if each.delivery.sick))
+            most = max(most, sum(1 for each in rig.network.waiting if each.delivery.unhealthy))
         rig.checkpoint()
         rig.pass_time(1.0)
     assert most == 10
@@ -321,10 +321,10 @@ def test_no_more_than_all_places_are_used(rig: Rig) -> None:
     """Places are bounded over all lanes, and whoever waits longest gets the one that becomes free."""
     rig.limit(in_flight_max=10)
     begin(rig, "one", "two", "three", events=20)
-    assert rig.role.engine.flying == 10
+    assert rig.role.engine.in_flight == 10
     while rig.network.waiting:
         rig.answer(rig.network.waiting[0], 200)
-        assert rig.role.engine.flying <= 10
+        assert rig.role.engine.in_flight <= 10
     assert [len(rig.offsets(id)) for id in ("one", "two", "three")] == [20, 20, 20]
 
 

@@ -42,7 +42,7 @@ def open_breaker(rig: Rig, id: str) -> None:
 
 
 def test_a_slow_lane_is_detached_and_the_others_go_on(rig: Rig, small_queues: tuple[int, int]) -> None:
-    """A receiver that does not answer stops only its own intake; what it holds stays bounded."""
+    """A receiver that does not answer stops only its own stream; what it holds stays bounded."""
     begin(rig, "fast", "slow")
     slow = rig.lane("slow")
     for _ in range(30):
@@ -50,7 +50,7 @@ def test_a_slow_lane_is_detached_and_the_others_go_on(rig: Rig, small_queues: tu
         rig.answer_all(200, "fast")
         assert len(slow.queue) <= small_queues[1] + 3
     assert rig.offsets("fast") == list(range(90))
-    assert not slow.intakes[0].attached
+    assert not slow.cursors[0].attached
     assert rig.role.engine.counters.detached == 1
 
 
@@ -62,7 +62,7 @@ def test_catching_up_gives_every_event_once_in_order(rig: Rig, small_queues: tup
         rig.answer_all(200, "fast")
     rig.come_to_rest()
     assert rig.offsets("slow") == list(range(90))
-    assert rig.lane("slow").intakes[0].attached
+    assert rig.lane("slow").cursors[0].attached
     append_groups(rig, 2, 3)
     rig.come_to_rest()
     assert rig.offsets("slow") == list(range(96))
@@ -96,7 +96,7 @@ def test_catching_up_ends_where_the_shared_reader_is_within_a_group(rig: Rig) ->
     rig.append("a", "b", "c")
     rig.role.feeder.room(lane)
     rig.come_to_rest()
-    assert lane.intakes[0].attached
+    assert lane.cursors[0].attached
     assert rig.offsets("crm") == [0, 1, 2]
 
 
@@ -107,7 +107,7 @@ def test_a_single_lane_makes_the_reader_wait(rig: Rig, small_queues: tuple[int, 
     lane = rig.lane("only")
     assert len(lane.queue) < small_queues[0] + 3
     assert rig.role.feeder.shared[0].next_offset < 20
-    assert lane.intakes[0].attached
+    assert lane.cursors[0].attached
     rig.come_to_rest()
     assert rig.offsets("only") == list(range(90))
 
@@ -131,7 +131,7 @@ def test_an_open_breaker_parks_and_gives_back(rig: Rig) -> None:
     open_breaker(rig, "crm")
     lane = rig.lane("crm")
     assert not lane.queue
-    assert lane.intakes[0].next_offset < 60
+    assert lane.cursors[0].next_offset < 60
     append_groups(rig, 20, 3)
     assert not lane.queue
     tried = set(rig.offsets("crm"))
@@ -155,7 +155,7 @@ def test_take_one_gives_the_next_event_of_the_lane_alone(rig: Rig) -> None:
     while event := rig.role.feeder.catch_up.take_one(rig.lane("crm")):
         taken.append(event.record.message_id)
     assert taken == ["d", "e", "f"]
-    assert rig.lane("crm").intakes[0].next_offset == 7
+    assert rig.lane("crm").cursors[0].next_offset == 7
 
 
 def test_lanes_at_one_place_share_a_read(rig: Rig) -> None:

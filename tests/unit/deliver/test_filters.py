@@ -156,7 +156,7 @@ def test_a_sample_is_the_same_whenever_it_is_read(rig: Rig, small_queues: tuple[
         rig.append(event(rig, f"m{n}"))
         rig.turn()
         rig.answer_all(200, "mail")
-    assert not rig.lane("crm").intakes[0].attached  # the neighbour went on
+    assert not rig.lane("crm").cursors[0].attached  # the neighbour went on
     rig.restart()
     rig.turn()
     rig.come_to_rest()
@@ -213,10 +213,10 @@ def test_looking_for_a_probe_does_not_hold_up_the_others(rig: Rig) -> None:
         rig.turn()  # one group each
     rig.append(event(rig, "order"))
     rig.turn()
-    places = [lane.intakes[0].next_offset]
+    places = [lane.cursors[0].next_offset]
     for _ in range(12):
         rig.pass_time(0.05)
-        places.append(lane.intakes[0].next_offset)
+        places.append(lane.cursors[0].next_offset)
     assert max(after - before for before, after in pairwise(places)) <= 15
     assert (sent(rig), lane.probes) == (["order"], 1)
     rig.come_to_rest()

@@ -60,13 +60,13 @@ def test_many_receivers_coming_back_at_once_share_the_places(rig: Rig) -> None:
         rig.answer_all(503)
         rig.checkpoint()
         rig.pass_time(1)
-        assert rig.role.engine.sick <= LIMITS.unhealthy_in_flight_max
+        assert rig.role.engine.unhealthy <= LIMITS.unhealthy_in_flight_max
     for _ in range(4_000):
         for request in list(rig.network.waiting):
             rig.answer(request, 200)
         rig.turn()
-        assert rig.role.engine.flying <= LIMITS.in_flight_max
-        assert rig.role.engine.sick <= LIMITS.unhealthy_in_flight_max
+        assert rig.role.engine.in_flight <= LIMITS.in_flight_max
+        assert rig.role.engine.unhealthy <= LIMITS.unhealthy_in_flight_max
         rig.checkpoint()
         if rig.at_rest():
             break

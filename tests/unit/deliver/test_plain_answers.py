@@ -10,7 +10,7 @@ import pytest
 
 from hookline.connections.receiver_url import parse_receiver_url
 from hookline.deliver.lanes.lane import Target
-from hookline.deliver.send.answers import Burst, PlainAnswers, plain_success
+from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.connector import Connector, tls_context
 from hookline.deliver.send.dialer import Dialer
@@ -86,20 +86,20 @@ def test_a_run_is_of_requests_that_were_sent_together_and_answered_alike() -> No
     sink = Runs()
     answers = PlainAnswers[Connection](sink, lambda tell: None)
 
-    def connection(pool: Pool, token: str, burst: Burst) -> Connection:
+    def connection(pool: Pool, token: str, batch: RequestBatch) -> Connection:
         made = Connection(pool)
-        made.begin(token, burst, REQUEST)
+        made.begin(token, batch, REQUEST)
         return made
 
     first, second = (Pool(parse_receiver_url(f"http://{host}/"), sink, CONNECTOR, set(), answers) for host in "ab")
     one, other = cast(Target, object()), cast(Target, object())
     created = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
-    burst, elsewhere, later = Burst(one, 1.0), Burst(other, 1.0), Burst(one, 2.0)
+    batch, elsewhere, later = RequestBatch(one, 1.0), RequestBatch(other, 1.0), RequestBatch(one, 2.0)
     asked = [
-        (first, "a", burst, OK % 0),
-        (first, "b", burst, OK % 0),
-        (first, "c", burst, created),
-        (first, "d", burst, OK % 0),
+        (first, "a", batch, OK % 0),
+        (first, "b", batch, OK % 0),
+        (first, "c", batch, created),
+        (first, "d", batch, OK % 0),
         (second, "e", elsewhere, OK % 0),
         (first, "f", later, OK % 0),
         (first, "g", later, (OK % 1) + b"!"),

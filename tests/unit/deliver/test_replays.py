@@ -161,7 +161,7 @@ def test_few_of_a_replay_are_in_flight(rig: Rig) -> None:
         rig.answer(rig.network.waiting[0])
         rig.turn()
     assert len(rig.network.waiting) == 16
-    assert rig.role.engine.sick == 16
+    assert rig.role.engine.unhealthy == 16
     rig.append("live")
     rig.turn()
     assert rig.network.waiting[-1].lane != replay.lane

@@ -42,7 +42,7 @@ def test_all_of_one_turn_are_marked_and_followed(rig: Rig) -> None:
     tell(rig, told)
     assert [entry.place for entry in written(rig)] == [request.delivery.event.place for request in told]
     assert {(entry.result, entry.milliseconds) for entry in written(rig)} == {(204, 1)}
-    assert rig.role.engine.flying == len(rig.network.waiting) > len(told)
+    assert rig.role.engine.in_flight == len(rig.network.waiting) > len(told)
     rig.come_to_rest()
     assert rig.offsets("crm") == rig.offsets("mail") == list(range(40))
 
@@ -91,7 +91,7 @@ def test_what_is_not_usual_is_looked_at_by_itself(rig: Rig) -> None:
     assert [rig.status_at(id, "crm") for id in ("m0", "m")] == ["delivered"] * 2
     assert rig.status_at("m", "five") == "delivered"
     assert [target.lingering for target in rig.lane("five").targets] == [0] * 5
-    assert (rig.role.engine.flying, rig.role.engine.sick, rig.lane("crm").retry_count) == (0, 0, 0)
+    assert (rig.role.engine.in_flight, rig.role.engine.unhealthy, rig.lane("crm").retry_count) == (0, 0, 0)
 
 
 def test_an_order_set_while_requests_run_is_kept(rig: Rig) -> None:
@@ -114,11 +114,11 @@ def test_any_duration_can_be_written(rig: Rig, milliseconds: int, kept: int) -> 
     begin(rig, "crm", events=1)
     tell(rig, list(rig.network.waiting), milliseconds)
     assert [entry.milliseconds for entry in written(rig)] == [kept]
-    assert rig.role.engine.flying == 0
+    assert rig.role.engine.in_flight == 0
 
 
 def test_an_event_that_cannot_be_rendered_stops_no_other(rig: Rig) -> None:
-    """It alone becomes a dead letter; those of the same burst are sent."""
+    """It alone becomes a dead letter; those of the same batch are sent."""
     rig.change(source(), destination("crm", secret="s"))
     rig.start()
     rig.append("a", rig.record("b", body=b"no JSON"), "c")

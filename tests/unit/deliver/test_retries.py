@@ -62,7 +62,7 @@ def test_a_row_in_flight_is_not_sent_again(rig: Rig) -> None:
     rig.answer_all(200)
     rig.checkpoint()
     assert rig.role.store.rows.oldest(rig.lane("crm").number, 9) == []
-    assert rig.lane("crm").settling == set()
+    assert rig.lane("crm").pending_rows == set()
 
 
 def test_an_erased_event_is_not_sent_again(rig: Rig) -> None:
@@ -181,7 +181,7 @@ def test_an_event_that_cannot_be_rendered_fails_alone(rig: Rig) -> None:
     rig.come_to_rest()
     statuses = [rig.status_at(id, "crm") for id in ("before", "broken", "after")]
     assert statuses == ["delivered", "failed", "delivered"]
-    assert rig.role.engine.flying == 0
+    assert rig.role.engine.in_flight == 0
 
 
 def test_a_busy_lane_still_tries_what_is_due(rig: Rig) -> None:

@@ -42,7 +42,7 @@ async def take(queue: asyncio.Queue[Any], count: int) -> list[Any]:
 
 @pytest.mark.parametrize("too_old", [0, 1, CONNECTIONS])
 def test_a_connection_that_rested_too_long_is_closed_and_not_used(too_old: int) -> None:
-    """The next burst leaves on the others, and on new ones where they are too few."""
+    """The next batch leaves on the others, and on new ones where they are too few."""
     asked: list[int] = []
     closed: asyncio.Queue[int] = asyncio.Queue()
 
@@ -63,13 +63,13 @@ def test_a_connection_that_rested_too_long_is_closed_and_not_used(too_old: int) 
             sink = Answered()
             pools = Pools(sink, Resolver(Guard(["127.0.0.0/8"])), tls_context(None))
             pool = pools.of(parse_receiver_url(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
-            burst = [(str(number), REQUEST) for number in range(CONNECTIONS)]
-            pool.send(NO_TARGET, burst)
+            batch = [(str(number), REQUEST) for number in range(CONNECTIONS)]
+            pool.send(NO_TARGET, batch)
             await take(sink.tokens, CONNECTIONS)
             assert asked == [1] * CONNECTIONS
             for connection in list(pool.idle)[:too_old]:
                 connection.idle_since = monotonic() - REST_SECONDS_MAX
-            pool.send(NO_TARGET, burst)
+            pool.send(NO_TARGET, batch)
             assert len(pool) == CONNECTIONS
             await take(sink.tokens, CONNECTIONS)
             await take(closed, too_old)

@@ -23,8 +23,8 @@ from hookline.deliver.store.batch import (
     LaneRow,
     Look,
     RangeRow,
-    Recall,
     ReplayRow,
+    Requeue,
     RetryRow,
 )
 from hookline.deliver.store.retry_rows import values_of_place
@@ -158,12 +158,12 @@ def test_a_batch_that_fails_writes_nothing(store: DeliverStore, reader: Connecti
 def test_a_recall_brings_back_what_failed_since(store: DeliverStore, reader: Connection) -> None:
     """Dead letters of the run become retry rows that are due at once; expired and earlier ones stay."""
     commit(store, dead_letters=[dead_letter(1, 99), dead_letter(2, 100), dead_letter(3, 150, "expired")])
-    batch = commit(store, dead_letters=[dead_letter(4, 160)], recalls=[Recall(1, 100)])
+    batch = commit(store, dead_letters=[dead_letter(4, 160)], requeues=[Requeue(1, 100)])
     assert [(row.offset, row.attempt, row.due_ms, row.urls) for row in store.rows.oldest(1, 9)] == [
         (2, 1, 0, 31),
         (4, 1, 0, 31),
     ]
-    assert batch.recalled == {1: 2}
+    assert batch.requeued == {1: 2}
     assert reader.execute('SELECT "offset" FROM dead_letters ORDER BY 1').fetchall() == [(1,), (3,)]
 
 
@@ -179,9 +179,9 @@ def test_a_wish_to_try_a_lane_makes_all_its_rows_due(store: DeliverStore) -> Non
 
 def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(store: DeliverStore) -> None:
     """A run of the receiver's own failures leaves a 422 among them where it is; one of refusals brings back both."""
-    commit(store, dead_letters=[dead_letter(1, status=422), dead_letter(2, status=301)], recalls=[Recall(1, 100)])
+    commit(store, dead_letters=[dead_letter(1, status=422), dead_letter(2, status=301)], requeues=[Requeue(1, 100)])
     assert [row.offset for row in store.rows.oldest(1, 9)] == [2]
-    commit(store, recalls=[Recall(1, 100, refusals=True)])
+    commit(store, requeues=[Requeue(1, 100, refusals=True)])
     assert [row.offset for row in store.rows.oldest(1, 9)] == [1, 2]
 
 
@@ -189,12 +189,12 @@ def test_a_replays_letter_outlives_its_recall(store: DeliverStore, reader: Conne
     """It took a live letter's place: given up again it is replaced, and cancelled it is still there."""
     replay = ReplayRow(9, "running", 1, 0)
     commit(store, dead_letters=[dead_letter(2)])
-    commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], recalls=[Recall(9, 100)], replays={9: replay})
+    commit(store, dead_letters=[dead_letter(2, 100)._replace(lane=9)], requeues=[Requeue(9, 100)], replays={9: replay})
     assert [row.offset for row in store.rows.oldest(9, 9)] == [2]
     assert reader.execute('SELECT lane, "offset" FROM dead_letters').fetchall() == [(9, 2)]
     commit(store, dead_letters=[dead_letter(2, 200)._replace(lane=9)], settled=[(9, 0, 2)], replays={9: replay})
     assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
-    commit(store, recalls=[Recall(9, 200)], replays={9: replay})
+    commit(store, requeues=[Requeue(9, 200)], replays={9: replay})
     commit(store, lanes_ended={9}, replays={9: replay._replace(state="cancelled")})
     assert reader.execute("SELECT lane, at FROM dead_letters").fetchall() == [(9, 200)]
     assert reader.execute("SELECT failed FROM replays").fetchall() == [(0,)]
@@ -220,7 +220,7 @@ def test_a_letter_that_came_later_replaces_no_replays_letter(store: DeliverStore
 
 @pytest.mark.parametrize(("since", "urls"), [(1, 0b01), (2, 0b11)])
 def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int, urls: int) -> None:
-    """With fan-out ``all``: a refusal before an earlier recall says nothing, for the URL was asked again since."""
+    """With fan-out ``all``: a refusal before an earlier requeue says nothing, for the URL was asked again since."""
     not_delivered = (
         None if since == 1 else 9
     )  # after the first attempt: then it was called back, and URL b has accepted
@@ -228,7 +228,7 @@ def test_a_url_that_accepted_is_not_called_back(store: DeliverStore, since: int,
     second = AttemptRow(0, 2, 1, "crm", 2, "a", 80, "refused", 401, "", 1, 9)
     letter = dead_letter(2)._replace(attempts=3)
     attempts = [first, first._replace(url="b"), second]
-    commit(store, attempts=attempts, dead_letters=[letter], recalls=[Recall(1, 100)], recall_urls={1: '["a", "b"]'})
+    commit(store, attempts=attempts, dead_letters=[letter], requeues=[Requeue(1, 100)], requeue_urls={1: '["a", "b"]'})
     assert [row.urls for row in store.rows.oldest(1, 9)] == [urls]
 
 
@@ -236,7 +236,7 @@ def test_a_recall_does_not_begin_the_window_anew(store: DeliverStore) -> None:
     """The window of what comes back counts from its first attempt."""
     attempt = AttemptRow(0, 2, 1, "crm", 1, "u", 70, "refused", 401, "", 1, None)
     commit(
-        store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], recalls=[Recall(1, 100)]
+        store, attempts=[attempt, attempt._replace(at_ms=90)], dead_letters=[dead_letter(2)], requeues=[Requeue(1, 100)]
     )
     assert [row.first_at_ms for row in store.rows.oldest(1, 9)] == [70]
 

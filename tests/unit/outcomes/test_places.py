@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.outcomes import places
-from hookline.outcomes.places import SavedIntake, SavedPlaces, SavedSide
+from hookline.outcomes.places import SavedBackfill, SavedCursor, SavedPlaces
 
 OFFSETS = st.sets(st.integers(0, 2**48 - 1) | st.integers(0, 60)).map(sorted)
 
@@ -25,15 +25,15 @@ def test_neighbours_share_a_range(offsets: list[int]) -> None:
 
 
 def test_blobs_survive() -> None:
-    """What is saved of lanes is what is read, side intakes included."""
+    """What is saved of lanes is what is read, backfills included."""
     saved = SavedPlaces({1: (0, 5, 9, 1), 70_000: (2**48 - 1, 1)})
     assert places.decode_places(places.encode(saved)) == saved
-    intake = SavedIntake(False, (3, 2), (SavedSide(1, 9, "website"),))
-    assert places.decode_intake(places.encode(intake)) == intake
+    cursor = SavedCursor(False, (3, 2), (SavedBackfill(1, 9, "website"),))
+    assert places.decode_cursor(places.encode(cursor)) == cursor
 
 
 def test_a_blob_without_side_intakes_is_read() -> None:
     """Fields are only ever added at the end: a shorter blob gets their defaults."""
     import msgspec
 
-    assert places.decode_intake(msgspec.msgpack.encode([True, [1, 2]])) == SavedIntake(True, (1, 2))
+    assert places.decode_cursor(msgspec.msgpack.encode([True, [1, 2]])) == SavedCursor(True, (1, 2))

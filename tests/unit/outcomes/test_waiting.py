@@ -31,7 +31,7 @@ def checkpoint(deliver: Connection, opened: dict[int, places.Ranges]) -> None:
 
 def stands(deliver: Connection, lane: int, offset: int, state: str, undone: places.Ranges = ()) -> None:
     """Save a lane's own row."""
-    blob = places.encode(places.SavedIntake(False, undone))
+    blob = places.encode(places.SavedCursor(False, undone))
     deliver.execute("INSERT INTO lanes VALUES (?, 0, ?, ?, ?)", (lane, offset, state, blob))
 
 

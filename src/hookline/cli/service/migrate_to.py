@@ -26,7 +26,7 @@ from hookline.telemetry import log
 
 STOP_SECONDS = 30.0
 """A supervisor ends its roles within 10."""
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 def move(server: Target, file: Path, prepare: bool, as_json: bool) -> int:
@@ -137,7 +137,7 @@ def _stop(folder: Path, tell: Tell) -> tuple[int, bool]:
         except lock.FolderInUse:
             if not asked or time.monotonic() > deadline:
                 raise
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _supervisor(folder: Path) -> int:

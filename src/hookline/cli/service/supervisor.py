@@ -22,7 +22,7 @@ from hookline.telemetry import log_stream
 SMALLER = {"control": {"MALLOC_ARENA_MAX": "1"}}
 """What roles that need no speed in threads are started with: without a heap for each thread they take 1 MB less."""
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """From one look for such a file to the next."""
 
 RESTART_FIRST_SECONDS = 0.1
@@ -122,7 +122,7 @@ class Supervisor:
     def _next_look_seconds(self) -> float | None:
         waiting = [role.due for role in self.roles if role.pid == 0]
         if self.awaited:
-            waiting.append(time.monotonic() + LOOK_SECONDS)
+            waiting.append(time.monotonic() + POLL_SECONDS)
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _look_for_files(self) -> None:

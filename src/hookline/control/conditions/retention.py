@@ -132,10 +132,10 @@ def _places(connection: Connection) -> Iterator[Place]:
         " AND retries.partition = lanes.partition) FROM lanes"
     )
     for lane, partition, next_offset, blob, retry in rows.fetchall():
-        intake = places.decode_intake(blob)
+        cursor = places.decode_cursor(blob)
         # An attached lane has a row only for the part of a new source's stream that it still catches up with.
-        own = [side.next_offset for side in intake.sides] if intake.attached else [next_offset]
-        oldest = [*own, *intake.undone[:1], *([] if retry is None else [retry])]
+        own = [backfill.next_offset for backfill in cursor.backfills] if cursor.attached else [next_offset]
+        oldest = [*own, *cursor.undone[:1], *([] if retry is None else [retry])]
         if oldest:
             yield Place(partition, min(oldest), lane)
 

@@ -28,7 +28,7 @@ HELD_SECONDS_MAX = 20.0
 """A machine that went away without a word has its turns for less than that."""
 ENDING_SECONDS_MAX = 3.0
 """Where somebody looked after a turn in the last seconds, no more than that is waited: it is only ending, or works."""
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 _TABLE = "CREATE TABLE IF NOT EXISTS hookline.home (id TEXT NOT NULL, shown TEXT NOT NULL)"
 _HELD = f"""
@@ -53,7 +53,7 @@ def take_home(settings: Settings) -> None:
     while (other := _take(settings.database.url, settings.data_path)) is not None:
         if time.monotonic() - began >= (ENDING_SECONDS_MAX if other.is_heard else HELD_SECONDS_MAX):
             raise DatabaseUnusable(copied(settings.data_path, other.where))
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _take(url: str, folder: Path) -> _Other | None:

@@ -17,7 +17,7 @@ from hookline.database.postgres.errors import as_ours
 from hookline.database.postgres.patience import open_session
 from hookline.database.sqlite import DatabaseAway
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 class Presence:
@@ -47,7 +47,7 @@ class Presence:
     def _look(self) -> None:
         is_back = False
         while self.users and not (is_back := self._answers()):
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         with self._lock:
             self._reason = ""
             self._outages.end(is_back)

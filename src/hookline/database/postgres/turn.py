@@ -21,7 +21,7 @@ from hookline.database.postgres.schema import MAKING_SPACE
 from hookline.database.sqlite import engine
 from hookline.telemetry.log import logger
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """From one look at the session to the next; who stands by looks half as often, so that after a restart of the server
 the one that had the lock is first."""
 STILL_SECONDS_MAX = 15.0
@@ -75,7 +75,7 @@ class Turn:
             end_epoch(self._url, self._epoch)
 
     def _keep(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(POLL_SECONDS):
             try:
                 if not self._holds() and not self.take():
                     logger().error("turn_lost", role=self._role, next_step="another process has it; this one ends")

@@ -1,6 +1,6 @@
 """Taking a partition: its epoch is raised, and then everything read that goes on from where the last owner was.
 
-This waits for the database and for brokers, and may read much, so it runs in a thread; ``adoption`` puts the result to
+This waits for the database and for brokers, and may read much, so it runs in a thread; ``takeover`` puts the result to
 work on the event loop.
 """
 
@@ -18,7 +18,7 @@ from hookline.database.connect import connect
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseError
 from hookline.deliver.cluster.fence import raise_epoch
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.deliver.cluster.shared_ring import delivered, settled
 from hookline.deliver.store.retry_rows import bring_near
 from hookline.deliver.store.writer import RetryBacklog, SavedCheckpoint, SavedLane
@@ -65,7 +65,7 @@ class Short(NamedTuple):
 class Claims:
     """Takes partitions for one worker, one after another; for one thread."""
 
-    def __init__(self, settings: Settings, shelf: RunShelf, steady_ms: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, shelf: SharedIndexStore, steady_ms: Callable[[], int]) -> None:
         place = place_of(settings, "deliver")
         self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self._settings = settings
@@ -103,7 +103,7 @@ class Claims:
         lanes = self._lanes(partition)
         undone = {offset for ranges in open_places.values() for offset in places.to_offsets(ranges)}
         for row in lanes.values():
-            undone.update(places.to_offsets(places.decode_intake(row.blob).undone))
+            undone.update(places.to_offsets(places.decode_cursor(row.blob).undone))
         backlogs = self._backlogs(partition)
         known = delivered(self._connection, partition)
         return Claim(

@@ -75,7 +75,7 @@ class Heartbeat:
         """Begin."""
         self._thread.start()
 
-    def hurry(self) -> None:
+    def beat_soon(self) -> None:
         """What is held has changed: say so now."""
         self._wake.set()
 

@@ -2,7 +2,7 @@
 
 What that thread reads right after its commit is what the database holds until the next one, for rows of partitions
 that are owned change with checkpoints only. So until the next checkpoint is saved an answer is as good as a read of the
-moment: with ``settling``, which has what changed since, nothing is tried twice or forgotten.
+moment: with ``pending_rows``, which has what changed since, nothing is tried twice or forgotten.
 """
 
 from __future__ import annotations

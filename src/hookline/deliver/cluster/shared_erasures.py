@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.cluster.fence import Fence, Fenced
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.erasures import Erasures
 from hookline.deliver.read.feeder import Feeder
@@ -32,7 +32,7 @@ class SharedErasures(Erasures):
         store: DeliverStore,
         feed: ErasureFeed,
         fence: Fence,
-        shelf: RunShelf,
+        shelf: SharedIndexStore,
         data_path: Path,
     ) -> None:
         super().__init__(engine, feeder, retries, store, feed)

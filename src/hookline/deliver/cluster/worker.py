@@ -16,13 +16,13 @@ from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseError
 from hookline.database.sqlite import engine as sqlite
 from hookline.deliver.checkpointer import Checkpointer
-from hookline.deliver.cluster.adoption import Adoption
 from hookline.deliver.cluster.agreement import Agreement
 from hookline.deliver.cluster.claims import Claim, Claims
 from hookline.deliver.cluster.fence import Fence, now_seconds
 from hookline.deliver.cluster.heartbeat import Heartbeat
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.deliver.cluster.takeover import PartitionTakeover
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
@@ -39,7 +39,7 @@ RELEASE_SECONDS = 6.0
 SWITCH_SECONDS = 0.0005
 """How long a thread that saves or fetches may go on while the event loop wants to: it has to ask after every file and
 socket, and with Python's 5 ms a moment's work took many times as long."""
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 HURRY_SECONDS = 0.5
 """While lanes wait for a larger share of a limit: how often that is said."""
 AGAIN_SECONDS = 0.5
@@ -56,7 +56,7 @@ class Worker:
         engine: Dispatcher,
         feeder: Feeder,
         checkpointer: Checkpointer,
-        adoption: Adoption,
+        takeover: PartitionTakeover,
         follower: Follower,
         journal: Lookups,
         follow_connections: Callable[[], None],
@@ -65,12 +65,12 @@ class Worker:
         self._engine = engine
         self._feeder = feeder
         self._checkpointer = checkpointer
-        self._adoption = adoption
+        self._takeover = takeover
         self._follower = follower
         self._journal = journal
         self._follow_connections = follow_connections
         self._loop = asyncio.get_running_loop()
-        self.shelf = RunShelf(place_of(settings, "deliver"))
+        self.shelf = SharedIndexStore(place_of(settings, "deliver"))
         self._ring = SharedRing(place_of(settings, "deliver"), engine.ring)
         self._claims = Claims(settings, self.shelf, engine.clock.steady_ms)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="claims")
@@ -120,7 +120,7 @@ class Worker:
         now = self._loop.time()
         if now - self._hurried_seconds >= HURRY_SECONDS and self._agreement.is_waited_for:
             self._hurried_seconds = now
-            self._heartbeat.hurry()
+            self._heartbeat.beat_soon()
 
     def close(self) -> None:
         """Leave the group. Everything is to be saved before; whoever gets the partitions goes on from there."""
@@ -171,7 +171,7 @@ class Worker:
             try:
                 if await self._try_to_take(partition, mark, since_seconds):
                     return
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             except (JournalError, sqlite.Error, DatabaseError, OSError) as error:
                 if str(error) != told:
                     told = str(error)
@@ -214,9 +214,9 @@ class Worker:
         shared = SharedReader(partition, self._follower, claim.duplicates, claim.next_offset)
         self._fence.epochs[partition] = claim.epoch
         self._checkpointer.take(partition, claim.next_offset)
-        self._adoption.adopt(claim, shared, self._checkpointer.version)
+        self._takeover.take_over(claim, shared, self._checkpointer.version)
         self._feeder.wake()
-        self._heartbeat.hurry()
+        self._heartbeat.beat_soon()
         self._log.info("partition_taken", partition=partition, epoch=claim.epoch, offset=claim.next_offset)
         crash_point("worker.partition_taken")
 
@@ -240,7 +240,7 @@ class Worker:
         while self._flying(held):
             if self._loop.time() > deadline:
                 break
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         is_saved = await self._checkpointer.save()
         places = {each: place for each, place in self._checkpointer.places.items() if each in held}
         for partition in held:
@@ -283,7 +283,7 @@ class Worker:
         self._checkpointer.leave(partition)
         self._engine.batch.leave_out(partition.__eq__)
         self._engine.recount.update(self._engine.retrying)
-        self._heartbeat.hurry()
+        self._heartbeat.beat_soon()
 
     def _flying(self, partitions: Iterable[int]) -> bool:
         some = set(partitions)

@@ -46,7 +46,7 @@ class Delivery(msgspec.Struct, gc=False, eq=False):
     outstanding: int = 1
     """Requests without an answer."""
     done: bool = False
-    sick: bool = False
+    unhealthy: bool = False
     """Whether it holds one of the places that lanes not fully healthy share."""
     targets: Sequence[Target] = ()
     failures: list[FailedTry] | None = None

@@ -15,8 +15,8 @@ from hookline.connections.catalog.kinds import published_name
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.event import Event
+from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.health import Health
-from hookline.deliver.lanes.intake import Intake
 from hookline.deliver.lanes.order import UserOrder
 from hookline.deliver.lanes.rate import Rate
 from hookline.deliver.send.port import Route
@@ -50,10 +50,11 @@ class Lane(Health):
     """The stream of one destination."""
 
     __slots__ = (
+        "backfills",
         "cap",
         "catch_up_rate",
         "closed",
-        "coming_back",
+        "cursors",
         "destination",
         "drains",
         "filtered",
@@ -61,32 +62,31 @@ class Lane(Health):
         "full",
         "granted",
         "in_flight",
-        "intakes",
         "is_replay",
-        "loose",
         "name",
         "next_retry_ms",
         "number",
         "options",
         "order",
+        "out_of_order",
         "part",
         "paused",
+        "pending_rows",
         "queue",
         "rate",
         "ready",
         "replays",
+        "requeueing",
         "reserved",
         "retry_count",
         "rows",
         "rows_changed",
-        "settling",
-        "sides",
         "skip",
         "start",
         "starts",
-        "starved",
         "targets",
         "to_all",
+        "wants_slot",
     )
 
     def __init__(
@@ -115,16 +115,16 @@ class Lane(Health):
         self.queue: deque[Event] = deque()
         self.in_flight: dict[int, int] = {}
         """Places of the events being sent, and when the first attempt began, in ms; 0 for one that has a retry row."""
-        self.intakes: dict[int, Intake] = {}
-        self.sides: list[Intake] = []
+        self.cursors: dict[int, LaneCursor] = {}
+        self.backfills: list[LaneCursor] = []
         self.retry_count = 0
         self.next_retry_ms = 0
-        self.settling: set[int] = set()
+        self.pending_rows: set[int] = set()
         """Places whose retry row the database shows as it was before the next checkpoint."""
         self.skip: set[int] = set()
         """Places done before a crash that the last checkpoint did not know of."""
-        self.loose: set[int] = set()
-        """Places in the queue out of the order of the main intake: if given back, they become retry rows."""
+        self.out_of_order: set[int] = set()
+        """Places in the queue out of the order of the main cursor: if given back, they become retry rows."""
         self.rows: set[int] = set()
         """Partitions in which the lane has a row of its own."""
         self.is_replay = False
@@ -132,9 +132,9 @@ class Lane(Health):
         self.full = False
         self.ready = False
         """Whether it will be dispatched at the end of this turn."""
-        self.starved = False
+        self.wants_slot = False
         self.closed = False
-        self.coming_back = False
+        self.requeueing = False
         """Whether dead letters are called back to waiting by a checkpoint that is not saved yet."""
         self.filtered = 0
         """Events that were not taken because of a filter."""
@@ -203,21 +203,21 @@ class Lane(Health):
 
     # the cursor
 
-    def enter(self, intake: Intake) -> None:
+    def enter(self, cursor: LaneCursor) -> None:
         """Stand in a partition."""
-        self.intakes[intake.partition] = intake
+        self.cursors[cursor.partition] = cursor
 
-    def read_beside(self, side: Intake) -> None:
-        """Read a stretch of the stream beside the main intake."""
-        self.sides.append(side)
+    def backfill(self, backfill: LaneCursor) -> None:
+        """Read a stretch of the stream beside the main cursor."""
+        self.backfills.append(backfill)
 
-    def end_side(self, side: Intake) -> None:
+    def end_backfill(self, backfill: LaneCursor) -> None:
         """Be done with a stretch."""
-        self.sides.remove(side)
+        self.backfills.remove(backfill)
 
     def freeze(self, partition: int) -> None:
         """Take nothing more of a partition."""
-        for each in (self.intakes[partition], *self.sides):
+        for each in (self.cursors[partition], *self.backfills):
             if each.partition == partition:
                 each.frozen = True
 
@@ -231,21 +231,21 @@ class Lane(Health):
     # the backlog: what is queued and what is in flight
 
     def feed(self, events: Iterable[Event]) -> None:
-        """Queue events in the order of the main intake, none of which is to be skipped."""
+        """Queue events in the order of the main cursor, none of which is to be skipped."""
         self.queue.extend(events)
 
-    def put(self, event: Event, *, loose: bool = False) -> None:
-        """Queue an event, unless it was done before a crash; ``loose`` when it is out of the main intake's order."""
+    def put(self, event: Event, *, out_of_order: bool = False) -> None:
+        """Queue an event, unless it was done before a crash; ``out_of_order``: the main cursor comes by no more."""
         if self.skip and event.place in self.skip:
             self.skip.discard(event.place)
             return
-        if loose:
-            self.loose.add(event.place)
+        if out_of_order:
+            self.out_of_order.add(event.place)
         self.queue.append(event)
 
     def put_first(self, event: Event) -> None:
         """Queue an event whose turn it is."""
-        self.loose.add(event.place)
+        self.out_of_order.add(event.place)
         self.queue.appendleft(event)
 
     def skip_done(self, places: Iterable[int]) -> None:
@@ -263,14 +263,14 @@ class Lane(Health):
         """Take so many queued events."""
         popleft = self.queue.popleft
         events = [popleft() for _ in range(count)]
-        if self.loose:
-            self.loose.difference_update([event.place for event in events])
+        if self.out_of_order:
+            self.out_of_order.difference_update([event.place for event in events])
         return events
 
     def take_first(self) -> Event:
         """Take the first queued event."""
         event = self.queue.popleft()
-        self.loose.discard(event.place)
+        self.out_of_order.discard(event.place)
         return event
 
     def sent(self, first_at_ms: Mapping[int, int]) -> None:
@@ -291,23 +291,23 @@ class Lane(Health):
     def give_back(self, only: int | None = None) -> tuple[list[Event], list[Event]]:
         """Let go of what is queued, or ``only`` that of a partition: it is in the journal.
 
-        The main intakes stand before the first of it. Return what these will not come to again: loose events, and
+        The main cursors stand before the first of it. Return what these will not come to again: those out of order, and
         those that waited for their user's turn, for others behind them have been delivered.
         """
         kept: list[Event] = []
-        loose: list[Event] = []
+        out_of_order: list[Event] = []
         for event in self.queue:
             partition, offset = event.place >> PLACE_SHIFT, event.place & OFFSET_MASK
             if only is not None and partition != only:
                 kept.append(event)
-            elif event.place in self.loose:
-                loose.append(event)
+            elif event.place in self.out_of_order:
+                out_of_order.append(event)
             else:
-                intake = self.intakes[partition]
-                intake.next_offset = min(intake.next_offset, offset)
+                cursor = self.cursors[partition]
+                cursor.next_offset = min(cursor.next_offset, offset)
         self.queue.clear()
         self.queue.extend(kept)
-        return loose, self.order.let_go(only) if self.order is not None else []
+        return out_of_order, self.order.let_go(only) if self.order is not None else []
 
     def measure(self) -> bool:
         """Return whether so much is queued that readers may wait."""
@@ -325,19 +325,19 @@ class Lane(Health):
         """Have an event wait as a retry row from the next checkpoint on; ``due_ms`` None: until it is called."""
         if is_new:
             self.retry_count += 1
-        self.loose.discard(place)
-        self.settling.add(place)
+        self.out_of_order.discard(place)
+        self.pending_rows.add(place)
         if due_ms is not None:
             self.row_due(due_ms)
 
     def close_row(self, place: int) -> None:
         """Need a retry row no more."""
         self.retry_count -= 1
-        self.settling.add(place)
+        self.pending_rows.add(place)
 
     def row_saved(self, place: int) -> None:
         """Note that the database shows a row as it is."""
-        self.settling.discard(place)
+        self.pending_rows.discard(place)
 
     def row_due(self, due_ms: int) -> None:
         """Look at the rows at this time at the latest."""
@@ -359,9 +359,9 @@ class Lane(Health):
         """Note that the order knows of all rows."""
         self.rows_changed = False
 
-    def recall(self, is_coming: bool) -> None:
+    def requeue(self, is_coming: bool) -> None:
         """Note whether dead letters come back with a checkpoint that is not saved yet."""
-        self.coming_back = is_coming
+        self.requeueing = is_coming
 
     def reserve(self, places: int) -> None:
         """Leave so many places of the user's limit to rows that are due."""
@@ -426,24 +426,24 @@ class Lane(Health):
     @property
     def is_drained(self) -> bool:
         """Return whether the lane of a disabled destination has nothing left to send."""
-        behind = any(intake.end is not None and intake.next_offset < intake.end for intake in self.intakes.values())
-        return self.drains and not (behind or self.sides or self.busy or self.retry_count or self.coming_back)
+        behind = any(cursor.end is not None and cursor.next_offset < cursor.end for cursor in self.cursors.values())
+        return self.drains and not (behind or self.backfills or self.busy or self.retry_count or self.requeueing)
 
     @property
-    def detached(self) -> list[Intake]:
-        """Return the intakes that a catch-up reader serves: not those that have come to their end."""
+    def detached(self) -> list[LaneCursor]:
+        """Return the cursors that a catch-up reader serves: not those that have come to their end."""
         return [
-            intake
-            for intake in self.intakes.values()
-            if not (intake.attached or intake.frozen) and (intake.end is None or intake.next_offset < intake.end)
-        ] + [side for side in self.sides if not side.frozen]
+            cursor
+            for cursor in self.cursors.values()
+            if not (cursor.attached or cursor.frozen) and (cursor.end is None or cursor.next_offset < cursor.end)
+        ] + [backfill for backfill in self.backfills if not backfill.frozen]
 
     def leave(self, partition: int) -> None:
         """Forget a partition that others own now. What is in flight of it ends, and no longer matters."""
-        self.intakes.pop(partition, None)
+        self.cursors.pop(partition, None)
         self.rows.discard(partition)
-        self.sides = [side for side in self.sides if side.partition != partition]
-        for places in (self.skip, self.loose, self.settling):
+        self.backfills = [backfill for backfill in self.backfills if backfill.partition != partition]
+        for places in (self.skip, self.out_of_order, self.pending_rows):
             places.difference_update([place for place in places if place >> PLACE_SHIFT == partition])
         if any(event.place >> PLACE_SHIFT == partition for event in self.queue):
             self.queue = deque(event for event in self.queue if event.place >> PLACE_SHIFT != partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
-from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.rate import Rate
 from hookline.journal.record import Record
@@ -80,15 +80,15 @@ class ReplayLane(Lane):
         return min(self.limits.replay_in_flight_max, live.free())
 
     @property
-    def detached(self) -> list[Intake]:
-        """Return the intakes that still have something to read."""
-        intakes = () if self.paused else self.intakes.values()
-        return [intake for intake in intakes if not (intake.frozen or _is_at_end(intake))]
+    def detached(self) -> list[LaneCursor]:
+        """Return the cursors that still have something to read."""
+        cursors = () if self.paused else self.cursors.values()
+        return [cursor for cursor in cursors if not (cursor.frozen or _is_at_end(cursor))]
 
     @property
     def state(self) -> str:
         """Return the state that the lane's rows show."""
-        return "finished" if self.told and self.told >= self.intakes.keys() else super().state
+        return "finished" if self.told and self.told >= self.cursors.keys() else super().state
 
     def leave(self, partition: int) -> None:
         """Forget a partition that others own now."""
@@ -98,7 +98,7 @@ class ReplayLane(Lane):
     @property
     def finished(self) -> bool:
         """Return whether everything it was to send has been delivered or given up."""
-        return not self.busy and self.retry_count <= 0 and all(_is_at_end(each) for each in self.intakes.values())
+        return not self.busy and self.retry_count <= 0 and all(_is_at_end(each) for each in self.cursors.values())
 
 
 class _SharedRate(Rate):
@@ -122,8 +122,8 @@ class _SharedRate(Rate):
             self._lane.live.rate.take(count)
 
 
-def _is_at_end(intake: Intake) -> bool:
-    return intake.next_offset >= (intake.end or 0)
+def _is_at_end(cursor: LaneCursor) -> bool:
+    return cursor.next_offset >= (cursor.end or 0)
 
 
 def _is_down(live: Lane) -> bool:

@@ -59,20 +59,20 @@ class Feeder:
         self.wake()
 
     def detach(self, lane: Lane) -> None:
-        """Stop a lane's intake everywhere and give back what it has queued but not tried."""
+        """Stop a lane's cursor everywhere and give back what it has queued but not tried."""
         for partition, shared in self.shared.items():
-            if lane.intakes[partition].attached:
+            if lane.cursors[partition].attached:
                 self._leave(shared, lane)
         self._give_back(lane)
 
     def freeze(self, partition: int) -> None:
-        """Stop all intake of a partition, and give back what is queued of it: what is in flight goes on."""
+        """Stop all cursor of a partition, and give back what is queued of it: what is in flight goes on."""
         shared = self.shared[partition]
         shared.frozen = True
         for lane in self.engine.lanes.values():
-            intake = lane.intakes[partition]
+            cursor = lane.cursors[partition]
             queued = any(event.place >> PLACE_SHIFT == partition for event in lane.queue)
-            if intake.attached and (queued or lane.order is not None):
+            if cursor.attached and (queued or lane.order is not None):
                 self._leave(shared, lane)
             self._give_back(lane, partition)
             lane.freeze(partition)
@@ -236,8 +236,8 @@ class Feeder:
     def _give_back(self, lane: Lane, only: int | None = None) -> None:
         """Queued events, or ``only`` those of a partition, are in the journal: remember where the first of them stands
         and let go of them."""
-        loose, held = lane.give_back(only)
-        for event in loose:
+        out_of_order, held = lane.give_back(only)
+        for event in out_of_order:
             self.engine.failures.give_back_untried(lane, event)
         for event in held:
             self.engine.failures.wait_for_turn(lane, event.place)

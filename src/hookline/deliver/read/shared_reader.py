@@ -81,7 +81,7 @@ class SharedReader:
 
     def attach(self, lane: Lane) -> None:
         """Let a lane follow from the next group on."""
-        lane.intakes[self.partition].attach()
+        lane.cursors[self.partition].attach()
         self.attached.add(lane)
         if lane.full:
             self.full.add(lane)
@@ -91,7 +91,7 @@ class SharedReader:
 
     def leave(self, lane: Lane) -> None:
         """Take a lane out; it is remembered at the next group."""
-        lane.intakes[self.partition].detach(self.next_offset)
+        lane.cursors[self.partition].detach(self.next_offset)
         self.attached.discard(lane)
         self.full.discard(lane)
         for source in lane.starts:

@@ -16,7 +16,7 @@ from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.lanes.order import NEVER_MS
 from hookline.deliver.retry.policy import DeadLetter, Hold, Retry, are_gone, decide, is_too_much, wait_asked_for
 from hookline.deliver.send.port import Failure
-from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Recall, RetryRow
+from hookline.deliver.store.batch import AttemptRow, DeadLetterRow, Requeue, RetryRow
 from hookline.deliver.work import Work
 from hookline.outcomes.outcome import Outcome, refuses_event
 from hookline.outcomes.progress import OFFSET_MASK, PLACE_SHIFT
@@ -99,7 +99,7 @@ class Failures:
         if lane.failed(at, now, _reason(last), too_much=too_much, began_seconds=began, gone=gone):
             self._open(lane)
         elif lane.breaker.state == "open":
-            self._recall(lane, now_ms)  # a probe burns nothing either
+            self._requeue(lane, now_ms)  # a probe burns nothing either
         elif lane.breaker.allowance == 0 and not lane.closed:
             self._work.probing.add(lane)
 
@@ -108,7 +108,7 @@ class Failures:
         if lane.refused(at, self._work.clock.monotonic(), _reason(refusal)):
             self._open(lane)
         elif lane.breaker.refuses:
-            self._recall(lane, now_ms)
+            self._requeue(lane, now_ms)
         elif lane.breaker.allowance == 0:
             # It answers again, and what it thinks of others only they can tell: the next one is tried at once.
             lane.probe_at_once()
@@ -219,7 +219,7 @@ class Failures:
         # What this run burned as final was not the events' fault: it goes back to waiting.
         started_ms, started_steady_ms = lane.doubted_since
         lasted_ms = self._work.clock.steady_ms() - started_steady_ms
-        self._recall(lane, min(started_ms, self._work.clock.now_ms() - lasted_ms))  # whichever way the clock was set
+        self._requeue(lane, min(started_ms, self._work.clock.now_ms() - lasted_ms))  # whichever way the clock was set
         self._log.warning(
             "destination_breaker_opened",
             destination=lane.destination.id,
@@ -228,12 +228,12 @@ class Failures:
         )
         self._work.on_open(lane)
 
-    def _recall(self, lane: Lane, since_ms: int) -> None:
+    def _requeue(self, lane: Lane, since_ms: int) -> None:
         batch = self._work.batch
-        batch.recalls.append(Recall(lane.number, since_ms, refusals=lane.breaker.refuses))
-        lane.recall(True)
+        batch.requeues.append(Requeue(lane.number, since_ms, refusals=lane.breaker.refuses))
+        lane.requeue(True)
         if lane.to_all:
-            batch.recall_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
+            batch.requeue_urls[lane.number] = msgspec.json.encode([target.url for target in lane.targets]).decode()
 
     def settle_row(self, delivery: Delivery) -> None:
         """The delivery's retry row is no longer needed."""

@@ -89,7 +89,7 @@ class Retries:
         for partition, wanted in places.items() if lane.retry_count > 0 else ():
             for offset in self._store.rows.offsets(lane.number, partition, wanted.first, wanted.end):
                 place = partition << PLACE_SHIFT | offset
-                if offset in wanted and place not in lane.in_flight and place not in lane.settling:
+                if offset in wanted and place not in lane.in_flight and place not in lane.pending_rows:
                     self._close(lane, RetryRow(lane.number, partition, offset, 0, 0, 0, 0), place)
                     dropped += 1
         return dropped
@@ -109,7 +109,7 @@ class Retries:
         called, order.called = order.called, []
         coming = 0
         for index, place in enumerate(called):
-            if place in lane.settling or self._engine.room(lane) <= coming:
+            if place in lane.pending_rows or self._engine.room(lane) <= coming:
                 order.called.append(place)
                 continue
             try:
@@ -130,7 +130,7 @@ class Retries:
             lane.reserve(0 if room > 0 else max(1, lane.cap // BEYOND_SHARE))
         if room <= 0:
             return
-        unsettled = len(lane.settling) + len(lane.in_flight)
+        unsettled = len(lane.pending_rows) + len(lane.in_flight)
         if lane.order is not None:
             # Rows that wait for their user's turn may be due as well, and before the one whose turn it is.
             unsettled += min(lane.order.waiting, ROWS_PER_TURN_MAX)
@@ -164,15 +164,15 @@ class Retries:
         if room > 0 or engine.is_shut or lane.paused or lane.is_replay or lane.rate is not None:
             return room
         beyond = lane.breaker.allowance + max(1, lane.breaker.allowance // BEYOND_SHARE) - len(lane.in_flight)
-        places = self._in_flight_max - engine.flying
+        places = self._in_flight_max - engine.in_flight
         if lane.breaker.state != "closed":
-            places = min(places, self._unhealthy_in_flight_max - engine.sick)
+            places = min(places, self._unhealthy_in_flight_max - engine.unhealthy)
         return min(beyond, places, lane.free())
 
     def _start(self, lane: Lane, row: RetryRow, now_ms: int) -> bool:
         """Try a row again, or close it when its time is over; return whether a request went out."""
         place = row.partition << PLACE_SHIFT | row.offset
-        if place in lane.in_flight or place in lane.settling:
+        if place in lane.in_flight or place in lane.pending_rows:
             return False
         if lane.order is not None and not lane.order.may_start(place):
             return False
@@ -212,7 +212,7 @@ class Retries:
             return
         if now < lane.probe_at_seconds or lane.in_flight or engine.is_shut:
             return
-        if engine.sick >= self._unhealthy_in_flight_max:
+        if engine.unhealthy >= self._unhealthy_in_flight_max:
             return
         wait_seconds = SUSPECT_SPACING_SECONDS
         if is_open:
@@ -264,10 +264,10 @@ class Retries:
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:
         overdue_before_ms = int(now_ms - self._engine.schedule.window_ms) if is_open else None
-        limit = PROBE_ROWS + len(lane.settling)
+        limit = PROBE_ROWS + len(lane.pending_rows)
         oldest, overdue = self._rows.for_probe(lane.number, limit, now_ms, overdue_before_ms)
         self._expire(lane, overdue, now_ms)
-        rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.settling]
+        rows = [row for row in oldest if row.partition << PLACE_SHIFT | row.offset not in lane.pending_rows]
         if lane.order is not None:
             rows = [row for row in rows if lane.order.may_start(row.partition << PLACE_SHIFT | row.offset)]
         if not rows:
@@ -288,10 +288,10 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
     if order is None:
         return
     waiting: list[int] = []
-    for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.settling)):
+    for row in store.rows.oldest(lane.number, lane.retry_count + len(lane.pending_rows)):
         place = row.partition << PLACE_SHIFT | row.offset
         # What the next checkpoint changes is known already, or done.
-        if place in lane.settling or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
+        if place in lane.pending_rows or place in lane.in_flight or row.attempt >= lane.options.set_aside_after:
             continue
         record = journal.get(row.partition, row.offset)
         if record is not None and not record.erased:
@@ -299,6 +299,6 @@ def load_order(lane: Lane, store: DeliverStore, journal: Reader) -> None:
         if row.due_ms >= NEVER_MS:
             waiting.append(place)
     # Those called whose row is not saved yet were passed over above: they stay called.
-    order.called[:] = [place for place in order.called if place in lane.settling]
+    order.called[:] = [place for place in order.called if place in lane.pending_rows]
     for place in waiting:
         order.call(place)

@@ -27,7 +27,7 @@ END_OF_HEAD_BYTES_MAX = len(b"\r\n\r\n")
 ConnectionT = TypeVar("ConnectionT")
 
 
-class Burst:
+class RequestBatch:
     """What requests that were sent in one go have in common."""
 
     __slots__ = ("began", "target")
@@ -42,11 +42,11 @@ class Burst:
 class PlainAnswers(Generic[ConnectionT]):
     """The plain answers of one turn of the event loop, in runs of those that are alike."""
 
-    __slots__ = ("_runs", "_sink", "_soon", "at_seconds", "burst", "resting", "tokens")
+    __slots__ = ("_runs", "_sink", "_soon", "at_seconds", "batch", "resting", "tokens")
 
     def __init__(self, sink: Sink, soon: Callable[[Callable[[], None]], object] | None = None) -> None:
         """``soon`` calls what it is given at the end of a turn; by default of one of the event loop that runs."""
-        self.burst: Burst | None = None
+        self.batch: RequestBatch | None = None
         """What the requests of the current run left with; None: there is no run."""
         self.tokens: list[Opaque] = []
         """Those of the current run."""
@@ -58,17 +58,17 @@ class PlainAnswers(Generic[ConnectionT]):
         self._sink = sink
         self._soon = soon
 
-    def begin(self, burst: Burst, status: int, idle: deque[ConnectionT]) -> None:
-        """Begin a run: the answers about to be noted are of another burst, or another status, than those before.
+    def begin(self, batch: RequestBatch, status: int, idle: deque[ConnectionT]) -> None:
+        """Begin a run: the answers about to be noted are of another batch, or another status, than those before.
 
         Their connections join the ``idle`` ones when the run was told.
         """
         if not self._runs:
             self.at_seconds = monotonic()
             (self._soon or asyncio.get_running_loop().call_soon)(self.tell)
-        self.burst, self.tokens, self.resting = burst, [], []
-        milliseconds = int((self.at_seconds - burst.began) * 1000.0)
-        self._runs.append(((self.tokens, burst.target, status, milliseconds), self.resting, idle))
+        self.batch, self.tokens, self.resting = batch, [], []
+        milliseconds = int((self.at_seconds - batch.began) * 1000.0)
+        self._runs.append(((self.tokens, batch.target, status, milliseconds), self.resting, idle))
 
     def forget(self, connection: ConnectionT) -> None:
         """Let go of a connection that is no longer open; what it answered stands."""
@@ -81,7 +81,7 @@ class PlainAnswers(Generic[ConnectionT]):
         runs, self._runs = self._runs, []
         if not runs:
             return
-        self.burst = None
+        self.batch = None
         self._sink.succeeded([successes for successes, _, _ in runs])
         for _, resting, idle in runs:
             idle.extend(resting)

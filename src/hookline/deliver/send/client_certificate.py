@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PEM_BYTES_MAX = 64 * 1024
 """A certificate with those of its authorities is a few thousand bytes each."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """From one look for a changed certificate to the next, at most one per new connection."""
 NAME_CHARACTERS_MAX = 200
 
@@ -96,7 +96,7 @@ class ClientCertificate:
         Raise ClientCertificateUnusable while there has been none that could.
         """
         now = monotonic()
-        if self._context is None or now - self._looked_at >= LOOK_SECONDS:
+        if self._context is None or now - self._looked_at >= POLL_SECONDS:
             self._looked_at = now
             try:
                 self._renew()

@@ -27,8 +27,8 @@ from hookline.deliver.send.answers import (
     END_OF_HEAD_BYTES_MAX,
     HEAD_BYTES_MAX,
     HEAD_KEPT_BYTES,
-    Burst,
     PlainAnswers,
+    RequestBatch,
     is_whole,
     own_head,
 )
@@ -68,7 +68,7 @@ class Home(Protocol):
     def note_keep_alive(self, head: bytes) -> None:
         """Note how long the receiver says that it keeps an idle connection."""
 
-    def send_afresh(self, token: Opaque, burst: Burst, request: bytes) -> object:
+    def send_afresh(self, token: Opaque, batch: RequestBatch, request: bytes) -> object:
         """Send on another connection a request that the receiver cannot have taken."""
 
     def forget(self, connection: Connection) -> None:
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         "_received",
         "_status",
         "_untaken",
-        "burst",
+        "batch",
         "checked_address",
         "idle_since",
         "old_at",
@@ -108,7 +108,7 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
-        self.burst: Burst | None = None
+        self.batch: RequestBatch | None = None
         """What the request left with; None while nothing is asked."""
         self.token: Opaque | None = None
         """The request's; None once its result is told."""
@@ -121,10 +121,10 @@ class Connection(asyncio.Protocol):
         self._head_done = False
         self._received = 0
 
-    def begin(self, token: Opaque, burst: Burst, request: bytes) -> None:
+    def begin(self, token: Opaque, batch: RequestBatch, request: bytes) -> None:
         """Take the first request; it is written when the connection is made."""
         self.token = token
-        self.burst = burst
+        self.batch = batch
         self.request = request
 
     def _begin_parsing(self, first: bytes) -> httptools.HttpResponseParser:
@@ -154,18 +154,18 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""
-        burst = self.burst
-        if burst is None:  # nothing was asked: whatever this is, the connection cannot be trusted any more
+        batch = self.batch
+        if batch is None:  # nothing was asked: whatever this is, the connection cannot be trusted any more
             self.close()
             return
         pool = self.pool
         if self._parser is None and (data == pool.plain_answer or pool.is_plain(data)):
             answers = pool.answers
-            if burst is not answers.burst:
-                answers.begin(burst, pool.plain_answer_status, pool.idle)
+            if batch is not answers.batch:
+                answers.begin(batch, pool.plain_answer_status, pool.idle)
             answers.tokens.append(self.token)
             answers.resting.append(self)
-            self.burst = self.token = None
+            self.batch = self.token = None
             self.idle_since = answers.at_seconds
         else:
             self._parse(data)
@@ -306,14 +306,14 @@ class Connection(asyncio.Protocol):
 
     def retire(self) -> None:
         """Take no other request: the answer under way is read to its end, then the connection closes."""
-        if self.burst is None:
+        if self.batch is None:
             self.close()
         elif self._parser is None:
             self._begin_parsing(b"")  # which looks at the age when the answer is whole; ordinary ones skip that
 
     def close(self) -> None:
         """Drop the connection, whatever state it is in."""
-        self.burst = None
+        self.batch = None
         self.pool.forget(self)
         if self.task is not None:
             self.task.cancel()
@@ -324,15 +324,15 @@ class Connection(asyncio.Protocol):
 
     def _keep(self, now: float) -> None:
         """Wait in the pool for the next request."""
-        self.burst = None
+        self.batch = None
         self.idle_since = now
         self.pool.idle.append(self)
 
     def _answered(self, *, reusable: bool) -> None:
-        token, burst, status = self.token, self.burst, self._status
-        assert burst is not None
+        token, batch, status = self.token, self.batch, self._status
+        assert batch is not None
         now = monotonic()
-        milliseconds = int((now - burst.began) * 1000)
+        milliseconds = int((now - batch.began) * 1000)
         failure = None if 200 <= status < 300 else self._failure()
         self.token = None
         if self.watch is not None:
@@ -347,13 +347,13 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
         if token is not None:
-            self.pool.sink.answered(token, burst.target, status, milliseconds, failure)
+            self.pool.sink.answered(token, batch.target, status, milliseconds, failure)
 
     def _report(self) -> None:
-        token, burst, _ = self._release()
+        token, batch, _ = self._release()
         failure = None if 200 <= self._status < 300 else self._failure()
-        milliseconds = int((monotonic() - burst.began) * 1000)
-        self.pool.sink.answered(token, burst.target, self._status, milliseconds, failure)
+        milliseconds = int((monotonic() - batch.began) * 1000)
+        self.pool.sink.answered(token, batch.target, self._status, milliseconds, failure)
 
     def _failure(self) -> Failure:
         head = own_head(self._head)
@@ -377,16 +377,16 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _fail(self, outcome: Outcome, error: str) -> None:
-        token, burst, _ = self._release()
+        token, batch, _ = self._release()
         self.close()
-        milliseconds = int((monotonic() - burst.began) * 1000)
+        milliseconds = int((monotonic() - batch.began) * 1000)
         result, failure = to_number(outcome, None), Failure(outcome, None, error)
-        self.pool.sink.answered(token, burst.target, result, milliseconds, failure)
+        self.pool.sink.answered(token, batch.target, result, milliseconds, failure)
 
-    def _release(self) -> tuple[Opaque, Burst, bytes]:
-        token, burst, request = self.token, self.burst, self.request
+    def _release(self) -> tuple[Opaque, RequestBatch, bytes]:
+        token, batch, request = self.token, self.batch, self.request
         assert token is not None
-        assert burst is not None
+        assert batch is not None
         self.token = None
         self.request = b""
-        return token, burst, request
+        return token, batch, request

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.send.answers import Burst
+from hookline.deliver.send.answers import RequestBatch
 from hookline.deliver.send.client_certificate import ClientCertificate, tls_reason
 from hookline.deliver.send.connection import Connection
 from hookline.deliver.send.dialer import SHORT, Dialer
@@ -80,8 +80,8 @@ class Connector:
         _tell_of_shortage()
         self._make_room()
         await asyncio.sleep(SHORT_SECONDS)
-        if connection.burst is not None:
-            connection.burst = Burst(connection.burst.target, monotonic())
+        if connection.batch is not None:
+            connection.batch = RequestBatch(connection.batch.target, monotonic())
 
     async def _take_up(
         self, connection: Connection, plain: socket.socket, url: ReceiverUrl, certificate: ClientCertificate | None

@@ -14,7 +14,7 @@ from random import random
 from time import monotonic
 
 from hookline.connections.receiver_url import ReceiverUrl
-from hookline.deliver.send.answers import Burst, PlainAnswers, plain_success
+from hookline.deliver.send.answers import PlainAnswers, RequestBatch, plain_success
 from hookline.deliver.send.client_certificate import ClientCertificate
 from hookline.deliver.send.connection import REST_SECONDS_MAX, RESTED_SECONDS, Connection
 from hookline.deliver.send.connector import Connector
@@ -73,27 +73,29 @@ class Pool:
         """Send requests, each with its token, on idle connections, else on new ones; the sink is told the results."""
         now = monotonic()
         self._close_stale(now)
-        idle, burst, rested_since = self.idle, Burst(target, now), now - RESTED_SECONDS
+        idle, batch, rested_since = self.idle, RequestBatch(target, now), now - RESTED_SECONDS
         for token, request in requests:
             if idle:
                 connection = idle.pop()
                 if connection.idle_since < rested_since and not connection.is_silent:
                     connection.close()
-                    self.send_afresh(token, burst, request)
+                    self.send_afresh(token, batch, request)
                     continue
                 connection.token = token
-                connection.burst = burst
+                connection.batch = batch
                 connection.request = request
                 connection.transport.write(request)  # type: ignore[union-attr]  # kept only while it is open
             else:
-                self.send_afresh(token, burst, request)
+                self.send_afresh(token, batch, request)
 
-    def send_afresh(self, token: Opaque, burst: Burst, request: bytes, watch: Exchange | None = None) -> Connection:
-        """Send a request on a new connection; its time runs since its burst began."""
+    def send_afresh(
+        self, token: Opaque, batch: RequestBatch, request: bytes, watch: Exchange | None = None
+    ) -> Connection:
+        """Send a request on a new connection; its time runs since its batch began."""
         connection = Connection(self, watch)
         self._connections.add(connection)
         self._active.add(self)
-        connection.begin(token, burst, request)
+        connection.begin(token, batch, request)
         self._connector.begin(connection, self._url, self._certificate)
         return connection
 
@@ -104,7 +106,7 @@ class Pool:
         if status:
             self.note_keep_alive(data)
             if status != self.plain_answer_status:
-                self.answers.burst = None  # a run is of one status
+                self.answers.batch = None  # a run is of one status
             self.plain_answer, self.plain_answer_status = data, status
         return bool(status)
 
@@ -116,7 +118,7 @@ class Pool:
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
-        if connection.burst is None:
+        if connection.batch is None:
             if connection in self.idle:
                 self.idle.remove(connection)
             self.answers.forget(connection)
@@ -124,7 +126,7 @@ class Pool:
     def sweep(self, now_seconds: float, timeout_seconds: float) -> None:
         """End exchanges that take too long, and connections that were idle too long or have become old."""
         overdue = now_seconds - timeout_seconds
-        for connection in [c for c in self._connections if c.burst is not None and c.burst.began <= overdue]:
+        for connection in [c for c in self._connections if c.batch is not None and c.batch.began <= overdue]:
             connection.expire()
         self._close_stale(now_seconds)
         for connection in [c for c in self._connections if c.old_at <= now_seconds]:
@@ -240,7 +242,7 @@ class Exchanges:
         """Send the request and return what came of it; never raises for what the network or the receiver does."""
         exchange = Exchange()
         pool = Pool(url, exchange, self._connector, certificate=certificate)
-        connection = pool.send_afresh(exchange, Burst(url, monotonic()), request, exchange)
+        connection = pool.send_afresh(exchange, RequestBatch(url, monotonic()), request, exchange)
         try:
             await asyncio.wait_for(exchange.ended.wait(), self._timeout_seconds)
         except TimeoutError:

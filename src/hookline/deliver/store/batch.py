@@ -94,7 +94,7 @@ class RangeRow(NamedTuple):
     reason: str
 
 
-class Recall(NamedTuple):
+class Requeue(NamedTuple):
     """Dead letters of the run that opened a breaker, given up at ``since_ms`` or later, go back to waiting: it was not
     those events' fault. Without ``refusals`` those that the receiver refused one by one stay."""
 
@@ -175,10 +175,10 @@ class Batch:
         self.settled: set[tuple[int, int, int]] = set()
         """Retry rows to delete, as (lane, partition, offset)."""
         self.dead_letters: list[DeadLetterRow] = []
-        self.recalls: list[Recall] = []
-        self.recall_urls: dict[int, str] = {}
+        self.requeues: list[Requeue] = []
+        self.requeue_urls: dict[int, str] = {}
         """By lane with fan-out ``all``: its URLs as JSON. Those that took an event are not asked again."""
-        self.recalled: dict[int, int] = {}
+        self.requeued: dict[int, int] = {}
         """How many came back, by lane: filled in when the batch is written."""
         self.shifts: list[tuple[int, int]] = []
         """(ms, lane): the time a lane was paused does not count for the window of its retry rows."""

@@ -35,7 +35,7 @@ class RowsComing(Exception):
 
 class Rows(Protocol):
     """The retry rows of the partitions that are this process's to act on, as the last checkpoint left them: what the
-    next one changes is for a lane's ``settling`` to tell.
+    next one changes is for a lane's ``pending_rows`` to tell.
 
     Raises DatabaseAway; and RowsComing where an answer comes with a later turn.
     """

@@ -22,7 +22,7 @@ from hookline.database.upsert import overwriting, replacing
 from hookline.deliver.cluster.fence import Fence, check, listed
 from hookline.deliver.lanes.delivery import ALL_URLS
 from hookline.deliver.lanes.order import NEVER_MS
-from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Recall
+from hookline.deliver.store.batch import Batch, BlockRow, ErasureRow, Requeue
 from hookline.deliver.store.retry_rows import RetryRows, answers, bring_near, counts
 from hookline.outcomes.outcome import FINAL, RECEIVER_STATUSES
 from hookline.outcomes.progress import BUCKET_SHIFT, ENTRY_BYTES, OFFSET_MASK
@@ -166,12 +166,12 @@ class DeliverStore:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             batch.dead_letters,
         )
-        batch.recalled = {}
-        for recall in batch.recalls:
-            lane = recall.lane
-            urls = batch.recall_urls.get(lane, "[]")
-            found = self._recall(cursor, recall, urls, mine, keep_letters=lane in batch.replays)
-            batch.recalled[lane] = batch.recalled.get(lane, 0) + found
+        batch.requeued = {}
+        for requeue in batch.requeues:
+            lane = requeue.lane
+            urls = batch.requeue_urls.get(lane, "[]")
+            found = self._requeue(cursor, requeue, urls, mine, keep_letters=lane in batch.replays)
+            batch.requeued[lane] = batch.requeued.get(lane, 0) + found
         many(
             "INSERT INTO ranges (lane, destination, partition, first_offset, last_offset, status, at, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -225,7 +225,7 @@ class DeliverStore:
             " delivered = replays.delivered + excluded.delivered, failed = replays.failed + excluded.failed,"
             " updated_at = excluded.updated_at, ended_at = coalesce(excluded.ended_at, replays.ended_at),"
             " reason = coalesce(excluded.reason, replays.reason)",
-            [(*row, dead[row.lane] - batch.recalled.get(row.lane, 0)) for row in batch.replays.values()],
+            [(*row, dead[row.lane] - batch.requeued.get(row.lane, 0)) for row in batch.replays.values()],
         )
         many(
             "UPDATE replays SET state = 'done', ended_at = ?1, updated_at = ?1 WHERE lane = ?2 AND state = 'running'"
@@ -357,14 +357,14 @@ class DeliverStore:
             (*block, block.at_ms - EXCHANGE_MS_MAX),
         )
 
-    def _recall(self, cursor: object, recall: Recall, urls: str, mine: str, *, keep_letters: bool) -> int:
+    def _requeue(self, cursor: object, requeue: Requeue, urls: str, mine: str, *, keep_letters: bool) -> int:
         """Bring dead letters back to waiting, for every URL, or of ``urls`` those that failed last or refused.
 
         A replay's letters are kept: they took the place of the ones that it was to settle, and go as those would have
         gone, when their event is delivered. So they are still there when the replay is cancelled before.
         """
         execute = cursor.execute  # type: ignore[attr-defined]
-        lane, since_ms, refusals = recall
+        lane, since_ms, refusals = requeue
         wanted = f"lane = ? AND at >= ? AND status = 'failed'{'' if refusals else _BY_RECEIVER}{mine}"
         of_event = 'a.partition = d.partition AND a."offset" = d."offset" AND a.lane = d.lane'
         final = ", ".join(f"'{outcome}'" for outcome in sorted(FINAL))

@@ -34,7 +34,7 @@ _SEGMENT_BYTES_MIN = 16 * 1024 * 1024
 _SEGMENT_BYTES_MAX = 1024 * 1024 * 1024
 _TOLD = ("retention.ms", "retention.bytes")
 """What somebody else who makes the topic has to know of its retention."""
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 def open_topic(
@@ -224,7 +224,7 @@ def _wait_for_leaders(admin: AdminClient, address: KafkaAddress, partitions: int
             return found
         if time.monotonic() > deadline:
             raise JournalAway(f"not every partition of topic {address.topic} has a broker that leads it")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _id(admin: AdminClient, address: KafkaAddress) -> str:
@@ -237,7 +237,7 @@ def _id(admin: AdminClient, address: KafkaAddress) -> str:
             # The broker that was asked may not have heard yet of a topic that was just made.
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
                 raise
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _retention(seconds: float, size_bytes: int, partitions: int) -> dict[str, str]:

@@ -50,7 +50,7 @@ class NextSegment:
         self._size_bytes = 0
         self._full_until = 0.0
         self._closing = False
-        self._hurry = threading.Event()
+        self._wanted = threading.Event()
 
     @property
     def is_ready(self) -> bool:
@@ -62,17 +62,17 @@ class NextSegment:
         if self._filling is not None and not self._may_retry():
             return
         self._size_bytes = size_bytes
-        self._hurry.clear()
+        self._wanted.clear()
         self._filling = self._threads.submit(self._fill, size_bytes)
 
-    def hurry(self) -> None:
+    def prepare_soon(self) -> None:
         """Fill as quickly as the disk allows: the segment is needed soon."""
-        self._hurry.set()
+        self._wanted.set()
 
     def wait(self, size_bytes: int) -> int:
         """Wait until the next segment is filled; raise JournalFull when there is no room for it."""
         self.begin(size_bytes)
-        self.hurry()
+        self.prepare_soon()
         assert self._filling is not None
         return self._filling.result()
 
@@ -100,7 +100,7 @@ class NextSegment:
     def close(self) -> None:
         """Stop filling, and remove what was prepared and not taken."""
         self._closing = True
-        self.hurry()
+        self.prepare_soon()
         if self._filling is not None and self._filling.exception() is None:
             os.close(self._filling.result())
             (self._folder / TEMPORARY_NAME).unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class NextSegment:
                     raise _full(self._folder)
                 write_all(self._disk, fd, [zeros[: size_bytes - position]], position)
                 self._disk.fdatasync(fd)
-                self._hurry.wait(_PAUSE_SECONDS)
+                self._wanted.wait(_PAUSE_SECONDS)
         except BaseException:
             os.close(fd)
             path.unlink(missing_ok=True)

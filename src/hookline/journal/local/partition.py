@@ -144,7 +144,7 @@ class PartitionWriter:
         if self._room() < self._segment.size_bytes * 7 // 8:
             self._next.begin(self._next_bytes())
             if self._room() < self._segment.size_bytes // 3:
-                self._next.hurry()
+                self._next.prepare_soon()
 
     def _write_groups(self, run: list[EncodedGroup]) -> int:
         assert self._segment is not None

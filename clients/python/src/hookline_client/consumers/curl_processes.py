@@ -17,7 +17,7 @@ from hookline_client.errors import CODES
 from hookline_client.http_transport import ANSWER_BYTES_MAX
 from hookline_client.receipts import Message
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often a process is looked at whose pipe does not end: a fork of ours in the wrong moment may hold it open."""
 GRACE_SECONDS = 2.0
 """How long after its time a process is ended: curl ends itself."""
@@ -109,7 +109,7 @@ class _Watch:
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ, kept)
             while len(selector.get_map()) > 1 and self.instead is None:
-                ready = selector.select(max(0.0, min(LOOK_SECONDS, deadline - time.monotonic())))
+                ready = selector.select(max(0.0, min(POLL_SECONDS, deadline - time.monotonic())))
                 if not ready and (time.monotonic() >= deadline or self.process.poll() is not None):
                     break
                 for key, _ in ready:

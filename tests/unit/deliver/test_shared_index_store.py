@@ -12,7 +12,7 @@ from hookline.database.connection import Connection
 from hookline.database.open import ensure
 from hookline.database.place import Place
 from hookline.deliver.cluster.fence import raise_epoch
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.index.duplicates import Duplicates
 from tests.unit.conftest import PlaceOf
 from tests.unit.index.conftest import RUN_EVENTS, WINDOW_SECONDS, finish
@@ -29,9 +29,9 @@ def place(place_of: PlaceOf) -> Place:
 
 
 @pytest.fixture
-def shelf(place: Place) -> Iterator[RunShelf]:
+def shelf(place: Place) -> Iterator[SharedIndexStore]:
     """The shelf in it."""
-    opened = RunShelf(place)
+    opened = SharedIndexStore(place)
     yield opened
     opened.close()
 
@@ -63,7 +63,7 @@ def sealed(folder: Path) -> JournalInMemory:
     return journal
 
 
-def test_what_one_worker_sealed_another_one_knows(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+def test_what_one_worker_sealed_another_one_knows(tmp_path: Path, shelf: SharedIndexStore, rows: Connection) -> None:
     """Runs come from the database, so that only what was not sealed is read from the journal again."""
     epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
     journal = sealed(tmp_path / "one")
@@ -79,7 +79,9 @@ def test_what_one_worker_sealed_another_one_knows(tmp_path: Path, shelf: RunShel
     assert shelf.fetch(PARTITION, tmp_path / "two", 0) == 0
 
 
-def test_runs_of_a_later_owner_take_the_place_of_ones_own(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+def test_runs_of_a_later_owner_take_the_place_of_ones_own(
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection
+) -> None:
     """An earlier owner adds nothing any more, and drops what is not kept when it takes the partition up again."""
     outdated = raise_epoch(rows.cursor(), PARTITION, "one", 0)
     raise_epoch(rows.cursor(), PARTITION, "two", 0)
@@ -90,7 +92,7 @@ def test_runs_of_a_later_owner_take_the_place_of_ones_own(tmp_path: Path, shelf:
     assert list((tmp_path / "one").glob("*.run")) == []
 
 
-def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: RunShelf, rows: Connection) -> None:
+def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: SharedIndexStore, rows: Connection) -> None:
     """Runs below what the journal begins with are neither brought nor kept."""
     epoch = raise_epoch(rows.cursor(), PARTITION, "one", 0)
     sealed(tmp_path / "one")
@@ -101,7 +103,7 @@ def test_what_the_journal_dropped_is_not_kept(tmp_path: Path, shelf: RunShelf, r
 
 
 def test_runs_that_tell_whose_events_were_are_dropped_by_those_who_do_not_deliver_them(
-    tmp_path: Path, shelf: RunShelf, rows: Connection
+    tmp_path: Path, shelf: SharedIndexStore, rows: Connection
 ) -> None:
     """The owner has overwritten its own; an earlier one has them still, and keeps those that are as ever."""
     epoch = raise_epoch(rows.cursor(), PARTITION, "two", 0)

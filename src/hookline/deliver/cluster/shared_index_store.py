@@ -22,7 +22,7 @@ from hookline.telemetry.log import logger
 _PUT_RUN = replacing("index_runs", ("partition", "first_offset"), ("next_offset", "digest", "run"))
 
 
-class RunShelf:
+class SharedIndexStore:
     """Brings runs from a partition's folder to the database and back; may be used on any thread."""
 
     def __init__(self, place: Place) -> None:

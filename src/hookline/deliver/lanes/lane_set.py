@@ -13,7 +13,7 @@ from hookline.connections.model import Destination, Pause, Snapshot
 from hookline.connections.model import Lane as LaneStart
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
@@ -28,7 +28,7 @@ from hookline.telemetry.log import logger
 LANE_ENDED = "the destination was disabled or deleted"
 
 
-class Registry:
+class LaneSet:
     """Opens, changes and ends lanes."""
 
     def __init__(
@@ -71,14 +71,14 @@ class Registry:
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
         self._feeder.wake()
 
-    def open(self, destination: Destination, start: LaneStart, intakes: Iterable[Intake] = ()) -> Lane:
-        """Open a lane; ``intakes`` are its places from before a restart, by default it begins at its start offsets."""
+    def open(self, destination: Destination, start: LaneStart, cursors: Iterable[LaneCursor] = ()) -> Lane:
+        """Open a lane; ``cursors`` are its places from before a restart, by default it begins at its start offsets."""
         lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
         self._engine.on_lane(lane)
         self._feeder.filtering = None
-        known = {intake.partition: intake for intake in intakes}
+        known = {cursor.partition: cursor for cursor in cursors}
         for partition, shared in self._feeder.shared.items():
-            fresh = fresh_intake(start, shared)
+            fresh = fresh_cursor(start, shared)
             # From the reader's place on: what is aimed at the destination may lie before its sources' begin.
             self.skip_delivered(lane, partition, min(fresh.next_offset, shared.next_offset), shared.end)
             lane.enter(known.get(partition, fresh))
@@ -100,10 +100,10 @@ class Registry:
     def _join(self, lane: Lane) -> None:
         if lane.start.until is not None:
             self._draining.add(lane)
-            for partition, intake in lane.intakes.items():
-                intake.end_at(lane.start.until.get(partition, 0))  # one that was added later has nothing for it
+            for partition, cursor in lane.cursors.items():
+                cursor.end_at(lane.start.until.get(partition, 0))  # one that was added later has nothing for it
         for partition, shared in self._feeder.shared.items():
-            if lane.intakes[partition].attached:
+            if lane.cursors[partition].attached:
                 shared.attach(lane)
         if not lane.targets:
             lane.breaker.open("its settings cannot be used; see the log")
@@ -126,17 +126,17 @@ class Registry:
         if destination.filters != lane.destination.filters:
             # What is queued is given back, so that every event from the lane's place on meets the new filters.
             self._feeder.detach(lane)
-            self.note_filters(lane, {p: intake.next_offset for p, intake in lane.intakes.items()})
+            self.note_filters(lane, {p: cursor.next_offset for p, cursor in lane.cursors.items()})
         if start.sources.keys() - lane.starts.keys():
             # What is queued may be given back later and read once more, then with the new source's events: not
-            # twice, so the place before which they come from a side intake must be settled now.
+            # twice, so the place before which they come from a backfill must be settled now.
             self._feeder.detach(lane)
         for partition, shared in self._feeder.shared.items():
-            intake = lane.intakes[partition]
-            self.add_sides(lane, partition, start, lane.starts.keys())
-            if intake.attached:
+            cursor = lane.cursors[partition]
+            self.add_backfills(lane, partition, start, lane.starts.keys())
+            if cursor.attached:
                 shared.leave(lane)
-                intake.attach()
+                cursor.attach()
         if lane.options.order != destination.delivery.order:
             self.change_order(lane)
         was_unusable = not lane.targets
@@ -152,14 +152,14 @@ class Registry:
         lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
-    def add_sides(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:
+    def add_backfills(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:
         """Have a lane read what sources that were not ``before`` had until where it stands in a partition."""
-        intake = lane.intakes[partition]
-        place = self._feeder.shared[partition].next_offset if intake.attached else intake.next_offset
+        cursor = lane.cursors[partition]
+        place = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
         for source in start.sources.keys() - before:
             first = start.sources[source].get(partition, 0)
             if first < place:
-                lane.read_beside(Intake(partition, first, attached=False, end=place, source=source))
+                lane.backfill(LaneCursor(partition, first, attached=False, end=place, source=source))
                 self.skip_delivered(lane, partition, first, place)
 
     def change_order(self, lane: Lane) -> None:
@@ -193,18 +193,18 @@ class Registry:
         """The destination was disabled or deleted: what still waits is discarded, on the record."""
         engine = self._engine
         for partition, shared in self._feeder.shared.items():
-            intake = lane.intakes[partition]
+            cursor = lane.cursors[partition]
             # Up to the journal's end: what was accepted before the change and not read yet is this lane's too.
-            end = intake.end or max(shared.end, shared.next_offset)
-            place = shared.next_offset if intake.attached else intake.next_offset
+            end = cursor.end or max(shared.end, shared.next_offset)
+            place = shared.next_offset if cursor.attached else cursor.next_offset
             if lane.destination.filters:
                 self.note_filters(lane, {partition: place}, version=0)
-            waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.settling)]
+            waiting = [*lane.undone(partition), *(row & OFFSET_MASK for row in lane.pending_rows)]
             waiting.append(place)
-            waiting += [side.next_offset for side in lane.sides if side.partition == partition]
-            if intake.attached:
+            waiting += [backfill.next_offset for backfill in lane.backfills if backfill.partition == partition]
+            if cursor.attached:
                 shared.leave(lane)
-            first = 0 if lane.retry_count or lane.coming_back else min(waiting)
+            first = 0 if lane.retry_count or lane.requeueing else min(waiting)
             if first < end:
                 engine.batch.ranges.append(
                     RangeRow(
@@ -251,8 +251,8 @@ class Registry:
             return (), None
 
 
-def fresh_intake(start: LaneStart, shared: SharedReader) -> Intake:
+def fresh_cursor(start: LaneStart, shared: SharedReader) -> LaneCursor:
     """Return where a lane begins in a partition when nothing is known of it there."""
     starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
     first = min(starts, default=shared.next_offset)
-    return Intake(shared.partition, first, attached=first >= shared.next_offset)
+    return LaneCursor(shared.partition, first, attached=first >= shared.next_offset)

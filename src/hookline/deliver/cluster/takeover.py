@@ -1,6 +1,6 @@
 """Putting a claimed partition to work in an engine that runs: each lane goes on in it where its last owner was.
 
-The connections may have changed since the owner's last checkpoint. What ``Registry.apply`` does for all partitions as a
+The connections may have changed since the owner's last checkpoint. What ``LaneSet.apply`` does for all partitions as a
 version comes is done here for the one, from the version of the checkpoint to the one in force.
 """
 
@@ -10,9 +10,9 @@ from hookline.connections.model import Destination
 from hookline.connections.model import Lane as LaneStart
 from hookline.deliver.cluster.claims import Claim
 from hookline.deliver.dispatcher import Dispatcher
-from hookline.deliver.lanes.intake import Intake
+from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane
-from hookline.deliver.lanes.registry import LANE_ENDED, Registry, fresh_intake
+from hookline.deliver.lanes.lane_set import LANE_ENDED, LaneSet, fresh_cursor
 from hookline.deliver.lanes.replay_lane import ReplayLane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.read.shared_reader import SharedReader
@@ -22,19 +22,19 @@ from hookline.deliver.store.batch import FilterRow, RangeRow
 from hookline.outcomes import places
 
 
-class Adoption:
+class PartitionTakeover:
     """Takes partitions up; all on the event loop, in one go each."""
 
     def __init__(
-        self, engine: Dispatcher, feeder: Feeder, registry: Registry, replays: Replays, recovery: Recovery
+        self, engine: Dispatcher, feeder: Feeder, lane_set: LaneSet, replays: Replays, recovery: Recovery
     ) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._registry = registry
+        self._lane_set = lane_set
         self._replays = replays
         self._recovery = recovery
 
-    def adopt(self, claim: Claim, shared: SharedReader, version: int) -> None:
+    def take_over(self, claim: Claim, shared: SharedReader, version: int) -> None:
         """Have every lane go on in the partition; ``version`` of the connections is in force."""
         then = {
             claim.then.lanes[each.id].number: (each, claim.then.lanes[each.id])
@@ -48,9 +48,9 @@ class Adoption:
             if isinstance(lane, ReplayLane):
                 row = claim.lanes.get(lane.number)
                 at = None if row is None else row.next_offset
-                lane.enter(self._replays.intake(lane.replay, claim.partition, at))
+                lane.enter(self._replays.cursor(lane.replay, claim.partition, at))
             else:
-                lane.enter(self._intake(lane, claim, shared, lane.number in then))
+                lane.enter(self._cursor(lane, claim, shared, lane.number in then))
             self._restore(lane, claim)
             if not lane.is_replay:
                 self._follow_changes(lane, claim.partition, then.get(lane.number))
@@ -71,46 +71,46 @@ class Adoption:
             self._feeder.room(lane)
             self._engine.dispatch(lane)
 
-    def _intake(self, lane: Lane, claim: Claim, shared: SharedReader, was_there: bool) -> Intake:
+    def _cursor(self, lane: Lane, claim: Claim, shared: SharedReader, was_there: bool) -> LaneCursor:
         row = claim.lanes.get(lane.number)
         if row is not None:
-            intake = Intake(claim.partition, row.next_offset, places.decode_intake(row.blob).attached)
+            cursor = LaneCursor(claim.partition, row.next_offset, places.decode_cursor(row.blob).attached)
         elif was_there:
-            intake = Intake(claim.partition, shared.next_offset, attached=True)
+            cursor = LaneCursor(claim.partition, shared.next_offset, attached=True)
         else:
-            intake = fresh_intake(lane.start, shared)
+            cursor = fresh_cursor(lane.start, shared)
         if lane.start.until is not None:
-            intake.end_at(lane.start.until.get(claim.partition, 0))
-        return intake
+            cursor.end_at(lane.start.until.get(claim.partition, 0))
+        return cursor
 
     def _restore(self, lane: Lane, claim: Claim) -> None:
         row = claim.lanes.get(lane.number)
-        undone = places.decode_intake(row.blob).undone if row else claim.open_places.get(lane.number, ())
+        undone = places.decode_cursor(row.blob).undone if row else claim.open_places.get(lane.number, ())
         self._recovery.restore_lane(lane, claim.partition, row, undone)
         self._engine.open_lanes.add(lane)
 
     def _follow_changes(self, lane: Lane, partition: int, before: tuple[Destination, LaneStart] | None) -> None:
         if before is None:
             if lane.destination.filters:
-                self._registry.note_filters(lane, {partition: 0}, at_ms=0)
+                self._lane_set.note_filters(lane, {partition: 0}, at_ms=0)
             return
         destination, start = before
-        self._registry.add_sides(lane, partition, lane.start, start.sources.keys())
+        self._lane_set.add_backfills(lane, partition, lane.start, start.sources.keys())
         if destination.delivery.order != lane.destination.delivery.order:
             now_ms = self._engine.clock.steady_ms()
             self._engine.batch.unorder(lane.number, now_ms)
             lane.look_at_rows(now_ms)
         if destination.filters != lane.destination.filters:
-            intake = lane.intakes[partition]
-            place = self._feeder.shared[partition].next_offset if intake.attached else intake.next_offset
-            self._registry.note_filters(lane, {partition: place})
+            cursor = lane.cursors[partition]
+            place = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
+            self._lane_set.note_filters(lane, {partition: place})
 
     def _join(self, lane: Lane, shared: SharedReader) -> None:
-        intake = lane.intakes[shared.partition]
-        if not intake.attached:
+        cursor = lane.cursors[shared.partition]
+        if not cursor.attached:
             return
         if lane.halted or lane.drains or not lane.targets:
-            intake.detach(shared.next_offset)
+            cursor.detach(shared.next_offset)
             shared.full.discard(lane)
         else:
             shared.attach(lane)
@@ -126,7 +126,7 @@ class Adoption:
     def _end(self, claim: Claim, destination: Destination, start: LaneStart) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""
         row = claim.lanes.get(start.number)
-        undone = places.decode_intake(row.blob).undone if row else claim.open_places.get(start.number, ())
+        undone = places.decode_cursor(row.blob).undone if row else claim.open_places.get(start.number, ())
         place = row.next_offset if row else claim.next_offset
         end = claim.end if start.until is None else start.until.get(claim.partition, claim.end)
         first = 0 if start.number in claim.backlogs else min((place, *undone[:1]))

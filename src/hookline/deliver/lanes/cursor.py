@@ -5,11 +5,11 @@ from __future__ import annotations
 from hookline.replays.places import Places
 
 
-class Intake:
+class LaneCursor:
     """Where a lane stands in one partition: with the shared reader, or at a place of its own.
 
-    ``end`` and ``source`` are set for a side intake: the part of the stream that a source connected a moment ago had
-    before the shared reader knew of it. A replay's intake has an end, and ``places`` when it is of single events.
+    ``end`` and ``source`` are set for a backfill: the part of the stream that a source connected a moment ago had
+    before the shared reader knew of it. A replay's cursor has an end, and ``places`` when it is of single events.
     """
 
     __slots__ = ("attached", "end", "frozen", "next_offset", "partition", "places", "source")

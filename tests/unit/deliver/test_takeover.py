@@ -11,11 +11,11 @@ from hookline.connections.edits import Delete
 from hookline.connections.model import DeliveryOptions
 from hookline.database.connect import connect
 from hookline.database.place import place_of
-from hookline.deliver.cluster.adoption import Adoption
 from hookline.deliver.cluster.claims import Claims
 from hookline.deliver.cluster.fence import Fence, now_seconds
-from hookline.deliver.cluster.run_shelf import RunShelf
+from hookline.deliver.cluster.shared_index_store import SharedIndexStore
 from hookline.deliver.cluster.shared_ring import SharedRing
+from hookline.deliver.cluster.takeover import PartitionTakeover
 from hookline.deliver.read.shared_reader import SharedReader
 from hookline.deliver.recovery import Recovery
 from hookline.journal.lost import read_lost
@@ -32,7 +32,7 @@ class Passing:
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
-        self._shelf = RunShelf(place_of(rig.settings, "deliver"))
+        self._shelf = SharedIndexStore(place_of(rig.settings, "deliver"))
         self._claims = Claims(rig.settings, self._shelf, rig.clock.steady_ms)
         self._fence = Fence(1e9)
         self._fence.confirm(now_seconds())
@@ -56,9 +56,11 @@ class Passing:
         assert claim is not None
         self._fence.epochs[PARTITION] = claim.epoch
         role.checkpointer.take(PARTITION, claim.next_offset)
-        parts = role.engine, role.feeder, role.registry, role.replays
+        parts = role.engine, role.feeder, role.lane_set, role.replays
         shared = SharedReader(PARTITION, role.journal, claim.duplicates, claim.next_offset)
-        Adoption(*parts, Recovery(*parts, role.store, role.journal)).adopt(claim, shared, role.checkpointer.version)
+        PartitionTakeover(*parts, Recovery(*parts, role.store, role.journal)).take_over(
+            claim, shared, role.checkpointer.version
+        )
         self._rig.role.feeder.wake()
         self._rig.turn()
 
@@ -86,10 +88,10 @@ def test_what_was_queued_and_what_waits_as_a_row_goes_on(rig: Rig, passing: Pass
     rig.answer(rig.network.waiting[0], 503)
     in_flight = [request.offset for request in rig.network.waiting]
     assert in_flight == [2]
-    flying = [request.delivery for request in rig.network.waiting]
+    in_flight = [request.delivery for request in rig.network.waiting]
     rig.network.waiting.clear()
     passing.give_up()
-    for delivery in flying:
+    for delivery in in_flight:
         rig.role.engine.release(delivery)
     sent = len(rig.network.sent)
     rig.append("later")

@@ -50,7 +50,7 @@ def run_deliver(settings: Settings) -> int:
     """Reader, lanes and sender; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database, wait_for_home, wait_for_schema, wait_for_version
+        from hookline.database.installation import wait_for_database, wait_for_home, wait_for_schema, wait_for_version
         from hookline.database.open import count_commits
         from hookline.deliver.role import DeliverRole
         from hookline.journal.opening import wait_for_partitions, wait_for_recovery
@@ -80,12 +80,12 @@ def run_profiles(settings: Settings) -> int:
     """People: their traits, identities and history; return the exit code."""
 
     async def main(stop: asyncio.Event) -> int:
-        from hookline.database.claim import wait_for_database, wait_for_schema, wait_for_turn
+        from hookline.database.installation import wait_for_database, wait_for_leader_lock, wait_for_schema
         from hookline.database.open import count_commits
         from hookline.people.role import ProfilesRole
 
         await wait_for_database(settings, stop, writes="profiles")
-        turn = await wait_for_turn(settings, "profiles", stop)
+        turn = await wait_for_leader_lock(settings, "profiles", stop)
         await wait_for_schema(settings, "profiles", stop)
         if not stop.is_set():
             count_commits(settings, "profiles")
@@ -106,7 +106,7 @@ def run_control(
     """Admin API, pages and connections; return the exit code."""
     from hookline.control.admin_token import AdminTokenError
     from hookline.control.opening import CannotStart
-    from hookline.database import claim as database
+    from hookline.database import installation as database
     from hookline.database.commits import any_went_back
     from hookline.database.sqlite import DatabaseAway, DatabaseError, engine
     from hookline.journal.opening import claim
@@ -117,7 +117,7 @@ def run_control(
     descriptor = os.environ.get(SUPERVISOR_FD)
     try:
         claim(settings)
-        database.claim(settings)
+        database.verify_installation(settings)
         store = asyncio.run(_opened(settings, connections_file))
         if store is None:
             return 0
@@ -184,7 +184,7 @@ def _run(
         asyncio.get_running_loop().call_later(FREEZE_SECONDS, gc.freeze)
         return await main(_until_told_to_stop(ending))
 
-    from hookline.database import claim as database
+    from hookline.database import installation as database
     from hookline.database.commits import any_went_back
     from hookline.database.sqlite import DatabaseAway, DatabaseError, DatabaseUnusable, engine
     from hookline.journal.opening import claim
@@ -192,7 +192,7 @@ def _run(
 
     try:
         claim(settings)
-        database.claim(settings)
+        database.verify_installation(settings)
         code = uvloop.run(whole())
         code = code or int(any_went_back())  # so that whoever looks after the role starts it again
         ending.finish(code)
@@ -236,12 +236,12 @@ async def _opened(settings: Settings, connections_file: Path | None) -> Store | 
     """
     from hookline.control.opening import open_connections
     from hookline.control.standing_by import StandingBy
-    from hookline.database.claim import until_done, wait_for_database, wait_for_schema, wait_for_turn
+    from hookline.database.installation import until_done, wait_for_database, wait_for_leader_lock, wait_for_schema
     from hookline.database.open import count_commits
 
     stop = _until_told_to_stop(Ending())
     await wait_for_database(settings, stop, writes="control")
-    await wait_for_turn(settings, "control", stop, StandingBy(settings))
+    await wait_for_leader_lock(settings, "control", stop, StandingBy(settings))
     for which in CONTROLS:
         await wait_for_schema(settings, which, stop)
     if stop.is_set():

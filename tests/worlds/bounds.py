@@ -44,7 +44,7 @@ def _of_lane(lane: Lane) -> Iterator[tuple[str, int, int]]:
     rows = limits.retry_rows_max + 2 * queue
     yield "retry rows", lane.retry_count, rows
     yield "rows not settled", len(lane.pending_rows), rows + limits.ring_entries
-    yield "places to skip", len(lane.skip), 2 * limits.ring_entries
+    yield "places to skip", len(lane.already_delivered), 2 * limits.ring_entries
     yield "places out of order", len(lane.out_of_order), queue
     if lane.retry_count < 0:
         yield "missing retry rows", -lane.retry_count, 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hookline.connections.model import Destination, Filter, Lane, Offsets, Snapshot
+from hookline.connections.model import Destination, Filter, LaneConfig, Offsets, Snapshot
 from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 from hookline.route.filters import Filters
@@ -40,7 +40,7 @@ class Version(NamedTuple):
     snapshot: Snapshot
     at: float
 
-    def of(self, destination: str | None) -> tuple[Destination, Lane] | None:
+    def of(self, destination: str | None) -> tuple[Destination, LaneConfig] | None:
         """A destination with its lane, if it has one."""
         lane = self.snapshot.lanes.get(destination or "")
         found = (each for each in self.snapshot.destinations if each.id == destination)
@@ -170,7 +170,7 @@ class Ledger:
 
     def _belongs(self, place: Place, snapshot: Snapshot) -> list[tuple[int, str]]:
         record = self.events[place].record
-        found: list[tuple[Destination, Lane]] = [
+        found: list[tuple[Destination, LaneConfig]] = [
             (each, snapshot.lanes[each.id]) for each in snapshot.destinations if each.id in snapshot.lanes
         ]
         return [(lane.number, each.id) for each, lane in found if not_routed_reason(record, each, lane, *place) is None]

@@ -28,7 +28,7 @@ def test_what_is_too_much_is_said(rig: Rig) -> None:
     role.engine.ring.position += 1_000_000
     lane.retry_count = 1_000_000
     lane.queue.extend(list(lane.queue) * LIMITS.queue_high)
-    lane.skip.update(range(1_000_000))
+    lane.already_delivered.update(range(1_000_000))
     assert len([*engine_exceeds(role)]) == 3
     assert len([*lanes_exceed(role)]) == 3
     role.engine.in_flight = 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.connections.model import DeliveryOptions, Snapshot
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import DeliveryOptions, LaneConfig, Snapshot
 from hookline.simulation.scheduler import SimulatedClock
 from tests.unit.deliver.rig import destination
 from tests.worlds.ledger import Ledger, Place
@@ -25,7 +24,7 @@ class Paced:
 
     def connect(self, rate: float | None) -> None:
         made = destination("one", delivery=DeliveryOptions(max_rate=rate))
-        lanes = {"one": LaneStart(number=1, sources={"website": {0: 0}})}
+        lanes = {"one": LaneConfig(number=1, sources={"website": {0: 0}})}
         snapshot = Snapshot(version=1, destinations=(made,), lanes=lanes)
         self.ledger.changed({0: 0}, snapshot, self.clock.seconds)
 

@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from hookline.connections.model import DeliveryOptions, Filter, Offsets, Pause, Snapshot
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import DeliveryOptions, Filter, LaneConfig, Offsets, Pause, Snapshot
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.outcomes.outcome import Outcome
 from hookline.settings import Deliver
@@ -50,7 +49,7 @@ class Scene:
         self, *, lane: bool = True, pause: Pause | None = None, until: Offsets | None = None, **given: object
     ) -> None:
         made = destination("one", sources=(self.record.source,), **given)  # type: ignore[arg-type]
-        start = LaneStart(number=1, sources={self.record.source: {0: 0}}, paused=pause, until=until)
+        start = LaneConfig(number=1, sources={self.record.source: {0: 0}}, paused=pause, until=until)
         snapshot = Snapshot(version=1, destinations=(made,), lanes={"one": start} if lane else {})
         self.ledger.changed({0: 0}, snapshot, self.clock.seconds)
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from hookline.connections.model import Snapshot, Source
-from hookline.database.claim import LOCAL, wait_for_turn
 from hookline.database.home import note_ends, read_ends, read_home, settle
+from hookline.database.installation import LOCAL, wait_for_leader_lock
 from hookline.database.sqlite import DatabaseAway
 from hookline.journal.opening import FOLDER
 from hookline.outcomes.furthest import Known, furthest
@@ -128,11 +128,11 @@ async def ask_server(settings: Settings, stop: asyncio.Event) -> Asked:
     Raise DatabaseAway, and DatabaseUnusable when another folder works with it.
     """
     from hookline.database.postgres.home import take_home
-    from hookline.database.postgres.installation import meet
+    from hookline.database.postgres.installation import verify_installation
 
-    await asyncio.to_thread(meet, settings)
+    await asyncio.to_thread(verify_installation, settings)
     await asyncio.to_thread(take_home, settings)
-    await wait_for_turn(settings, "collect", stop)  # kept until the process ends
+    await wait_for_leader_lock(settings, "collect", stop)  # kept until the process ends
     return Asked(await asyncio.to_thread(furthest, settings))
 
 

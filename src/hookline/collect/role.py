@@ -12,7 +12,7 @@ from hookline.collect.before_opening import Asked, KeptConnections, ask_server, 
 from hookline.collect.server import Edge
 from hookline.connections.feed import Feed
 from hookline.connections.model import Snapshot
-from hookline.database.claim import LOCAL, wait_for_database
+from hookline.database.installation import LOCAL, wait_for_database
 from hookline.database.outages import OUTAGES
 from hookline.database.place import place_of
 from hookline.database.read_only import Unread

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from hookline.connections.model import Destination, Lane, Offsets
+from hookline.connections.model import Destination, LaneConfig, Offsets
 
 
-def next_lane(lane: Lane | None, destination: Destination, ends: Offsets, new_number: Callable[[], int]) -> Lane | None:
+def next_lane(
+    lane: LaneConfig | None, destination: Destination, ends: Offsets, new_number: Callable[[], int]
+) -> LaneConfig | None:
     """Return the destination's lane after a change: ``lane`` is the one before it, ``ends`` the journal's ends within
     it.
 
@@ -22,4 +24,4 @@ def next_lane(lane: Lane | None, destination: Destination, ends: Offsets, new_nu
     number = new_number() if lane is None else lane.number
     before = {} if lane is None else lane.sources
     sources = {id: before[id] if id in before else dict(ends) for id in destination.sources}
-    return Lane(number=number, sources=sources) if lane is None else replace(lane, sources=sources)
+    return LaneConfig(number=number, sources=sources) if lane is None else replace(lane, sources=sources)

@@ -165,7 +165,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     by: Literal["person", "hookline"] = "person"
 
 
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
+class LaneConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The stream of one enabled destination: its number and, per source, the offsets at which it begins.
 
     ``number`` is given once, when the destination is enabled, and never used again. ``sources`` maps a source id to
@@ -190,4 +190,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     destinations: tuple[Destination, ...] = ()
     audiences: tuple[Audience, ...] = ()
     computed_traits: tuple[ComputedTrait, ...] = ()
-    lanes: dict[str, Lane] = {}
+    lanes: dict[str, LaneConfig] = {}

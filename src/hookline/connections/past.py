@@ -10,7 +10,7 @@ import msgspec
 from hookline.connections.changes import Action, Change, compare
 from hookline.connections.edits import Delete, Edit, Put
 from hookline.connections.history import KINDS, Kind, Row
-from hookline.connections.model import Destination, Lane
+from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.redaction import NothingToKeep, restore
 from hookline.connections.rotation import carry_rotations, with_rotated
 from hookline.connections.state import Object, decode_object, kind_of
@@ -172,5 +172,5 @@ def _note(left: Row | None, came: Row | None) -> str | None:
     return "disabled, still sends what was accepted before" if before.until != after.until else None
 
 
-def _lane(row: Row) -> Lane | None:
-    return None if row.lane is None else msgspec.json.decode(row.lane, type=Lane)
+def _lane(row: Row) -> LaneConfig | None:
+    return None if row.lane is None else msgspec.json.decode(row.lane, type=LaneConfig)

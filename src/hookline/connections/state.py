@@ -15,7 +15,7 @@ import msgspec
 from hookline.connections import history
 from hookline.connections.definitions.model import Audience, ComputedTrait
 from hookline.connections.history import KINDS, Kind, Row
-from hookline.connections.model import Destination, Lane, Snapshot, Source
+from hookline.connections.model import Destination, LaneConfig, Snapshot, Source
 from hookline.database.connection import Connection
 
 Object = Source | Destination | Audience | ComputedTrait
@@ -30,7 +30,7 @@ TYPES: dict[Kind, type[Object]] = {
 _CHECKED = ("id", "sources", "destinations", "writeKeys")
 """The keys whose values are held to a pattern."""
 _KIND_OF: dict[type, Kind] = {type: kind for kind, type in TYPES.items()}
-_decode_lane = msgspec.json.Decoder(Lane).decode
+_decode_lane = msgspec.json.Decoder(LaneConfig).decode
 
 
 def kind_of(object: Object) -> Kind:
@@ -77,7 +77,7 @@ class Stored(Generic[ObjectT]):
     object: ObjectT
     since: int
     owner: str | None = None
-    lane: Lane | None = None
+    lane: LaneConfig | None = None
 
 
 class State:

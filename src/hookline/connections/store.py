@@ -22,7 +22,7 @@ from hookline.connections.edits import CertificateFault, Delete, Edit, Put, chec
 from hookline.connections.filter_check import PLAN_LEVEL
 from hookline.connections.history import Kind
 from hookline.connections.lanes import next_lane
-from hookline.connections.model import Destination, Lane, Offsets, Pause, Snapshot, Source
+from hookline.connections.model import Destination, LaneConfig, Offsets, Pause, Snapshot, Source
 from hookline.connections.old_secrets import PastRow, without_old_secrets
 from hookline.connections.rotation import until_ms
 from hookline.connections.state import State, Stored, decode_object
@@ -191,18 +191,18 @@ class Store:
             self._refresh()
             return self._state.version
 
-    def pause(self, id: str, pause: Pause, author: str, ends: Callable[[], Offsets]) -> Lane:
+    def pause(self, id: str, pause: Pause, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Park the events of an enabled destination from now on; raise ChangeRefused when there is none.
 
         A destination that is paused already stays so, with its reason.
         """
         return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=lane.paused or pause))
 
-    def resume(self, id: str, catch_up_rate: float | None, author: str, ends: Callable[[], Offsets]) -> Lane:
+    def resume(self, id: str, catch_up_rate: float | None, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Send what has waited, at most so many events per second, and what comes; raise ChangeRefused as ``pause``."""
         return self._change_lane(id, author, ends, lambda lane: replace(lane, paused=None, catch_up_rate=catch_up_rate))
 
-    def drain(self, id: str, author: str, ends: Callable[[], Offsets]) -> Lane:
+    def drain(self, id: str, author: str, ends: Callable[[], Offsets]) -> LaneConfig:
         """Disable a destination, but send what was accepted until now; raise ChangeRefused as ``pause``."""
         return self._change_lane(
             id,
@@ -221,9 +221,9 @@ class Store:
         id: str,
         author: str,
         ends: Callable[[], Offsets],
-        change: Callable[[Lane], Lane | None],
+        change: Callable[[LaneConfig], LaneConfig | None],
         change_object: Callable[[Destination], Destination] = lambda destination: destination,
-    ) -> Lane:
+    ) -> LaneConfig:
         with self._lock:
             with self._transaction():
                 self._refresh()
@@ -392,7 +392,7 @@ class Store:
         stored = self._stored(edit)
         if owner is None and stored is not None:
             owner = stored.owner
-        lane: Lane | None = None
+        lane: LaneConfig | None = None
         if isinstance(edit.object, Destination):
             lane = next_lane(None if stored is None else stored.lane, edit.object, ends, self._new_lane_number)
         return edit.kind, edit.id, version, _json(edit.object), owner, None if lane is None else _json(lane)

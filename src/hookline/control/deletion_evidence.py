@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.control.services import Services
-from hookline.database.claim import LOCAL
+from hookline.database.installation import LOCAL
 from hookline.events.timestamps import iso
 from hookline.privacy.model import Action, DeletionRequest, Erased, Message, Receipt, State, request_id
 

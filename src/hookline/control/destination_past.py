@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from hookline.connections.model import Destination, Lane
+from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.state import decode_object
 from hookline.database.place import Place
 from hookline.database.read_only import ReadOnly
 from hookline.replays.model import ReplayRequest, replay_id
 
-_lane = msgspec.json.Decoder(Lane).decode
+_lane = msgspec.json.Decoder(LaneConfig).decode
 _request = msgspec.json.Decoder(ReplayRequest).decode
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from hookline.connections.model import Destination, Lane
+from hookline.connections.model import Destination, LaneConfig
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import NEXT_PROBE
 from hookline.control.destination_health import WINDOW_SECONDS, is_failing
@@ -138,7 +138,7 @@ def _state(paused: bool, states: list[str], failing: bool) -> State:
 
 
 def _count(
-    journal: Reader, destination: Destination, lane: Lane, partition: int, start: int
+    journal: Reader, destination: Destination, lane: LaneConfig, partition: int, start: int
 ) -> tuple[int, bool, int | None]:
     """Return how many records from ``start`` on belong to the lane, whether that is exact, and when the first came
     (ms)."""
@@ -161,7 +161,7 @@ def _count(
     return count, not lost, first_ms
 
 
-def _waits(record: Record, destination: Destination, lane: Lane, partition: int, offset: int) -> bool:
+def _waits(record: Record, destination: Destination, lane: LaneConfig, partition: int, offset: int) -> bool:
     if record.rejection is not None or record.erased:
         return False
     return not_routed_reason(record, destination, lane, partition, offset) is None

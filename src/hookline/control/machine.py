@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from hookline.database.claim import LOCAL
+from hookline.database.installation import LOCAL
 from hookline.database.parts import held
 from hookline.settings import Settings
 from hookline.whole_file import write_whole

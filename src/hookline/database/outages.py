@@ -82,7 +82,7 @@ class Outages:
 
     def begin(self, away: Trouble) -> None:
         """The server does not answer."""
-        self._meet(SERVER, away, _cannot_tell)
+        self._note(SERVER, away, _cannot_tell)
 
     def end(self, is_back: bool) -> None:
         """It answers again, or nobody of this process wants it any more."""
@@ -94,16 +94,16 @@ class Outages:
         if outage is not None and is_back:
             logger().info("database_back", database=SERVER, kind="away", seconds=round(self.last_seconds, 1))
 
-    def meet(self, database: str, trouble: Trouble, lasts: Callable[[str], bool] = _cannot_tell) -> None:
+    def note(self, database: str, trouble: Trouble, lasts: Callable[[str], bool] = _cannot_tell) -> None:
         """Somebody could not do what it wanted. ``lasts`` asks whether that is so still, where it can be asked."""
-        self._meet(database, trouble, lasts)
+        self._note(database, trouble, lasts)
         with self._lock:
             if self._watched:
                 return
             self._watched = True
         threading.Thread(target=self._watch, name="database outages", daemon=True).start()
 
-    def _meet(self, database: str, trouble: Trouble, lasts: Callable[[str], bool]) -> None:
+    def _note(self, database: str, trouble: Trouble, lasts: Callable[[str], bool]) -> None:
         now = time.monotonic()
         with self._lock:
             outage = self._open.get((database, trouble.kind))

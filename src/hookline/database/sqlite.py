@@ -39,8 +39,8 @@ __all__ = [
     "DatabaseUnreadable",
     "DatabaseUnusable",
     "IntegrityError",
+    "LeaderLockLost",
     "OperationalError",
-    "TurnLost",
     "connect",
     "engine",
 ]
@@ -126,7 +126,7 @@ class DatabaseBroken(engine.DatabaseError):
     code = "database_broken"
 
 
-class TurnLost(DatabaseAway):
+class LeaderLockLost(DatabaseAway):
     """Another process has this one's turn on PostgreSQL by now: nothing of the transaction was written, and nothing
     will be. This process is told to end."""
 
@@ -233,7 +233,7 @@ def as_ours(error: engine.DatabaseError, path: Path, read_only: bool = False) ->
     if kind is None or is_missing or (read_only and kind is DatabaseReadOnly):
         return error
     ours = kind(f"{path.name}: {error}")
-    OUTAGES.meet(path.name, ours)
+    OUTAGES.note(path.name, ours)
     return ours
 
 

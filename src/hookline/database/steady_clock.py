@@ -17,8 +17,8 @@ from pathlib import Path
 from uuid import UUID
 from zlib import crc32
 
-from hookline.database.claim import LOCAL
 from hookline.database.connect import connect
+from hookline.database.installation import LOCAL
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway
 from hookline.settings import Settings

@@ -121,7 +121,7 @@ class Dispatcher(Work, Sink):
             if order.admit(event):
                 found.append(event)
             elif order.spill(event.place):
-                self.failures.wait_for_turn(lane, event.place)
+                self.failures.wait_for_leader_lock(lane, event.place)
         return found
 
     def next_of_user(self, lane: Lane, place: int) -> None:

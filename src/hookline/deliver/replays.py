@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from hookline.connections.model import Destination, Pause, Snapshot
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
 from hookline.database.sqlite import DatabaseAway
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
@@ -274,7 +273,7 @@ class Replays:
         lane.replay = replay
         self._change(lane, destination, self._start(replay))
 
-    def _change(self, lane: ReplayLane, destination: Destination, start: LaneStart) -> None:
+    def _change(self, lane: ReplayLane, destination: Destination, start: LaneConfig) -> None:
         changed, pause = lane.destination != destination, lane.start.paused
         targets = self._lane_set.usable(destination, start, lane.replay.id)[0] if changed else lane.targets
         if (start.paused is not None and pause is None) or lane.destination.filters != destination.filters:
@@ -289,11 +288,11 @@ class Replays:
         if start.paused is None and (changed or pause is not None):
             self._prompt(lane)
 
-    def _start(self, replay: Replay) -> LaneStart:
+    def _start(self, replay: Replay) -> LaneConfig:
         """Return a replay is paused while it, or its destination, is."""
         live = self._snapshot.lanes.get(replay.request.destination)
         own = None if replay.paused_ms is None else Pause(since=replay.paused_ms, steady_since=replay.paused_ms)
-        return LaneStart(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
+        return LaneConfig(number=replay.lane, sources={}, paused=own or (None if live is None else live.paused))
 
     def _prompt(self, lane: ReplayLane) -> None:
         """Somebody wants it sent now: if its receiver was down, look at once whether it is back."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.connections.feed import Feed
-from hookline.connections.model import Destination, Lane, Snapshot
+from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.state import decode_object
 from hookline.database.place import place_of
 from hookline.database.read_only import ReadOnly
@@ -211,7 +211,7 @@ class EventStatuses:
     def _passed(
         self,
         destination: Destination,
-        lane: Lane,
+        lane: LaneConfig,
         partition: int,
         offset: int,
         record: Record,
@@ -231,7 +231,7 @@ class EventStatuses:
         )
         for document, lane_then, _ in rows:
             changed = decode_object("destination", document)
-            then = msgspec.json.decode(lane_then, type=Lane) if lane_then else None
+            then = msgspec.json.decode(lane_then, type=LaneConfig) if lane_then else None
             if not_routed_reason(record, changed, then, partition, offset) is not None:
                 return _discarded(destination, "its source was disconnected before it was sent")
         if not rows or rows[-1][2] is not None:
@@ -275,7 +275,7 @@ class EventStatuses:
         return [] if connection is None else connection.execute(sql, values).fetchall()
 
 
-def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, Lane | None]]:
+def _shown(snapshot: Snapshot, record: Record) -> Iterator[tuple[Destination, LaneConfig | None]]:
     few = len(snapshot.destinations) <= UNCONNECTED_SHOWN_MAX
     for destination in snapshot.destinations:
         concerned = record.source in destination.sources if record.to is None else destination.id in record.to

@@ -7,13 +7,13 @@ used for an event's status. Both read the same lane definition, so they agree.
 from __future__ import annotations
 
 from hookline.connections.catalog.kinds import published_name
-from hookline.connections.model import Destination, Lane
+from hookline.connections.model import Destination, LaneConfig
 from hookline.journal.record import Record
 from hookline.route.selection import refusal
 
 
 def not_routed_reason(
-    record: Record, destination: Destination, lane: Lane | None, partition: int, offset: int
+    record: Record, destination: Destination, lane: LaneConfig | None, partition: int, offset: int
 ) -> str | None:
     """Return why the record at this place is not in the destination's stream; None when it is."""
     if record.to is not None and destination.id not in record.to:

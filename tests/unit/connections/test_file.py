@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from hookline.connections import file
 from hookline.connections.file import Applied
-from hookline.connections.model import Lane, Snapshot, Webhook, WebhookSettings
+from hookline.connections.model import LaneConfig, Snapshot, Webhook, WebhookSettings
 from hookline.connections.store import Store
 from tests.unit.connections.examples import change, destination, ends, source
 
@@ -168,7 +168,7 @@ def test_applying_creates_changes_and_keeps(store: Store) -> None:
     assert [(field.path, field.before, field.after) for field in applied.changes[1].fields] == [
         ("name", "CRM", "Sales")
     ]
-    assert store.snapshot().lanes == {"crm": Lane(number=1, sources={"website": {0: 5}})}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"website": {0: 5}})}
 
 
 def test_a_difference_shows_no_secret(store: Store) -> None:

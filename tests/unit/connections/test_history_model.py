@@ -12,7 +12,7 @@ from hookline.connections.definitions.model import Audience, Condition
 from hookline.connections.edits import Delete, Put
 from hookline.connections.feed import Feed
 from hookline.connections.history import KINDS
-from hookline.connections.model import Destination, Lane, Snapshot
+from hookline.connections.model import Destination, LaneConfig, Snapshot
 from hookline.connections.store import Store
 from tests.postgres import PostgresServer
 from tests.unit.conftest import new_places
@@ -36,7 +36,7 @@ class Connections(RuleBasedStateMachine):
         self.store, self.feed = Store(place), Feed(place, kinds=KINDS)
         self.end, self.number = 0, 0
         self.objects: dict[str, Destination] = {}
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, LaneConfig] = {}
         self.audiences: dict[str, Audience] = {}
         change(self.store, source("a"), source("b"))
         self.past: dict[int, Snapshot] = {}
@@ -53,7 +53,7 @@ class Connections(RuleBasedStateMachine):
             self.number += before is None
             begins = {} if before is None else before.sources
             number = self.number if before is None else before.number
-            self.lanes[id] = Lane(number=number, sources={s: begins.get(s, {0: self.end}) for s in sources})
+            self.lanes[id] = LaneConfig(number=number, sources={s: begins.get(s, {0: self.end}) for s in sources})
 
     @rule(id=IDS)
     def delete(self, id: str) -> None:

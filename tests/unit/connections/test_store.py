@@ -10,7 +10,7 @@ import pytest
 
 from hookline.connections.edits import Delete, Put
 from hookline.connections.feed import Feed
-from hookline.connections.model import Lane, Offsets, WebhookSettings
+from hookline.connections.model import LaneConfig, Offsets, WebhookSettings
 from hookline.connections.store import ChangeRefused, Store, VersionConflict
 from hookline.database.commits import Highest
 from hookline.database.connect import connect
@@ -101,7 +101,7 @@ def test_enabling_starts_a_lane_at_the_journals_end(store: Store) -> None:
     store.change(
         [Put(source("a")), Put(source("b")), Put(destination(sources=("a", "b")))], "somebody", None, ends(5, 8)
     )
-    assert store.snapshot().lanes == {"crm": Lane(number=1, sources={"a": {0: 5, 1: 8}, "b": {0: 5, 1: 8}})}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=1, sources={"a": {0: 5, 1: 8}, "b": {0: 5, 1: 8}})}
 
 
 def test_a_disabled_destination_has_no_lane(store: Store) -> None:
@@ -110,17 +110,17 @@ def test_a_disabled_destination_has_no_lane(store: Store) -> None:
     change(store, destination(enabled=False), at=6)
     assert store.snapshot().lanes == {}
     change(store, destination(), at=9)
-    assert store.snapshot().lanes == {"crm": Lane(number=2, sources={"website": {0: 9}})}
+    assert store.snapshot().lanes == {"crm": LaneConfig(number=2, sources={"website": {0: 9}})}
 
 
 def test_a_further_source_joins_the_lane_where_the_journal_ends(store: Store) -> None:
     """Connecting a source leaves the others' begin alone; disconnecting and connecting again begins anew."""
     change(store, source("a"), source("b"), destination(sources=("a",)), at=5)
     change(store, destination(sources=("b", "a")), at=8)
-    assert store.snapshot().lanes["crm"] == Lane(number=1, sources={"b": {0: 8}, "a": {0: 5}})
+    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"b": {0: 8}, "a": {0: 5}})
     change(store, destination(sources=("b",)), at=9)
     change(store, destination(sources=("a", "b")), at=12)
-    assert store.snapshot().lanes["crm"] == Lane(number=1, sources={"a": {0: 12}, "b": {0: 8}})
+    assert store.snapshot().lanes["crm"] == LaneConfig(number=1, sources={"a": {0: 12}, "b": {0: 8}})
 
 
 def test_new_settings_keep_the_lane(store: Store) -> None:
@@ -214,7 +214,11 @@ def test_looking_up_one_object(store: Store) -> None:
     change(store, source(), destination(), at=4)
     found = store.destination("crm")
     assert found is not None
-    assert (found.object, found.since, found.lane) == (destination(), 1, Lane(number=1, sources={"website": {0: 4}}))
+    assert (found.object, found.since, found.lane) == (
+        destination(),
+        1,
+        LaneConfig(number=1, sources={"website": {0: 4}}),
+    )
     assert store.source("crm") is None
     assert store.destination("website") is None
 

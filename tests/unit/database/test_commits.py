@@ -17,7 +17,7 @@ from hookline.database.commits import FILE, Commits, DatabaseWentBack, Highest, 
 from hookline.database.connect import connect
 from hookline.database.open import count_commits, ensure
 from hookline.database.place import Which, place_of
-from hookline.database.postgres.installation import meet
+from hookline.database.postgres.installation import verify_installation
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
 
@@ -38,7 +38,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path, postgres: PostgresS
         return
     with postgres.database() as url:
         made = Settings(data_dir=str(tmp_path), database=Database(url=url))
-        meet(made)
+        verify_installation(made)
         yield made
 
 

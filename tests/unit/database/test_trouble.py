@@ -142,8 +142,8 @@ def test_one_line_when_it_begins_and_one_when_it_is_over(monkeypatch: pytest.Mon
     found = Outages()
     with capture_logs() as lines:
         for _ in range(100):
-            found.meet("db one", DatabaseLocked("waited for too long"))
-        found.meet("db two", DatabaseReadOnly("cannot execute INSERT"))
+            found.note("db one", DatabaseLocked("waited for too long"))
+        found.note("db two", DatabaseReadOnly("cannot execute INSERT"))
         assert found.gauge() == {"kind": {"locked": 1, "read_only": 1}}
         wait_until(lambda: not found.current(), 10, "nobody meets them any more")
     said = sorted((line["event"], line["database"]) for line in lines if line["database"].startswith("db "))
@@ -156,7 +156,7 @@ def test_what_can_be_asked_lasts_until_it_is_over(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(outages, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(outages, "POLL_SECONDS", 0.01)
     found, asked = Outages(), iter([True, True, True, False])
-    found.meet("hookline_control", DatabaseReadOnly("cannot execute INSERT"), lambda kind: next(asked))
+    found.note("hookline_control", DatabaseReadOnly("cannot execute INSERT"), lambda kind: next(asked))
     wait_until(lambda: not found.current(), 10, "it is over")
     assert list(asked) == []
 

@@ -11,7 +11,7 @@ import pytest
 from hookline.database.connect import connect
 from hookline.database.open import ensure
 from hookline.database.place import Schema, Which
-from hookline.database.postgres.installation import meet
+from hookline.database.postgres.installation import verify_installation
 from hookline.database.postgres.requirements import SCHEMAS
 from hookline.database.sqlite import Connection, DatabaseUnusable
 from hookline.database.sqlite import connect as connect_file
@@ -201,6 +201,6 @@ def test_nobody_uses_the_database_before_the_move_has_ended(old: Path, tmp_path:
     copy.fill()
     copy.finish()
     with pytest.raises(DatabaseUnusable, match="has not ended: run it again"):
-        meet(settings_of(tmp_path, url))
+        verify_installation(settings_of(tmp_path, url))
     copy.release()
-    meet(settings_of(tmp_path, url))
+    verify_installation(settings_of(tmp_path, url))

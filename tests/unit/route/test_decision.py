@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.connections.model import Destination, Lane, Webhook, WebhookSettings
-from hookline.deliver.lanes.lane import Lane as Stream
+from hookline.connections.model import Destination, LaneConfig, Webhook, WebhookSettings
+from hookline.deliver.lanes.lane import LaneConfig as Stream
 from hookline.journal.record import Record
 from hookline.route.decision import not_routed_reason
 
@@ -25,14 +25,14 @@ def destination(*sources: str) -> Destination:
     return Destination(id="crm", name="CRM", sources=sources, settings=settings)
 
 
-FROM_FIVE = Lane(number=1, sources={"website": {0: 5}})
+FROM_FIVE = LaneConfig(number=1, sources={"website": {0: 5}})
 
 
 def reason(
     source: str = "website",
     offset: int = 9,
     *,
-    lane: Lane | None = FROM_FIVE,
+    lane: LaneConfig | None = FROM_FIVE,
     selection: dict[str, bool] | None = None,
     to: tuple[str, ...] | None = None,
 ) -> str | None:
@@ -53,7 +53,7 @@ def test_each_reason() -> None:
 
 def test_a_lane_that_is_drained() -> None:
     """What was accepted before the destination was disabled is sent, whatever it is connected to since."""
-    ends = Lane(number=1, sources={"app": {0: 5}}, until={0: 8})
+    ends = LaneConfig(number=1, sources={"app": {0: 5}}, until={0: 8})
     assert reason("app", 7, lane=ends) is None
     assert reason("app", 8, lane=ends) == "destination_disabled"
     assert reason("app", 4, lane=ends) == "connected_later"
@@ -78,8 +78,8 @@ def test_aimed_events() -> None:
 def test_the_hot_form_agrees(
     starts: dict[str, int], source: str, offset: int, selection: dict[str, bool] | None, to: tuple[str, ...] | None
 ) -> None:
-    """``Lane.takes`` is true exactly when there is no reason against."""
-    lane = Lane(number=1, sources={name: {0: start} for name, start in starts.items()})
+    """``LaneConfig.takes`` is true exactly when there is no reason against."""
+    lane = LaneConfig(number=1, sources={name: {0: start} for name, start in starts.items()})
     event, target = record(source, selection, to), destination(*starts)
     explained = not_routed_reason(event, target, lane, 0, offset)
     assert Stream(target, lane, ()).takes(event, 0, offset) == (explained is None)

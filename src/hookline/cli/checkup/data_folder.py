@@ -10,8 +10,8 @@ from pathlib import Path
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.database import parts
-from hookline.database.claim import LOCAL
 from hookline.database.file_damage import damage_of, how_to_mend
+from hookline.database.installation import LOCAL
 from hookline.privacy import id_digest
 from hookline.setting_text import is_secret
 

@@ -10,7 +10,7 @@ from hookline.cli.checkup.data_folder import in_words
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.control.storage import DATABASES
-from hookline.database.claim import LOCAL, check_usable, claim
+from hookline.database.installation import LOCAL, check_usable, verify_installation
 from hookline.database.open import refuse_newer
 from hookline.database.place import NOTE_FILE, Schema, place_of
 from hookline.database.size import bytes_taken
@@ -42,7 +42,7 @@ def check_database(here: Here) -> Iterator[Finding]:
             yield from _of_file(settings.data_path / f"{which}.db", here.runs)
         return
     try:
-        claim(settings)
+        verify_installation(settings)
         from hookline.database.postgres.installation import describe
 
         described = describe(settings)

@@ -14,8 +14,8 @@ from hookline import __version__
 from hookline.cli.checkup.finding import Finding
 from hookline.cli.checkup.here import Here
 from hookline.collect.limits import CONNECTIONS_MAX
-from hookline.database.claim import LOCAL
 from hookline.database.connect import connect
+from hookline.database.installation import LOCAL
 from hookline.database.open import ENGINE_VERSION_MIN
 from hookline.database.place import place_of
 from hookline.database.sqlite import DatabaseAway, engine

@@ -8,7 +8,7 @@ from hookline.cli.checkup.here import look
 from hookline.cli.failure import CommandFailed
 from hookline.cli.target import Target
 from hookline.database import parts
-from hookline.database.claim import LOCAL
+from hookline.database.installation import LOCAL
 from hookline.database.place import Schema, Which
 from hookline.settings import Settings, SettingsError
 

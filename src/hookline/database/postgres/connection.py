@@ -22,7 +22,7 @@ from hookline.database.postgres.fence import epoch_of
 from hookline.database.postgres.pool import Kind, Pool, Real, join, leave
 from hookline.database.postgres.statements import translated
 from hookline.database.postgres.values import as_document
-from hookline.database.sqlite import OperationalError, TurnLost, engine
+from hookline.database.sqlite import LeaderLockLost, OperationalError, engine
 
 LOCK_SPACE = 0x686F6F6B
 """Of our advisory locks among those of the database."""
@@ -205,7 +205,7 @@ class PostgresConnection:
             raise
         if epoch is not None and begun[-1] is None:
             self._end("ROLLBACK")
-            raise TurnLost(f"another process has the turn of {epoch.role} by now; nothing was written")
+            raise LeaderLockLost(f"another process has the turn of {epoch.role} by now; nothing was written")
         if commits is not None:
             try:
                 commits.check(*begun[2])

@@ -45,7 +45,7 @@ class _Other(NamedTuple):
 
 
 def take_home(settings: Settings) -> None:
-    """Have the database be this data folder's; after ``installation.meet``.
+    """Have the database be this data folder's; after ``installation.verify_installation``.
 
     Raise DatabaseAway while the server cannot be reached, DatabaseUnusable when another folder works with it.
     """

@@ -50,7 +50,7 @@ class Note(msgspec.Struct, frozen=True):
     where: str
 
 
-def meet(settings: Settings) -> None:
+def verify_installation(settings: Settings) -> None:
     """Hold the data folder and the database against each other; both are noted down at their first meeting.
 
     Raise DatabaseAway while the server cannot be reached, DatabaseUnusable when they do not belong together or the
@@ -60,7 +60,7 @@ def meet(settings: Settings) -> None:
         with _new_session(settings) as turn:
             turn.execute(f"SET lock_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}".encode())
             turn.execute("SELECT pg_advisory_lock(%s, %s)", (MAKING_SPACE, LOCK))
-            _meet(settings, turn)
+            _verify(settings, turn)
     except DatabaseAway as away:
         if isinstance(away, DatabaseForbidden) and not (settings.data_path / NOTE_FILE).exists():
             raise DatabaseUnusable(f"the database that database.url names cannot be used: {away}") from away
@@ -100,7 +100,7 @@ def _new_session(settings: Settings) -> Iterator[Session]:
         yield session
 
 
-def _meet(settings: Settings, turn: Session) -> None:
+def _verify(settings: Settings, turn: Session) -> None:
     where = without_password(settings.database.url)
     note = _read(settings.data_path)
     mark = note.folder if note is not None else uuid4().hex

@@ -22,7 +22,7 @@ QUIET_SECONDS = 5.0
 """From one look at the server to the next while no answer comes, and the longest wait for a new session."""
 
 
-class PatientConnection(psycopg.Connection[tuple[object, ...]]):
+class RetryingConnection(psycopg.Connection[tuple[object, ...]]):
     """``address`` is what it was connected by, empty until its session has begun."""
 
     address = ""
@@ -63,7 +63,9 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         return make_conninfo(self.address, host=info.host, hostaddr=info.hostaddr or None, port=info.port)
 
 
-def open_session(address: str, settings: Mapping[str, str | int | None] | None = None, **how: Any) -> PatientConnection:
+def open_session(
+    address: str, settings: Mapping[str, str | int | None] | None = None, **how: Any
+) -> RetryingConnection:
     """Connect, set what the session needs, and return it; raise psycopg's errors.
 
     ``settings`` are names and values of the server's parameters, written by us; None is what the database, the role or
@@ -73,7 +75,7 @@ def open_session(address: str, settings: Mapping[str, str | int | None] | None =
     resets = [f"RESET {name}" for name, value in given.items() if value is None]
     values = [f"set_config('{name}', '{value}', false)" for name, value in given.items() if value is not None]
     text = "; ".join([*resets, f"SELECT {', '.join(values) or 1}"])
-    session = PatientConnection.connect(address, autocommit=True, **how)
+    session = RetryingConnection.connect(address, autocommit=True, **how)
     try:
         session.execute(text.encode(), prepare=False)
     except BaseException:

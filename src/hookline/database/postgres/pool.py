@@ -14,8 +14,8 @@ from hookline.database.place import Schema
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.commit_mark import look_back
 from hookline.database.postgres.errors import as_ours, translating
-from hookline.database.postgres.patience import PatientConnection, open_session
-from hookline.database.postgres.presence import Presence
+from hookline.database.postgres.patience import RetryingConnection, open_session
+from hookline.database.postgres.server_health import ServerHealth
 from hookline.database.postgres.usable import is_unusable
 from hookline.database.postgres.values import ADAPTERS
 from hookline.database.sqlite import (
@@ -34,7 +34,7 @@ TRANSACTION_IDLE_SECONDS_MAX = 10.0
 """For how long a transaction may ask for nothing before the server ends it: a process that stands still, or a machine
 that is gone, would keep everybody else from writing to the schema."""
 
-Real = PatientConnection
+Real = RetryingConnection
 
 
 class Kind(NamedTuple):
@@ -48,9 +48,9 @@ class Kind(NamedTuple):
 class Pool:
     """Safe to share between threads."""
 
-    def __init__(self, kind: Kind, presence: Presence) -> None:
+    def __init__(self, kind: Kind, health: ServerHealth) -> None:
         self.kind = kind
-        self.presence = presence
+        self.presence = health
         self.users = 0
         """Connections of the rooms that draw on it."""
         self._conninfo = conninfo(kind.schema.url, f"hookline {kind.schema.which}")
@@ -106,7 +106,7 @@ class Pool:
         # Who opened it to read only asked for it; that a session broke is found out with the next one.
         asked_for = self.kind.read_only and isinstance(ours, DatabaseReadOnly)
         if isinstance(ours, DatabaseAway) and ours.kind != "away" and not asked_for:
-            OUTAGES.meet(self.kind.schema.name, ours, partial(is_unusable, self.kind.schema))
+            OUTAGES.note(self.kind.schema.name, ours, partial(is_unusable, self.kind.schema))
         return ours
 
     def close_idle(self) -> None:
@@ -125,7 +125,7 @@ class Pool:
 
 
 _pools: dict[Kind, Pool] = {}
-_presences: dict[str, Presence] = {}
+_healths: dict[str, ServerHealth] = {}
 _lock = threading.Lock()
 
 
@@ -135,7 +135,7 @@ def join(kind: Kind) -> Pool:
         pool = _pools.get(kind)
         if pool is None:
             url = kind.schema.url
-            pool = _pools[kind] = Pool(kind, _presences.setdefault(url, Presence(url, OUTAGES)))
+            pool = _pools[kind] = Pool(kind, _healths.setdefault(url, ServerHealth(url, OUTAGES)))
         pool.users += 1
         pool.presence.users += 1
         return pool
@@ -147,7 +147,7 @@ def leave(pool: Pool) -> None:
         pool.users -= 1
         pool.presence.users -= 1
         if not pool.presence.users:
-            del _presences[pool.kind.schema.url]
+            del _healths[pool.kind.schema.url]
         if pool.users:
             return
         del _pools[pool.kind]

@@ -6,8 +6,7 @@ version comes is done here for the one, from the version of the checkpoint to th
 
 from __future__ import annotations
 
-from hookline.connections.model import Destination
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.cluster.claims import Claim
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
@@ -89,7 +88,7 @@ class PartitionTakeover:
         self._recovery.restore_lane(lane, claim.partition, row, undone)
         self._engine.open_lanes.add(lane)
 
-    def _follow_changes(self, lane: Lane, partition: int, before: tuple[Destination, LaneStart] | None) -> None:
+    def _follow_changes(self, lane: Lane, partition: int, before: tuple[Destination, LaneConfig] | None) -> None:
         if before is None:
             if lane.destination.filters:
                 self._lane_set.note_filters(lane, {partition: 0}, at_ms=0)
@@ -123,7 +122,7 @@ class PartitionTakeover:
             lane.reorder_rows()
             self._engine.retrying.add(lane)
 
-    def _end(self, claim: Claim, destination: Destination, start: LaneStart) -> None:
+    def _end(self, claim: Claim, destination: Destination, start: LaneConfig) -> None:
         """The lane was ended while nobody owned the partition: what waited there is discarded, on the record."""
         row = claim.lanes.get(start.number)
         undone = places.decode_cursor(row.blob).undone if row else claim.open_places.get(start.number, ())

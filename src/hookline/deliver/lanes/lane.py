@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from hookline.connections.catalog.kinds import published_name
-from hookline.connections.model import Destination
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.event import Event
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.health import Health
@@ -50,6 +49,7 @@ class Lane(Health):
     """The stream of one destination."""
 
     __slots__ = (
+        "already_delivered",
         "backfills",
         "cap",
         "catch_up_rate",
@@ -81,7 +81,6 @@ class Lane(Health):
         "retry_count",
         "rows",
         "rows_changed",
-        "skip",
         "start",
         "starts",
         "targets",
@@ -92,7 +91,7 @@ class Lane(Health):
     def __init__(
         self,
         destination: Destination,
-        start: LaneStart,
+        start: LaneConfig,
         targets: tuple[Target, ...],
         filters: Filters | None = None,
         limits: Limits = LIMITS,
@@ -121,7 +120,7 @@ class Lane(Health):
         self.next_retry_ms = 0
         self.pending_rows: set[int] = set()
         """Places whose retry row the database shows as it was before the next checkpoint."""
-        self.skip: set[int] = set()
+        self.already_delivered: set[int] = set()
         """Places done before a crash that the last checkpoint did not know of."""
         self.out_of_order: set[int] = set()
         """Places in the queue out of the order of the main cursor: if given back, they become retry rows."""
@@ -148,7 +147,7 @@ class Lane(Health):
         return self is other
 
     def configure(
-        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+        self, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], filters: Filters | None = None
     ) -> None:
         """Take new settings; they hold for what the lane takes from now on."""
         self.destination = destination
@@ -236,8 +235,8 @@ class Lane(Health):
 
     def put(self, event: Event, *, out_of_order: bool = False) -> None:
         """Queue an event, unless it was done before a crash; ``out_of_order``: the main cursor comes by no more."""
-        if self.skip and event.place in self.skip:
-            self.skip.discard(event.place)
+        if self.already_delivered and event.place in self.already_delivered:
+            self.already_delivered.discard(event.place)
             return
         if out_of_order:
             self.out_of_order.add(event.place)
@@ -250,13 +249,13 @@ class Lane(Health):
 
     def skip_done(self, places: Iterable[int]) -> None:
         """Take events no more that were done before."""
-        self.skip.update(places)
+        self.already_delivered.update(places)
 
     def was_done(self, place: int) -> bool:
         """Return whether an event was done before; it is asked once."""
-        if place not in self.skip:
+        if place not in self.already_delivered:
             return False
-        self.skip.discard(place)
+        self.already_delivered.discard(place)
         return True
 
     def take(self, count: int) -> list[Event]:
@@ -443,7 +442,7 @@ class Lane(Health):
         self.cursors.pop(partition, None)
         self.rows.discard(partition)
         self.backfills = [backfill for backfill in self.backfills if backfill.partition != partition]
-        for places in (self.skip, self.out_of_order, self.pending_rows):
+        for places in (self.already_delivered, self.out_of_order, self.pending_rows):
             places.difference_update([place for place in places if place >> PLACE_SHIFT == partition])
         if any(event.place >> PLACE_SHIFT == partition for event in self.queue):
             self.queue = deque(event for event in self.queue if event.place >> PLACE_SHIFT != partition)

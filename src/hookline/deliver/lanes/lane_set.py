@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from hookline.connections.model import Destination, Pause, Snapshot
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import Destination, LaneConfig, Pause, Snapshot
 from hookline.connections.secrets import SecretMissing, resolve_all
 from hookline.deliver.dispatcher import Dispatcher
 from hookline.deliver.lanes.cursor import LaneCursor
@@ -71,7 +70,7 @@ class LaneSet:
             engine.batch.versions.append((partition, snapshot.version, shared.next_offset))
         self._feeder.wake()
 
-    def open(self, destination: Destination, start: LaneStart, cursors: Iterable[LaneCursor] = ()) -> Lane:
+    def open(self, destination: Destination, start: LaneConfig, cursors: Iterable[LaneCursor] = ()) -> Lane:
         """Open a lane; ``cursors`` are its places from before a restart, by default it begins at its start offsets."""
         lane = Lane(destination, start, *self.usable(destination, start), self._engine.limits)
         self._engine.on_lane(lane)
@@ -122,7 +121,7 @@ class LaneSet:
         for partition, offset in offsets.items():
             self._engine.batch.filters.append(FilterRow(lane.number, partition, offset, version, at_ms))
 
-    def _change(self, lane: Lane, destination: Destination, start: LaneStart) -> None:
+    def _change(self, lane: Lane, destination: Destination, start: LaneConfig) -> None:
         if destination.filters != lane.destination.filters:
             # What is queued is given back, so that every event from the lane's place on meets the new filters.
             self._feeder.detach(lane)
@@ -152,7 +151,7 @@ class LaneSet:
         lane.try_now()  # whoever changed the settings wants to know whether it helped
         self._log.info("destination_changed", destination=destination.id)
 
-    def add_backfills(self, lane: Lane, partition: int, start: LaneStart, before: Set[str]) -> None:
+    def add_backfills(self, lane: Lane, partition: int, start: LaneConfig, before: Set[str]) -> None:
         """Have a lane read what sources that were not ``before`` had until where it stands in a partition."""
         cursor = lane.cursors[partition]
         place = self._feeder.shared[partition].next_offset if cursor.attached else cursor.next_offset
@@ -227,7 +226,7 @@ class LaneSet:
         self._log.info("destination_ended", destination=lane.destination.id)
 
     def usable(
-        self, destination: Destination, start: LaneStart, replay: str | None = None
+        self, destination: Destination, start: LaneConfig, replay: str | None = None
     ) -> tuple[tuple[Target, ...], Filters | None]:
         """Return the targets and filters; no targets, so that events wait, when something of them cannot be used."""
         try:
@@ -251,7 +250,7 @@ class LaneSet:
             return (), None
 
 
-def fresh_cursor(start: LaneStart, shared: SharedReader) -> LaneCursor:
+def fresh_cursor(start: LaneConfig, shared: SharedReader) -> LaneCursor:
     """Return where a lane begins in a partition when nothing is known of it there."""
     starts = (starts.get(shared.partition, 0) for starts in start.sources.values())
     first = min(starts, default=shared.next_offset)

@@ -7,8 +7,7 @@ replay waits.
 
 from __future__ import annotations
 
-from hookline.connections.model import Destination
-from hookline.connections.model import Lane as LaneStart
+from hookline.connections.model import Destination, LaneConfig
 from hookline.deliver.lanes.cursor import LaneCursor
 from hookline.deliver.lanes.lane import Lane, Target
 from hookline.deliver.lanes.rate import Rate
@@ -24,7 +23,7 @@ class ReplayLane(Lane):
     __slots__ = ("live", "predicate", "replay", "told")
 
     def __init__(
-        self, replay: Replay, destination: Destination, start: LaneStart, targets: tuple[Target, ...], live: Lane
+        self, replay: Replay, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], live: Lane
     ) -> None:
         self.replay = replay
         self.go_beside(live)
@@ -34,7 +33,7 @@ class ReplayLane(Lane):
         self.is_replay = True
 
     def configure(
-        self, destination: Destination, start: LaneStart, targets: tuple[Target, ...], filters: Filters | None = None
+        self, destination: Destination, start: LaneConfig, targets: tuple[Target, ...], filters: Filters | None = None
     ) -> None:
         """Take new settings of the destination; they hold for what is taken from now on.
 

@@ -173,7 +173,7 @@ class Feeder:
         records, first = group.records, group.first_offset
         source = records[0].source
         lanes = shared.by_source.get(source, {})
-        if [lane for lane, start in lanes.items() if start > first or lane.skip]:
+        if [lane for lane, start in lanes.items() if start > first or lane.already_delivered]:
             return False
         if [
             record
@@ -240,7 +240,7 @@ class Feeder:
         for event in out_of_order:
             self.engine.failures.give_back_untried(lane, event)
         for event in held:
-            self.engine.failures.wait_for_turn(lane, event.place)
+            self.engine.failures.wait_for_leader_lock(lane, event.place)
         lane.measure()
         self.engine.open_lanes.add(lane)
 

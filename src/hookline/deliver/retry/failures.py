@@ -165,10 +165,10 @@ class Failures:
             self.retry_never_tried(lane, event.place)
             return
         lane.order.note(event.place, event.record.user_key)
-        self.wait_for_turn(lane, event.place)
+        self.wait_for_leader_lock(lane, event.place)
         lane.order.call(event.place)
 
-    def wait_for_turn(self, lane: Lane, place: int) -> None:
+    def wait_for_leader_lock(self, lane: Lane, place: int) -> None:
         """An event waits for its user's turn as a row: never tried, and not due before it is called."""
         now_ms = self._work.clock.steady_ms()
         lane.keep_row(place)

@@ -259,7 +259,7 @@ class Retries:
         if lane.order is None or lane.order.admit(event):
             return True
         del lane.order.held[event.place]
-        self._engine.failures.wait_for_turn(lane, event.place)
+        self._engine.failures.wait_for_leader_lock(lane, event.place)
         return False
 
     def _probe_with_row(self, lane: Lane, now_ms: int, is_open: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hookline.connections.model import Destination, Lane, Pause, Source, Webhook, WebhookSettings
+from hookline.connections.model import Destination, LaneConfig, Pause, Source, Webhook, WebhookSettings
 from hookline.connections.state import Stored
 from hookline.control.conditions.finding import Finding, Moment, OpenNotice
 from hookline.control.role_metrics import RoleReport
@@ -33,7 +33,7 @@ def moment(
 ) -> Moment:
     """A moment with these destinations enabled: the first has lane 1, and so on."""
     destinations = [
-        Stored(_destination(id), 1, None, Lane(number=number, sources={}, paused=paused))
+        Stored(_destination(id), 1, None, LaneConfig(number=number, sources={}, paused=paused))
         for number, id in enumerate(ids, 1)
     ]
     known = [Stored(Source(id=id, name=id), 1) for id in sources]

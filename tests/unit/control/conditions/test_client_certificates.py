@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hookline.connections.model import Lane
+from hookline.connections.model import LaneConfig
 from hookline.connections.state import Stored
 from hookline.control.conditions.client_certificates import LOOK_MS, ClientCertificates
 from hookline.control.conditions.finding import Moment
@@ -24,7 +24,7 @@ def looked(condition: ClientCertificates, after_ms: int = 0, enabled: bool = Tru
     crm = destination("crm")
     pair = {"client_certificate": "file:crm.pem", "client_key": "file:crm.key"}
     crm = replace(crm, settings=replace(crm.settings, **pair))
-    stored = Stored(crm, 1, None, Lane(number=1, sources={}) if enabled else None)
+    stored = Stored(crm, 1, None, LaneConfig(number=1, sources={}) if enabled else None)
     return [(each.kind, each.subject) for each in condition.findings(Moment(NOW_MS + after_ms, {}, [stored]))]
 
 

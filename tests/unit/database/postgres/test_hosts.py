@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.claim import claim
 from hookline.database.connect import connect
+from hookline.database.installation import verify_installation
 from hookline.database.place import Schema
 from hookline.database.postgres.installation import describe
-from hookline.database.postgres.turn import Turn
+from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.sqlite import DatabaseUnusable, OperationalError
 from hookline.settings import Database, Settings
 from tests.postgres import PostgresServer
@@ -44,13 +44,13 @@ def test_the_server_that_can_be_written_to_is_found(
     """By readers too, which may not write all the same."""
     url = url_of([standby, postgres], target)
     settings = Settings(data_dir=str(tmp_path), database=Database(url=url))
-    claim(settings)
+    verify_installation(settings)
     assert describe(settings).startswith("PostgreSQL")
     for read_only in (False, True):
         with closing(connect(Schema(url, "control"), read_only=read_only)) as connection:
             assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
             assert connection.execute("SHOW transaction_read_only").fetchone() == ("on" if read_only else "off",)
-    with closing(Turn(url, "control")) as turn, pytest.raises(OperationalError, match=r"turns"):
+    with closing(LeaderLock(url, "control")) as turn, pytest.raises(OperationalError, match=r"turns"):
         turn.take()  # there, and not met yet
 
 
@@ -58,6 +58,6 @@ def test_the_server_that_can_be_written_to_is_found(
 def test_a_url_that_asks_for_a_standby_is_refused(tmp_path: Path, target: str) -> None:
     """At once, in a sentence that says what to write."""
     with pytest.raises(DatabaseUnusable, match=f"target_session_attrs={target}, .* read-write or primary"):
-        claim(
+        verify_installation(
             Settings(data_dir=str(tmp_path), database=Database(url=f"postgresql://a,b/c?target_session_attrs={target}"))
         )

@@ -12,15 +12,16 @@ from typing import get_args
 import pytest
 
 from hookline.bench.waiting import wait_until
-from hookline.database.claim import claim, wait_for_database
 from hookline.database.connect import connect
+from hookline.database.installation import verify_installation, wait_for_database
 from hookline.database.migrate import is_current
 from hookline.database.open import ensure
 from hookline.database.outages import OUTAGES
 from hookline.database.place import Schema, Which
 from hookline.database.postgres import patience
-from hookline.database.postgres.installation import describe, meet
-from hookline.database.postgres.turn import Turn
+from hookline.database.postgres.installation import describe
+from hookline.database.postgres.installation import verify_installation as verify_server
+from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.sqlite import DatabaseAway, DatabaseUnusable, OperationalError
 from hookline.settings import Database, Settings
 from tests.pgbouncer import PgBouncer
@@ -52,7 +53,7 @@ def settings_of(folder: Path, url: str) -> Settings:
 
 def begin(settings: Settings) -> None:
     """What a role does first."""
-    claim(settings)
+    verify_installation(settings)
     asyncio.run(wait_for_database(settings, asyncio.Event()))
 
 
@@ -71,7 +72,7 @@ def test_everything_goes_by_way_of_a_pool_that_keeps_sessions(url: str, pooler: 
         writer.execute(INSERT, ("a", 1))
         told = [writer.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "client_encoding")]
         assert told == ["5s", "UTF8"]
-    with closing(Turn(through, "control")) as first, closing(Turn(through, "control")) as second:
+    with closing(LeaderLock(through, "control")) as first, closing(LeaderLock(through, "control")) as second:
         assert (first.take(), second.take()) == (True, False)
     assert describe(settings_of(tmp_path, through)).startswith("PostgreSQL")
 
@@ -98,7 +99,7 @@ def test_a_pool_that_keeps_no_sessions_is_refused(
     """By the roles and by doctor, in a sentence that says what to set, before anything is set in sessions of others."""
     with PgBouncer(postgres, mode, server_round_robin=round_robin) as pooler:
         settings = settings_of(tmp_path, pooler.url(url))
-        for ask in (meet, describe):
+        for ask in (verify_server, describe):
             with pytest.raises(DatabaseUnusable, match="set pool_mode = session"):
                 ask(settings)
         assert postgres.run(pooler.url(url), "SHOW search_path") == [('"$user", public',)]

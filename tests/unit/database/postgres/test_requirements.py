@@ -12,14 +12,14 @@ from typing import get_args
 import pytest
 
 from hookline.database.bulk import insert_many
-from hookline.database.claim import wait_for_database
 from hookline.database.connect import commit_mark, connect
+from hookline.database.installation import wait_for_database
 from hookline.database.open import ensure
 from hookline.database.place import Schema, Which
 from hookline.database.postgres.connection import COPY_ROWS_MIN
-from hookline.database.postgres.installation import describe, meet
+from hookline.database.postgres.installation import describe, verify_installation
+from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.postgres.requirements import SCHEMAS
-from hookline.database.postgres.turn import Turn
 from hookline.database.sqlite import DatabaseUnusable
 from hookline.database.upsert import overwriting
 from hookline.settings import Database, Settings
@@ -45,7 +45,7 @@ def settings_of(folder: Path, url: str) -> Settings:
 def refusal(settings: Settings) -> str:
     """The sentence that the roles end with, which is doctor's too."""
     with pytest.raises(DatabaseUnusable) as refused:
-        meet(settings)
+        verify_installation(settings)
     with pytest.raises(DatabaseUnusable, match=re.escape(str(refused.value).removeprefix("the database"))):
         describe(settings)
     return str(refused.value)
@@ -57,7 +57,7 @@ def work(settings: Settings) -> None:
     asyncio.run(wait_for_database(settings, asyncio.Event()))
     for which in get_args(Which):
         ensure(Schema(url, which), which)
-    with closing(Turn(url, "profiles")) as turn, closing(connect(Schema(url, "profiles"))) as connection:
+    with closing(LeaderLock(url, "profiles")) as turn, closing(connect(Schema(url, "profiles"))) as connection:
         assert turn.take()
         connection.execute("INSERT INTO features (type, name, condition, value) VALUES ('', '', '', '')")
         for _ in range(2):

@@ -14,16 +14,16 @@ from hookline.bench.waiting import wait_until
 from hookline.database.connect import connect
 from hookline.database.place import Schema
 from hookline.database.postgres.installation import TABLES
-from hookline.database.postgres.turn import Turn
+from hookline.database.postgres.leader_lock import LeaderLock
 from hookline.database.sqlite import DatabaseAway
 from tests.postgres import TEMPLATE, PostgresServer
 
 WAIT_SECONDS = 30.0
 KEEPER = """
 import signal, sys
-from hookline.database.postgres import turn as turns
+from hookline.database.postgres import leader_lock as turns
 turns.STILL_SECONDS_MAX = float(sys.argv[2])
-turn = turns.Turn(sys.argv[1], "profiles")
+turn = turns.LeaderLock(sys.argv[1], "profiles")
 print(turn.take(), flush=True)
 turn.keep()
 while True:
@@ -35,9 +35,9 @@ import sys
 from hookline.database.connect import connect
 from hookline.database.place import Schema
 from hookline.database.postgres import pool
-from hookline.database.postgres.turn import Turn
+from hookline.database.postgres.leader_lock import LeaderLock
 pool.TRANSACTION_IDLE_SECONDS_MAX = 1.0
-turn = Turn(sys.argv[1], "control")
+turn = LeaderLock(sys.argv[1], "control")
 print(turn.take(), flush=True)
 connection = connect(Schema(sys.argv[1], "control"))
 for line in sys.stdin:
@@ -100,8 +100,8 @@ def new_keeper(url: str, still_seconds_max: float = 60.0) -> Iterator[subprocess
 
 def test_each_role_has_one_at_a_time(url: str) -> None:
     """The next one has it as soon as it is let go; a control is in nobody's way but another control's."""
-    with closing(Turn(url, "control")) as first, closing(Turn(url, "control")) as second:
-        with closing(Turn(url, "profiles")) as other:
+    with closing(LeaderLock(url, "control")) as first, closing(LeaderLock(url, "control")) as second:
+        with closing(LeaderLock(url, "profiles")) as other:
             assert (first.take(), second.take(), other.take()) == (True, False, True)
         first.close()
         wait_until(second.take, WAIT_SECONDS, "the next one has it")
@@ -109,7 +109,7 @@ def test_each_role_has_one_at_a_time(url: str) -> None:
 
 def test_whoever_had_it_has_it_again_after_an_outage(postgres: PostgresServer, url: str) -> None:
     """Nobody else asked meanwhile."""
-    with closing(Turn(url, "profiles")) as turn, closing(Turn(url, "profiles")) as other:
+    with closing(LeaderLock(url, "profiles")) as turn, closing(LeaderLock(url, "profiles")) as other:
         assert turn.take()
         turn.keep()
         postgres.stop(signal.SIGQUIT)
@@ -125,7 +125,7 @@ def test_whoever_had_it_has_it_again_after_an_outage(postgres: PostgresServer, u
 
 def test_whoever_lost_it_to_another_ends(postgres: PostgresServer, url: str) -> None:
     """Two would write over each other."""
-    with new_keeper(url) as keeper, closing(Turn(url, "profiles")) as other:
+    with new_keeper(url) as keeper, closing(LeaderLock(url, "profiles")) as other:
 
         def taken_from_it() -> bool:
             postgres.run(url, END_THE_HOLDER)
@@ -137,7 +137,7 @@ def test_whoever_lost_it_to_another_ends(postgres: PostgresServer, url: str) -> 
 
 def test_whoever_stands_still_loses_it(url: str) -> None:
     """A machine that hangs keeps its connections; when it goes on it finds another one at work, and ends."""
-    with new_keeper(url, still_seconds_max=1.0) as keeper, closing(Turn(url, "profiles")) as other:
+    with new_keeper(url, still_seconds_max=1.0) as keeper, closing(LeaderLock(url, "profiles")) as other:
         keeper.send_signal(signal.SIGSTOP)
         wait_until(other.take, WAIT_SECONDS, "another one has it")
         keeper.send_signal(signal.SIGCONT)
@@ -146,14 +146,14 @@ def test_whoever_stands_still_loses_it(url: str) -> None:
 
 def test_whoever_lost_it_writes_nothing(postgres: PostgresServer, url: str) -> None:
     """Stopped, taken over and resumed, it is refused inside the database, before it has noticed anything itself."""
-    with closing(Writer(url)) as old, closing(Turn(url, "control")) as new:
+    with closing(Writer(url)) as old, closing(LeaderLock(url, "control")) as new:
         for schema in ("control", "insights", "privacy"):
             assert old.run(f"CREATE TABLE hookline_{schema}.mine (id INTEGER)") == "done"
         old.process.send_signal(signal.SIGSTOP)
         postgres.run(url, END_THE_TURN)
         wait_until(new.take, WAIT_SECONDS, "another one has it")
         old.process.send_signal(signal.SIGCONT)
-        assert [old.run(INSERT.format("a")), old.run("BEGIN IMMEDIATE")] == ["TurnLost", "TurnLost"]
+        assert [old.run(INSERT.format("a")), old.run("BEGIN IMMEDIATE")] == ["LeaderLockLost", "LeaderLockLost"]
         assert old.run("SELECT 1") == "done"
         with closing(connect(Schema(url, "control"))) as connection:
             connection.execute(INSERT.format("b"))
@@ -162,7 +162,7 @@ def test_whoever_lost_it_writes_nothing(postgres: PostgresServer, url: str) -> N
 
 def test_a_transaction_that_was_open_ends_before_the_next_one_has_the_turn(postgres: PostgresServer, url: str) -> None:
     """What the old one began can no longer be committed once the new one reads."""
-    with closing(Writer(url)) as old, closing(Turn(url, "control")) as new:
+    with closing(Writer(url)) as old, closing(LeaderLock(url, "control")) as new:
         assert [old.run("BEGIN IMMEDIATE"), old.run(INSERT.format("a"))] == ["done", "done"]
         old.process.send_signal(signal.SIGSTOP)
         postgres.run(url, END_THE_TURN)
@@ -174,10 +174,10 @@ def test_a_transaction_that_was_open_ends_before_the_next_one_has_the_turn(postg
 
 def test_a_turn_that_others_had_meanwhile_is_not_taken_again(postgres: PostgresServer, url: str) -> None:
     """What is in memory is older than what they wrote, although nobody has it now."""
-    with closing(Turn(url, "control")) as first:
+    with closing(LeaderLock(url, "control")) as first:
         assert first.take()
         postgres.run(url, END_THE_TURN)
-        with closing(Turn(url, "control")) as second:
+        with closing(LeaderLock(url, "control")) as second:
             wait_until(second.take, WAIT_SECONDS, "another one has it")
         with pytest.raises(DatabaseAway):
             first.take()

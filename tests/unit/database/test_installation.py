@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.database.claim import claim, wait_for_database, wait_for_version
+from hookline.database.installation import verify_installation, wait_for_database, wait_for_version
 from hookline.database.migrate import HEADS
 from hookline.database.open import ensure
 from hookline.database.place import NOTE_FILE, Schema
@@ -36,7 +36,7 @@ def settings_of(folder: Path, url: str, journal: str = "local") -> Settings:
 
 def begin(settings: Settings) -> None:
     """What a role does first."""
-    claim(settings)
+    verify_installation(settings)
     asyncio.run(wait_for_database(settings, asyncio.Event()))
 
 
@@ -95,7 +95,7 @@ def test_a_folder_with_files_does_not_go_to_postgresql(tmp_path: Path) -> None:
     """What is in them would be left behind; no server is asked."""
     ensure(tmp_path / "deliver.db", "deliver")
     with pytest.raises(DatabaseUnusable, match="hookline migrate-to"):
-        claim(settings_of(tmp_path, AWAY))
+        verify_installation(settings_of(tmp_path, AWAY))
 
 
 def test_a_database_stays_with_its_local_journal(tmp_path: Path, urls: list[str]) -> None:
@@ -115,22 +115,22 @@ def test_folders_share_a_database_beside_one_topic(tmp_path: Path, urls: list[st
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the PostgreSQL client the sentence says what to install."""
-    monkeypatch.setattr("hookline.database.claim.find_spec", lambda name: None)
+    monkeypatch.setattr("hookline.database.installation.find_spec", lambda name: None)
     with pytest.raises(DatabaseUnusable, match=r"pip install 'hookline\[postgres\]'"):
-        claim(settings_of(tmp_path, AWAY))
+        verify_installation(settings_of(tmp_path, AWAY))
 
 
 def test_a_url_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """At once, by what is wrong with it."""
     with pytest.raises(DatabaseUnusable, match="nosuchoption"):
-        claim(settings_of(tmp_path, AWAY + "?nosuchoption=1"))
+        verify_installation(settings_of(tmp_path, AWAY + "?nosuchoption=1"))
 
 
 @pytest.mark.parametrize("url", ["me:geheim@[::1x/hookline", "me:geheim%zz@db/hookline", "db/h?password=geheim%zz"])
 def test_a_password_is_not_told(tmp_path: Path, url: str) -> None:
     """Also where the client library quotes what it cannot read."""
     with pytest.raises(DatabaseUnusable, match="cannot be read") as refused:
-        claim(settings_of(tmp_path, f"postgresql://{url}"))
+        verify_installation(settings_of(tmp_path, f"postgresql://{url}"))
     assert "geheim" not in str(refused.value)
 
 

@@ -16,7 +16,7 @@ import psycopg
 from hookline.database.postgres.address import conninfo
 from hookline.database.postgres.errors import translating
 from hookline.database.postgres.fence import LOCKS, Epoch, Role, begin_epoch, end_epoch
-from hookline.database.postgres.patience import PatientConnection, open_session
+from hookline.database.postgres.patience import RetryingConnection, open_session
 from hookline.database.postgres.schema import MAKING_SPACE
 from hookline.database.sqlite import engine
 from hookline.telemetry.log import logger
@@ -30,7 +30,7 @@ _KEEPALIVE = {"tcp_keepalives_idle": 5, "tcp_keepalives_interval": 2, "tcp_keepa
 """The server notices within seconds that a machine is gone, and not within hours."""
 
 
-class Turn:
+class LeaderLock:
     """``take`` until it is had, then ``keep``; ``close`` lets the next one have it."""
 
     def __init__(self, url: str, role: Role) -> None:
@@ -40,7 +40,7 @@ class Turn:
         # Taking a turn over waits until what the last one left open has ended.
         self._settings = {"idle_session_timeout": int(STILL_SECONDS_MAX * 1000), "lock_timeout": 0, **_KEEPALIVE}
         self._epoch: Epoch | None = None
-        self._session: PatientConnection | None = None
+        self._session: RetryingConnection | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"{role}-turn", daemon=True)
 

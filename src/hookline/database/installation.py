@@ -24,14 +24,14 @@ from hookline.telemetry.metrics import PROCESS_STANDING_BY, publish
 
 if TYPE_CHECKING:
     from hookline.database.postgres.fence import Role
-    from hookline.database.postgres.turn import Turn
+    from hookline.database.postgres.leader_lock import LeaderLock
 
 LOCAL = "local"
 _POLL_SECONDS = 0.25
 _STAND_BY_SECONDS = 1.0
 
 
-def claim(settings: Settings) -> None:
+def verify_installation(settings: Settings) -> None:
     """Hold the data folder against ``database.url``, as far as can be told without a server; raise DatabaseUnusable."""
     folder, url = settings.data_path, settings.database.url
     refuse_copy(folder)
@@ -79,9 +79,9 @@ async def wait_for_database(
 
     def look() -> None:
         if settings.database.url != LOCAL:
-            from hookline.database.postgres.installation import meet
+            from hookline.database.postgres.installation import verify_installation
 
-            meet(settings)
+            verify_installation(settings)
         if writes is not None:
             check_usable(place_of(settings, writes))
 
@@ -110,7 +110,7 @@ async def wait_for_schema(settings: Settings, which: Which, stop: asyncio.Event)
     await until_done(lambda: ensure(place_of(settings, which), which), stop)
 
 
-async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
+async def wait_for_home(settings: Settings, stop: asyncio.Event) -> LeaderLock | None:
     """Return once this data folder, and this process for its ``deliver``, is the one that works with the database; at
     once for files, and for a journal on Kafka, which many share. Raise DatabaseUnusable for a copied folder."""
     if settings.database.url == LOCAL or settings.journal.url != LOCAL:
@@ -118,7 +118,7 @@ async def wait_for_home(settings: Settings, stop: asyncio.Event) -> Turn | None:
     from hookline.database.postgres.home import take_home
 
     await until_done(lambda: take_home(settings), stop)
-    return await wait_for_turn(settings, "deliver", stop)
+    return await wait_for_leader_lock(settings, "deliver", stop)
 
 
 async def until_done(
@@ -176,9 +176,9 @@ def _refuse_newer(settings: Settings, role: str) -> None:
         refuse_newer(place_of(settings, which), which)
 
 
-async def wait_for_turn(
+async def wait_for_leader_lock(
     settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None = None
-) -> Turn | None:
+) -> LeaderLock | None:
     """Return once this process is the one of its role on a PostgreSQL database, with what keeps it so, and nothing that
     it writes to is of a newer version.
 
@@ -199,12 +199,12 @@ async def wait_for_turn(
 
 async def _take_turn(
     settings: Settings, role: Role, stop: asyncio.Event, meanwhile: AbstractAsyncContextManager[None] | None
-) -> Turn | None:
+) -> LeaderLock | None:
     if settings.database.url == LOCAL:
         return None
-    from hookline.database.postgres.turn import Turn
+    from hookline.database.postgres.leader_lock import LeaderLock
 
-    turn = Turn(settings.database.url, role)
+    turn = LeaderLock(settings.database.url, role)
     async with AsyncExitStack() as entered:
         told = False
         while not stop.is_set():

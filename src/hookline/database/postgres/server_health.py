@@ -20,7 +20,7 @@ from hookline.database.sqlite import DatabaseAway
 POLL_SECONDS = 0.25
 
 
-class Presence:
+class ServerHealth:
     """One for each URL of a process; safe to share between threads. It looks while somebody draws on its pools."""
 
     def __init__(self, url: str, outages: Outages) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from hookline.insights.series_store import SeriesStore
-from hookline.telemetry.slots import Slot
+from hookline.telemetry.time_buckets import TimeBucket
 from tests.service.harness import SOURCE, Hookline, Receiver, wait_until, webhook
 from tests.ui.cable import Cable
 from tests.ui.conftest import CONTRAST, sign_in
@@ -78,7 +78,7 @@ def test_new_connections_appear(overview: Page, hookline: Hookline) -> None:
 def test_charts_tell_numbers(overview: Page, hookline: Hookline) -> None:
     """Lines over the picked range with the newest numbers beside them, those under the pointer, and all in a table."""
     before = int(time.time()) // 60 * 60 - 3 * 3600  # when this service was not there, and so added nothing of its own
-    slots = [Slot(at=at, delivered=300, failures=20) for at in range(before, before + 360, 60)]
+    slots = [TimeBucket(at=at, delivered=300, failures=20) for at in range(before, before + 360, 60)]
     store = SeriesStore(hookline.data / "insights.db")
     store.add_slots(slots)
     store.close()

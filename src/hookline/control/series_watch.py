@@ -13,7 +13,7 @@ from hookline.database.sqlite import engine as sqlite
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.log import logger
 from hookline.telemetry.metrics import PROCESS_STARTED
-from hookline.telemetry.slots import SLOT_SECONDS, SLOTS_KEPT, read_slots, slot_of
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TIME_BUCKETS_KEPT, read_time_buckets, time_bucket_of
 
 POLL_SECONDS = 5.0
 APART_SECONDS_MAX = 60
@@ -62,9 +62,11 @@ class SeriesWatch:
         """One look at what the roles wrote."""
         now = int(self._clock())
         last = self._store.last_slot()
-        if last - now > SLOTS_KEPT * SLOT_SECONDS:
+        if last - now > TIME_BUCKETS_KEPT * TIME_BUCKET_SECONDS:
             last = 0  # the clock was set back, further than a report reaches: what comes now is new
-        self._store.add_slots([slot for slot in read_slots(self._run_folder) if last < slot.at <= now])
+        self._store.add_time_buckets(
+            [time_bucket for time_bucket in read_time_buckets(self._run_folder) if last < time_bucket.at <= now]
+        )
         self._add_accepted(now)
         if abs(now - self._dropped_at) >= DROP_SECONDS:
             self._store.drop_old(now)
@@ -82,4 +84,6 @@ class SeriesWatch:
             return
         if before.started != seen.started:  # it began anew: all that it has counted came after the last look
             before = Accepted(seen.started, before.at, 0, 0)
-        self._store.add_accepted(slot_of(now * 1000), seen.accepted - before.accepted, seen.rejected - before.rejected)
+        self._store.add_accepted(
+            time_bucket_of(now * 1000), seen.accepted - before.accepted, seen.rejected - before.rejected
+        )

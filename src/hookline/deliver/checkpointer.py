@@ -203,7 +203,7 @@ class Checkpointer:
         batch, engine.batch = engine.batch, Batch()
         self._ring_position = engine.ring.position
         results = engine.ring.since_checkpoint()
-        engine.tallies.add_results(results)
+        engine.lane_counts.add_results(results)
         self._add_blocks(batch, results, engine.clock.now_ms())
         batch.today = engine.clock.steady_ms() // DAY_MS
         self._replays.gather(batch, results)
@@ -294,7 +294,7 @@ class Checkpointer:
             if lane is not None:
                 lane.requeue(number in to_come)
             if lane is not None and count:
-                engine.tallies.of(number).not_delivered -= count
+                engine.lane_counts.of(number).not_delivered -= count
                 lane.count_rows(lane.retry_count + count)
                 lane.reorder_rows()
                 lane.look_at_rows(engine.clock.steady_ms())

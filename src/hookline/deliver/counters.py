@@ -41,7 +41,7 @@ class Counters:
         self.filtered: Counter[str] = Counter()
         """Those of them that filters kept from every destination."""
         self.usage: dict[str, list[int]] = {}
-        """Both in the slot that is running, by source."""
+        """Both in the time bucket that is running, by source."""
         self.failures: dict[str, int] = {outcome.value: 0 for outcome in Outcome if outcome is not Outcome.SUCCESS}
         self.durations = Times()
         """Of successful requests."""

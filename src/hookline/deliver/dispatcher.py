@@ -377,7 +377,7 @@ class Dispatcher(Work, Sink):
         if delivery.from_row:
             self.failures.settle_row(delivery)
             if delivery.attempt > 1:
-                self.tallies.of(delivery.lane.number).recovered += 1
+                self.lane_counts.of(delivery.lane.number).recovered += 1
 
     def _note_try(self, delivery: Delivery, failed: FailedTry) -> None:
         """A failure that did not decide the delivery goes into the block of results, not into a row."""

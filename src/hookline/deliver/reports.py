@@ -1,4 +1,5 @@
-"""What deliver tells of itself: metrics about once a second, and a report of the last slots whenever one has ended.
+"""What deliver tells of itself: metrics about once a second, and a report of the last time buckets whenever one has
+ended.
 
 Gathered on the event loop, so that it is of one moment, and written in a thread: a disk that is busy holds up nobody.
 """
@@ -16,9 +17,9 @@ from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
 from hookline.deliver.replays import Replays
 from hookline.deliver.send.port import Sender
-from hookline.deliver.slot_reports import SlotReports
+from hookline.deliver.time_buckets import TimeBucketReports
 from hookline.telemetry import metrics
-from hookline.telemetry.slots import write_slots
+from hookline.telemetry.time_buckets import write_time_buckets
 
 if TYPE_CHECKING:
     from hookline.telemetry.tracing import Tracing
@@ -42,7 +43,7 @@ class Reports:
         self._sender = sender
         self._tracing = tracing
         self._run_folder = run_folder
-        self._slots = SlotReports(engine, feeder)
+        self._time_buckets = TimeBucketReports(engine, feeder)
 
     async def publish(self) -> None:
         """Tell how things are now; return when it is written."""
@@ -50,12 +51,12 @@ class Reports:
 
     def gather(self) -> Callable[[], None]:
         """Return what is to be told now: call the answer to have it written."""
-        values, slots = self._values(), self._slots.ended()
+        values, time_buckets = self._values(), self._time_buckets.ended()
 
         def write() -> None:
             metrics.publish(self._run_folder, "deliver", values, OUTAGES.codes())
-            if slots is not None:
-                write_slots(self._run_folder, slots)
+            if time_buckets is not None:
+                write_time_buckets(self._run_folder, time_buckets)
 
         return write
 

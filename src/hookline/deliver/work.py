@@ -7,10 +7,10 @@ from collections.abc import Callable
 from hookline.deliver.clock import Clock
 from hookline.deliver.cluster.fence import Fence
 from hookline.deliver.counters import Counters
+from hookline.deliver.lane_counts import LaneCounts
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.retry.schedule import RetrySchedule
 from hookline.deliver.store.batch import Batch
-from hookline.deliver.tallies import Tallies
 from hookline.journal.record import Record
 from hookline.outcomes.progress import ProgressRing
 
@@ -23,7 +23,7 @@ class Work:
         self.schedule = schedule
         self.ring = ring
         self.counters = counters
-        self.tallies = Tallies()
+        self.lane_counts = LaneCounts()
         self.batch = Batch()
         self.lanes: dict[int, Lane] = {}
         self.open_lanes: set[Lane] = set()

@@ -61,7 +61,7 @@ class DestinationUsage(NamedTuple):
 
 
 class SeriesLog:
-    """Safe to share between threads; before the first slot everything is empty."""
+    """Safe to share between threads; before the first time bucket everything is empty."""
 
     def __init__(self, place: Place) -> None:
         self._database = ReadOnly(place)

@@ -1,4 +1,4 @@
-"""Writes the time series: one row per slot and thing, added to a row of every resolution at once.
+"""Writes the time series: one row per time bucket and thing, added to a row of every resolution at once.
 
 So nothing has to be rolled up later, a restart finds nothing half rolled up, and rows only have to be dropped when they
 are old.
@@ -21,7 +21,7 @@ from hookline.insights.columns import (
     adding,
 )
 from hookline.insights.resolutions import RESOLUTIONS
-from hookline.telemetry.slots import DestinationSlot, Slot
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 
 TABLES = ("total_series", "destination_series", "source_series")
 
@@ -46,36 +46,36 @@ class SeriesStore:
         self._connection = open_insights(place)
 
     def last_slot(self) -> int:
-        """Return the newest slot of deliver that is in the series; 0 before the first."""
+        """Return the newest time bucket of deliver that is in the series; 0 before the first."""
         row = self._connection.execute("SELECT last_slot FROM series_place WHERE id = ?", (self._machine,)).fetchone()
         return int(row[0]) if row else 0
 
-    def add_slots(self, slots: Sequence[Slot]) -> None:
-        """Add slots of deliver, in one transaction with the place up to which they are in."""
-        if not slots:
+    def add_time_buckets(self, time_buckets: Sequence[TimeBucket]) -> None:
+        """Add time buckets of deliver, in one transaction with the place up to which they are in."""
+        if not time_buckets:
             return
-        with_totals = [(*key, *_total(slot)) for slot in slots for key in _keys(slot.at)]
+        with_totals = [(*key, *_total(time_bucket)) for time_bucket in time_buckets for key in _keys(time_bucket.at)]
         destinations = [
             (*key, id, *_destination(counts))
-            for slot in slots
-            for key in _keys(slot.at)
-            for id, counts in slot.destinations.items()
+            for time_bucket in time_buckets
+            for key in _keys(time_bucket.at)
+            for id, counts in time_bucket.destinations.items()
         ]
         sources = [
             (*key, id, counts.events, counts.filtered)
-            for slot in slots
-            for key in _keys(slot.at)
-            for id, counts in slot.sources.items()
+            for time_bucket in time_buckets
+            for key in _keys(time_bucket.at)
+            for id, counts in time_bucket.sources.items()
         ]
         self._write(
             (_ADD_TOTAL, with_totals),
             (_ADD_DESTINATION, destinations),
             (_ADD_SOURCE, sources),
-            (_SET_PLACE, [(self._machine, max(slot.at for slot in slots))]),
+            (_SET_PLACE, [(self._machine, max(time_bucket.at for time_bucket in time_buckets))]),
         )
 
     def add_accepted(self, at: int, accepted: int, rejected: int) -> None:
-        """Add what collect took and refused in the slot that begins at ``at``."""
+        """Add what collect took and refused in the time bucket that begins at ``at``."""
         self._write((_ADD_ACCEPTED, [(*key, accepted, rejected) for key in _keys(at)]))
 
     def drop_old(self, now_seconds: int) -> None:
@@ -115,12 +115,19 @@ def _keys(at: int) -> Iterator[tuple[int, int]]:
         yield resolution, at // resolution * resolution
 
 
-def _total(slot: Slot) -> tuple[int | None, ...]:
-    counts = (slot.delivered, slot.failures, slot.retries, slot.not_delivered, slot.waiting, slot.lag)
-    return (*counts, *_buckets(slot.response), *_buckets(slot.latency))
+def _total(time_bucket: TimeBucket) -> tuple[int | None, ...]:
+    counts = (
+        time_bucket.delivered,
+        time_bucket.failures,
+        time_bucket.retries,
+        time_bucket.not_delivered,
+        time_bucket.waiting,
+        time_bucket.lag,
+    )
+    return (*counts, *_buckets(time_bucket.response), *_buckets(time_bucket.latency))
 
 
-def _destination(counts: DestinationSlot) -> tuple[int | None, ...]:
+def _destination(counts: DestinationCounts) -> tuple[int | None, ...]:
     kept = (counts.filtered, counts.waiting)
     tried = (counts.delivered, counts.attempted, counts.failures, counts.retries, counts.not_delivered)
     return (*tried, *kept, *_buckets(counts.response))

@@ -10,7 +10,7 @@ from hookline.insights.resolutions import Range
 from hookline.insights.series_log import Series, SeriesLog
 from hookline.web.chart_view import ChartView, Line, Values, chart
 
-SLOT_SECONDS = 10
+TIME_BUCKET_SECONDS = 10
 """Series do not change more often, so what was drawn within one may be shown again."""
 MINUTE_SECONDS = 60
 PEAK_PER_SECOND = 10
@@ -26,12 +26,12 @@ class Rate(NamedTuple):
 
 def overview_charts(log: SeriesLog, range: Range, now_seconds: int) -> Sequence[ChartView]:
     """Return all charts of a range; reads a file, so not on an event loop."""
-    return _charts(log, range, now_seconds // SLOT_SECONDS)
+    return _charts(log, range, now_seconds // TIME_BUCKET_SECONDS)
 
 
 @lru_cache(maxsize=4)
-def _charts(log: SeriesLog, range: Range, slot: int) -> Sequence[ChartView]:
-    found = log.totals(range, slot * SLOT_SECONDS)
+def _charts(log: SeriesLog, range: Range, time_bucket: int) -> Sequence[ChartView]:
+    found = log.totals(range, time_bucket * TIME_BUCKET_SECONDS)
     of = found.values
     events = _rate(found, "accepted", "delivered", "rejected")
     failed = _rate(found, "failures", "not_delivered")

@@ -11,20 +11,22 @@ import pytest
 
 from hookline.cli.admin_api import AdminApi, NotFound
 from hookline.cli.insights import print_all, print_destination
-from hookline.telemetry.slots import DestinationSlot, Slot, slot_of
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of
 from tests.unit.control.running import TOKEN, Running, destination, source
 
 
 @pytest.fixture(scope="module")
 def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminApi]:
-    """A server that has recorded one slot."""
+    """A server that has recorded one time bucket."""
     folder: Path = tmp_path_factory.mktemp("metrics") / "data"
     with Running(folder) as control:
         control.api("POST", "/sources", source())
         control.api("POST", "/destinations", destination())
-        counts = DestinationSlot(delivered=1200, attempted=1201, failures=2, response=[0, 1200, *[0] * 11])
-        at = slot_of(int(time.time() * 1000)) - 20
-        control.services.series_store.add_slots([Slot(at=at, delivered=1200, destinations={"crm": counts}, lag=4)])
+        counts = DestinationCounts(delivered=1200, attempted=1201, failures=2, response=[0, 1200, *[0] * 11])
+        at = time_bucket_of(int(time.time() * 1000)) - 20
+        control.services.series_store.add_time_buckets(
+            [TimeBucket(at=at, delivered=1200, destinations={"crm": counts}, lag=4)]
+        )
         yield AdminApi(f"http://127.0.0.1:{control.port}", TOKEN)
 
 

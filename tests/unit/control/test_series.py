@@ -14,7 +14,7 @@ from hookline.control.series_watch import SeriesWatch
 from hookline.database.open import open_deliver
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
-from hookline.telemetry.slots import DestinationSlot, Slot, slot_of, write_slots
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket, time_bucket_of, write_time_buckets
 from tests.unit.control.running import Running, destination, source
 
 
@@ -74,17 +74,18 @@ def test_a_long_sleep_is_a_gap(watched: Watched) -> None:
 
 
 def test_each_slot_of_deliver_counts_once(watched: Watched) -> None:
-    """Looks overlap and control restarts; a slot is taken in once, and a clock that was set back does not end it."""
-    at = slot_of(int(watched.now * 1000)) - 20
-    write_slots(watched.folder / "run", [Slot(at=at, delivered=5)])
+    """Looks overlap and control restarts; a time bucket is taken in once, and a clock that was set back does not end
+    it."""
+    at = time_bucket_of(int(watched.now * 1000)) - 20
+    write_time_buckets(watched.folder / "run", [TimeBucket(at=at, delivered=5)])
     watched.watch.run_once()
     watched.begin_anew()
-    write_slots(watched.folder / "run", [Slot(at=at, delivered=5), Slot(at=at + 10, delivered=6)])
+    write_time_buckets(watched.folder / "run", [TimeBucket(at=at, delivered=5), TimeBucket(at=at + 10, delivered=6)])
     watched.watch.run_once()
     known = [value for value in watched.log.totals("1h", int(watched.now) + 60).values["delivered"] if value]
     assert known == [5, 6]
     watched.now -= 7_200
-    write_slots(watched.folder / "run", [Slot(at=at - 7_200, delivered=9)])
+    write_time_buckets(watched.folder / "run", [TimeBucket(at=at - 7_200, delivered=9)])
     watched.watch.run_once()
     assert watched.store.last_slot() == at - 7_200
 
@@ -129,10 +130,12 @@ def test_the_api_answers_series_funnel_and_top_failing(control: Running) -> None
     """What was recorded comes back under the names of the API."""
     control.api("POST", "/sources", source())
     control.api("POST", "/destinations", destination())
-    counts = DestinationSlot(delivered=3, attempted=4, failures=2, not_delivered=1, response=[0, 3, *[0] * 11])
-    at = slot_of(int(time.time() * 1000)) - 10
+    counts = DestinationCounts(delivered=3, attempted=4, failures=2, not_delivered=1, response=[0, 3, *[0] * 11])
+    at = time_bucket_of(int(time.time() * 1000)) - 10
     both = {"crm": counts, "deleted": counts}
-    control.services.series_store.add_slots([Slot(at=at, delivered=3, latency=counts.response, destinations=both)])
+    control.services.series_store.add_time_buckets(
+        [TimeBucket(at=at, delivered=3, latency=counts.response, destinations=both)]
+    )
     series: dict[str, Any] = control.api("GET", "/metrics/series?destination=crm").json
     assert series["resolutionSeconds"] == 10
     assert series["series"]["notDelivered"][series["times"].index(at)] == 1

@@ -17,7 +17,7 @@ from hookline.database.place import place_of
 from hookline.insights.series_log import SeriesLog
 from hookline.settings import Control, Database, Settings
 from hookline.telemetry.metrics import publish
-from hookline.telemetry.slots import SLOT_SECONDS, Slot, write_slots
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TimeBucket, write_time_buckets
 from tests.postgres import PostgresServer
 from tests.service.harness import free_port, wait_until
 
@@ -83,8 +83,8 @@ def test_it_is_alive_and_not_ready_and_can_be_scraped(settings: Settings) -> Non
 
 def test_what_its_machine_delivers_is_in_the_charts(settings: Settings) -> None:
     """Slots that its deliver wrote are added, under this machine's number."""
-    at = int(time.time()) // 60 * 60 - SLOT_SECONDS  # of a minute that is over: the range shows whole ones
-    write_slots(settings.data_path / "run", [Slot(at=at, delivered=5)])
+    at = int(time.time()) // 60 * 60 - TIME_BUCKET_SECONDS  # of a minute that is over: the range shows whole ones
+    write_time_buckets(settings.data_path / "run", [TimeBucket(at=at, delivered=5)])
     log = SeriesLog(place_of(settings, "insights"))
 
     def delivered() -> float:

@@ -12,7 +12,7 @@ from hookline.cli.admin_api import AdminApi
 from hookline.cli.insights import print_usage
 from hookline.control.spreadsheet import csv_answer
 from hookline.control.usage_details import TrackedUsersItem
-from hookline.telemetry.slots import DestinationSlot, Slot
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from tests.unit.control.running import TOKEN, Running, record
 from tests.unit.control.test_usage import ALL, ROWS, fill
 
@@ -23,8 +23,8 @@ def deliver(control: Running, *days: tuple[str, str, int]) -> None:
     """Count deliveries as deliver and control do."""
     for day, destination, delivered in days:
         at = int(datetime.fromisoformat(f"{day}T12:00:00").replace(tzinfo=UTC).timestamp())
-        counts = DestinationSlot(delivered=delivered, failures=1, filtered=2)
-        control.services.series_store.add_slots([Slot(at=at, destinations={destination: counts})])
+        counts = DestinationCounts(delivered=delivered, failures=1, filtered=2)
+        control.services.series_store.add_time_buckets([TimeBucket(at=at, destinations={destination: counts})])
 
 
 def rows(text: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from hookline.insights.series_store import SeriesStore
-from hookline.telemetry.slots import DestinationSlot, Slot
+from hookline.telemetry.time_buckets import DestinationCounts, TimeBucket
 from hookline.web.usage_page import as_csv, usage_items, usage_page
 from tests.unit.control.running import Running, destination, source
 from tests.unit.control.test_usage import fill
@@ -52,8 +52,8 @@ def test_destinations_are_added_up_over_the_range(control: Running) -> None:
     control.api("POST", "/sources", source())
     control.api("POST", "/destinations", destination("crm"))
     store, now = SeriesStore(control.data_path / "insights.db"), int(time.time()) // 10 * 10
-    counts = {"crm": DestinationSlot(delivered=3, failures=2), "gone": DestinationSlot(delivered=1)}
-    store.add_slots([Slot(at=now - days * 86_400, destinations=counts) for days in (20, 1, 0)])
+    counts = {"crm": DestinationCounts(delivered=3, failures=2), "gone": DestinationCounts(delivered=1)}
+    store.add_time_buckets([TimeBucket(at=now - days * 86_400, destinations=counts) for days in (20, 1, 0)])
     store.close()
     found = asyncio.run(usage_page(control.services, "7d")).destinations
     assert [(each.id, each.name, each.delivered, each.failures) for each in found] == [

@@ -179,7 +179,11 @@ def test_a_wish_to_try_a_lane_makes_all_its_rows_due(store: DeliverStore) -> Non
 
 def test_what_was_refused_for_itself_comes_back_only_with_a_run_of_refusals(store: DeliverStore) -> None:
     """A run of the receiver's own failures leaves a 422 among them where it is; one of refusals brings back both."""
-    commit(store, dead_letters=[dead_letter(1, status=422), dead_letter(2, status=301)], requeues=[Requeue(1, 100)])
+    commit(
+        store,
+        dead_letters=[dead_letter(1, http_status=422), dead_letter(2, http_status=301)],
+        requeues=[Requeue(1, 100)],
+    )
     assert [row.offset for row in store.rows.oldest(1, 9)] == [2]
     commit(store, requeues=[Requeue(1, 100, refusals=True)])
     assert [row.offset for row in store.rows.oldest(1, 9)] == [1, 2]

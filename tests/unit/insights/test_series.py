@@ -11,7 +11,7 @@ from hookline.insights.percentile import percentile
 from hookline.insights.resolutions import DAY, HOUR
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
-from hookline.telemetry.slots import DestinationSlot, Slot, SourceSlot
+from hookline.telemetry.time_buckets import DestinationCounts, SourceCounts, TimeBucket
 from tests.unit.conftest import PlaceOf
 
 NOW = 1_795_158_000
@@ -34,20 +34,26 @@ def log(place_of: PlaceOf) -> Iterator[SeriesLog]:
     made.close()
 
 
-def slot(at: int, *, response: tuple[int, int] = (0, 3), **counts: int) -> Slot:
-    """A slot in which crm got what is given."""
+def time_bucket(at: int, *, response: tuple[int, int] = (0, 3), **counts: int) -> TimeBucket:
+    """A time bucket in which crm got what is given."""
     buckets = [0] * 13
     buckets[response[0]] = response[1]
-    one = DestinationSlot(response=buckets, **counts)
+    one = DestinationCounts(response=buckets, **counts)
     totals = {name: count for name, count in counts.items() if name not in ("attempted", "filtered")}
-    return Slot(
-        at=at, response=buckets, latency=buckets, destinations={"crm": one}, sources={"web": SourceSlot(5, 1)}, **totals
+    return TimeBucket(
+        at=at,
+        response=buckets,
+        latency=buckets,
+        destinations={"crm": one},
+        sources={"web": SourceCounts(5, 1)},
+        **totals,
     )
 
 
 def test_slots_add_up_at_every_resolution(store: SeriesStore, log: SeriesLog) -> None:
-    """Six slots are six rows of ten seconds, and one row of each longer stretch with their sum and highest value."""
-    store.add_slots([slot(NOW - 60 + 10 * n, delivered=n, waiting=n) for n in range(6)])
+    """Six time buckets are six rows of ten seconds, and one row of each longer stretch with their sum and highest
+    value."""
+    store.add_time_buckets([time_bucket(NOW - 60 + 10 * n, delivered=n, waiting=n) for n in range(6)])
     fine = log.of_destination("crm", "1h", NOW)
     assert (fine.resolution, fine.values["delivered"][-6:]) == (10, [0, 1, 2, 3, 4, 5])
     minute = log.of_destination("crm", "24h", NOW)
@@ -59,9 +65,9 @@ def test_slots_add_up_at_every_resolution(store: SeriesStore, log: SeriesLog) ->
 def test_machines_that_share_a_database_add_up(place_of: PlaceOf, log: SeriesLog) -> None:
     """Each knows its own place, and of what waits the highest stays."""
     one, two = SeriesStore(place_of("insights"), 2), SeriesStore(place_of("insights"), 3)
-    one.add_slots([slot(NOW - 10, delivered=3, waiting=1)])
+    one.add_time_buckets([time_bucket(NOW - 10, delivered=3, waiting=1)])
     assert (one.last_slot(), two.last_slot()) == (NOW - 10, 0)
-    two.add_slots([slot(NOW - 10, delivered=4, waiting=5)])
+    two.add_time_buckets([time_bucket(NOW - 10, delivered=4, waiting=5)])
     found = log.of_destination("crm", "1h", NOW).values
     assert (found["delivered"][-1], found["waiting"][-1]) == (7, 5)
     one.close()
@@ -69,8 +75,8 @@ def test_machines_that_share_a_database_add_up(place_of: PlaceOf, log: SeriesLog
 
 
 def test_where_nobody_looked_there_is_a_gap(store: SeriesStore, log: SeriesLog) -> None:
-    """A slot that no role reported is null; one in which a destination had nothing to tell is 0."""
-    store.add_slots([slot(NOW - 40, delivered=4), Slot(at=NOW - 20, delivered=9, destinations={})])
+    """A time bucket that no role reported is null; one in which a destination had nothing to tell is 0."""
+    store.add_time_buckets([time_bucket(NOW - 40, delivered=4), TimeBucket(at=NOW - 20, delivered=9, destinations={})])
     assert log.of_destination("crm", "1h", NOW).values["delivered"][-4:] == [4, None, 0, None]
     assert log.totals("1h", NOW).values["delivered"][-4:] == [4, None, 9, None]
 
@@ -78,7 +84,7 @@ def test_where_nobody_looked_there_is_a_gap(store: SeriesStore, log: SeriesLog) 
 def test_collect_and_deliver_fill_one_row(store: SeriesStore, log: SeriesLog) -> None:
     """What one of them did not report is unknown, and does not spoil what the other did."""
     store.add_accepted(NOW - 20, 7, 1)
-    store.add_slots([slot(NOW - 20, delivered=4)])
+    store.add_time_buckets([time_bucket(NOW - 20, delivered=4)])
     store.add_accepted(NOW - 20, 2, 0)
     store.add_accepted(NOW - 10, 3, 0)
     values = log.totals("1h", NOW).values
@@ -87,17 +93,17 @@ def test_collect_and_deliver_fill_one_row(store: SeriesStore, log: SeriesLog) ->
 
 
 def test_the_place_goes_with_the_rows(store: SeriesStore) -> None:
-    """The newest slot is remembered; a write that fails takes the place back too."""
-    store.add_slots([slot(NOW - 20), slot(NOW - 10)])
+    """The newest time bucket is remembered; a write that fails takes the place back too."""
+    store.add_time_buckets([time_bucket(NOW - 20), time_bucket(NOW - 10)])
     assert store.last_slot() == NOW - 10
     with pytest.raises(Exception, match="type"):
-        store.add_slots([slot(NOW, delivered={})])  # type: ignore[arg-type]
+        store.add_time_buckets([time_bucket(NOW, delivered={})])  # type: ignore[arg-type]
     assert store.last_slot() == NOW - 10
 
 
 def test_old_rows_go(store: SeriesStore, place_of: PlaceOf) -> None:
     """Each resolution is kept for its time, so that the file does not grow for ever."""
-    store.add_slots([slot(NOW - 10 * number) for number in range(800)])
+    store.add_time_buckets([time_bucket(NOW - 10 * number) for number in range(800)])
     store.drop_old(NOW)
     assert _finest(place_of) == {NOW - 10 * number for number in range(720)}
 
@@ -108,8 +114,8 @@ def test_a_clock_that_is_set_and_set_back_takes_nothing(store: SeriesStore, plac
     there = {NOW - 10 * number for number in range(100)}
     meanwhile = {NOW + jump + 10 * number for number in range(100)}
     after = {NOW + 10 * number for number in range(1, 100)}
-    for slots, now in ((there, NOW), (meanwhile, max(meanwhile)), (after, max(after))):
-        store.add_slots([slot(at) for at in sorted(slots)])
+    for time_buckets, now in ((there, NOW), (meanwhile, max(meanwhile)), (after, max(after))):
+        store.add_time_buckets([time_bucket(at) for at in sorted(time_buckets)])
         store.drop_old(now)
     assert _finest(place_of) == there | meanwhile | after
 
@@ -124,8 +130,10 @@ def _finest(place_of: PlaceOf) -> set[int]:
 
 
 def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
-    """A funnel is the sum over the range, the slot of this moment included."""
-    store.add_slots([slot(NOW - 2 * HOUR, delivered=100), slot(NOW - 20, delivered=3, attempted=4), slot(NOW)])
+    """A funnel is the sum over the range, the time bucket of this moment included."""
+    store.add_time_buckets(
+        [time_bucket(NOW - 2 * HOUR, delivered=100), time_bucket(NOW - 20, delivered=3, attempted=4), time_bucket(NOW)]
+    )
     sums = log.sums("crm", "1h", NOW + 3)
     assert (sums.counts["delivered"], sums.counts["attempted"], sum(sums.response)) == (3, 4, 6)
     assert (log.accepted(("web", "app"), "1h", NOW + 3), log.accepted((), "1h", NOW)) == (10, 0)
@@ -135,11 +143,11 @@ def test_sums_and_sources(store: SeriesStore, log: SeriesLog) -> None:
 def test_who_fails_most(store: SeriesStore, log: SeriesLog) -> None:
     """Most failures first, and nobody without any."""
     failing = {
-        "a": DestinationSlot(failures=2),
-        "b": DestinationSlot(failures=9, not_delivered=1),
-        "c": DestinationSlot(),
+        "a": DestinationCounts(failures=2),
+        "b": DestinationCounts(failures=9, not_delivered=1),
+        "c": DestinationCounts(),
     }
-    store.add_slots([Slot(at=NOW - 20, destinations=failing)])
+    store.add_time_buckets([TimeBucket(at=NOW - 20, destinations=failing)])
     assert [(each.destination, each.failures) for each in log.top_failing("1h", NOW, 5)] == [("b", 9), ("a", 2)]
     assert len(log.top_failing("30d", NOW, 1)) == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookline.telemetry.metrics import publish
-from hookline.telemetry.slots import write_slots
+from hookline.telemetry.time_buckets import write_time_buckets
 
 
 def test_a_run_folder_that_takes_nothing_ends_no_role(tmp_path: Path) -> None:
@@ -13,5 +13,5 @@ def test_a_run_folder_that_takes_nothing_ends_no_role(tmp_path: Path) -> None:
     closed = tmp_path / "run"
     closed.touch()
     publish(closed, "collect", {})
-    write_slots(closed, [])
+    write_time_buckets(closed, [])
     assert closed.read_bytes() == b""

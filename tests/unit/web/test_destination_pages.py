@@ -12,7 +12,13 @@ from hookline.control.role_metrics import RoleMetrics
 from hookline.control.series_watch import SeriesWatch
 from hookline.insights.series_store import SeriesStore
 from hookline.telemetry.metrics import publish
-from hookline.telemetry.slots import SLOT_SECONDS, DestinationSlot, Slot, slot_of, write_slots
+from hookline.telemetry.time_buckets import (
+    TIME_BUCKET_SECONDS,
+    DestinationCounts,
+    TimeBucket,
+    time_bucket_of,
+    write_time_buckets,
+)
 from hookline.web.address import address
 from hookline.web.destination.flow import Flow, flows
 from hookline.web.destination.list_page import destination_list
@@ -56,12 +62,14 @@ def test_health_is_judged_over_minutes(control: Running) -> None:
     run = control.data_path / "run"
     run.mkdir(exist_ok=True)
     did = {
-        "crm": DestinationSlot(delivered=15, failures=1, retries=1),
-        "erp": DestinationSlot(delivered=27, failures=3, not_delivered=3),
-        "new": DestinationSlot(delivered=1, failures=1, retries=1),
-        "mail": DestinationSlot(failures=4, not_delivered=4),
+        "crm": DestinationCounts(delivered=15, failures=1, retries=1),
+        "erp": DestinationCounts(delivered=27, failures=3, not_delivered=3),
+        "new": DestinationCounts(delivered=1, failures=1, retries=1),
+        "mail": DestinationCounts(failures=4, not_delivered=4),
     }
-    write_slots(run, [Slot(at=slot_of(time.time_ns() // 1_000_000) - SLOT_SECONDS, destinations=did)])
+    write_time_buckets(
+        run, [TimeBucket(at=time_bucket_of(time.time_ns() // 1_000_000) - TIME_BUCKET_SECONDS, destinations=did)]
+    )
     store = SeriesStore(control.data_path / "insights.db")
     SeriesWatch(control.data_path, store, RoleMetrics(control.data_path)).run_once()
     store.close()
@@ -85,15 +93,15 @@ def test_the_list_has_pages_whose_filters_stay(control: Running) -> None:
 
 
 def test_the_flow_is_that_of_the_last_slots(tmp_path: Path) -> None:
-    """Delivered per second over the slots that deliver reported, and what waits at the end of the last one."""
+    """Delivered per second over the time buckets that deliver reported, and what waits at the end of the last one."""
     assert flows(tmp_path) == {}
     (tmp_path / "run").mkdir()
-    slots = [
-        Slot(at=0, destinations={"crm": DestinationSlot(delivered=30, waiting=9)}),
-        Slot(at=SLOT_SECONDS, destinations={"crm": DestinationSlot(delivered=10, waiting=2)}),
+    time_buckets = [
+        TimeBucket(at=0, destinations={"crm": DestinationCounts(delivered=30, waiting=9)}),
+        TimeBucket(at=TIME_BUCKET_SECONDS, destinations={"crm": DestinationCounts(delivered=10, waiting=2)}),
     ]
-    write_slots(tmp_path / "run", slots)
-    assert flows(tmp_path) == {"crm": Flow(40 / (2 * SLOT_SECONDS), 2)}
+    write_time_buckets(tmp_path / "run", time_buckets)
+    assert flows(tmp_path) == {"crm": Flow(40 / (2 * TIME_BUCKET_SECONDS), 2)}
 
 
 def test_an_address_has_only_what_is_asked_for() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hookline.insights.series_log import SeriesLog
 from hookline.insights.series_store import SeriesStore
-from hookline.telemetry.slots import Slot
+from hookline.telemetry.time_buckets import TimeBucket
 from hookline.web.chart_view import ChartView
 from hookline.web.overview_charts import overview_charts
 
@@ -17,10 +17,12 @@ NOW = 1_800_000_000
 
 @pytest.fixture
 def log(tmp_path: Path) -> SeriesLog:
-    """Two slots, half a minute apart, ten minutes ago; 20 events were accepted in the first."""
+    """Two time buckets, half a minute apart, ten minutes ago; 20 events were accepted in the first."""
     store = SeriesStore(tmp_path / "insights.db")
     store.add_accepted(NOW - 600, 20, 0)
-    store.add_slots([Slot(at=NOW - 600, delivered=10, waiting=4), Slot(at=NOW - 570, failures=5, waiting=2)])
+    store.add_time_buckets(
+        [TimeBucket(at=NOW - 600, delivered=10, waiting=4), TimeBucket(at=NOW - 570, failures=5, waiting=2)]
+    )
     store.close()
     return SeriesLog(tmp_path / "insights.db")
 
@@ -48,7 +50,7 @@ def test_counts_become_rates_and_gauges_stay(log: SeriesLog) -> None:
 def test_many_events_are_told_per_second(tmp_path: Path) -> None:
     """From ten a second on."""
     store = SeriesStore(tmp_path / "insights.db")
-    store.add_slots([Slot(at=NOW - 60, delivered=1_000)])
+    store.add_time_buckets([TimeBucket(at=NOW - 60, delivered=1_000)])
     store.close()
     events = overview_charts(SeriesLog(tmp_path / "insights.db"), "1h", NOW)[0]
     assert (events.unit, lines(events)["delivered"]) == ("/s", [100])

@@ -40,7 +40,7 @@ class Failures:
     def count(self, lane: Lane, failure: Failure) -> None:
         """Count one failed request."""
         self._work.counters.failures[failure.outcome] += 1
-        self._work.tallies.of(lane.number).failures += 1
+        self._work.lane_counts.of(lane.number).failures += 1
         if failure.outcome is Outcome.TIMED_OUT:
             lane.timed_out()
             self._timed_out.add(lane)
@@ -57,7 +57,7 @@ class Failures:
         """Not enough URLs have accepted: try again later, or give up."""
         lane = delivery.lane
         if delivery.attempt == 1:
-            self._work.tallies.of(lane.number).first_failed += 1
+            self._work.lane_counts.of(lane.number).first_failed += 1
         gone = not delivery.accepted and are_gone(delivery, failures)
         wait_ms = wait_asked_for(failures, now_ms)
         steady_ms = self._work.clock.steady_ms()
@@ -145,7 +145,7 @@ class Failures:
         if delivery.attempt >= lane.options.set_aside_after:
             self._next_of_user(lane, place)
         self._work.counters.retries_scheduled += 1
-        self._work.tallies.of(lane.number).retries += 1
+        self._work.lane_counts.of(lane.number).retries += 1
         self._work.batch.retry(
             RetryRow(lane.number, partition, offset, delivery.attempt, delivery.first_at_ms, due_ms, urls)
         )
@@ -184,7 +184,7 @@ class Failures:
             self.settle_row(delivery)
         self._next_of_user(lane, place)
         self._work.counters.dead_lettered += 1
-        self._work.tallies.of(lane.number).not_delivered += 1
+        self._work.lane_counts.of(lane.number).not_delivered += 1
         self._work.batch.dead_letters.append(
             DeadLetterRow(
                 lane.number,

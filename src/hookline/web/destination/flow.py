@@ -1,11 +1,11 @@
-"""How fast each destination's events go right now, and how many wait, from deliver's last ten-second slots."""
+"""How fast each destination's events go right now, and how many wait, from deliver's last ten-second time buckets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.telemetry.slots import SLOT_SECONDS, read_slots
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, read_time_buckets
 
 
 class Flow(NamedTuple):
@@ -17,11 +17,11 @@ class Flow(NamedTuple):
 
 def flows(data_path: Path) -> dict[str, Flow]:
     """Return the flow of every destination that did anything; one that is missing stands still with nothing waiting."""
-    slots = read_slots(data_path / "run")
-    seconds = len(slots) * SLOT_SECONDS
+    time_buckets = read_time_buckets(data_path / "run")
+    seconds = len(time_buckets) * TIME_BUCKET_SECONDS
     delivered: dict[str, int] = {}
-    for slot in slots:
-        for id, each in slot.destinations.items():
+    for time_bucket in time_buckets:
+        for id, each in time_bucket.destinations.items():
             delivered[id] = delivered.get(id, 0) + each.delivered
-    waiting = {id: each.waiting for id, each in slots[-1].destinations.items()} if slots else {}
+    waiting = {id: each.waiting for id, each in time_buckets[-1].destinations.items()} if time_buckets else {}
     return {id: Flow(delivered[id] / seconds, waiting.get(id, 0)) for id in delivered}

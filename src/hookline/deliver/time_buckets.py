@@ -1,4 +1,4 @@
-"""Closes a slot every ten seconds, and has the last few of them for the report (``telemetry.slots``)."""
+"""Closes a time bucket every ten seconds, and has the last few of them for the report (``telemetry.time_buckets``)."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from itertools import islice
 from typing import NamedTuple
 
 from hookline.deliver.dispatcher import Dispatcher
+from hookline.deliver.lane_counts import Counts
 from hookline.deliver.lanes.lane import Lane
 from hookline.deliver.read.feeder import Feeder
-from hookline.deliver.tallies import Tally
-from hookline.telemetry.slots import (
+from hookline.telemetry.time_buckets import (
     DESTINATIONS_MAX,
-    SLOTS_KEPT,
     SOURCES_MAX,
-    DestinationSlot,
-    Slot,
-    SourceSlot,
-    slot_of,
+    TIME_BUCKETS_KEPT,
+    DestinationCounts,
+    SourceCounts,
+    TimeBucket,
+    time_bucket_of,
 )
 
 
 class Told(NamedTuple):
-    """A destination of which a slot tells."""
+    """A destination of which a time bucket tells."""
 
     lane: Lane
-    tally: Tally
+    counts: Counts
     filtered: int
     waiting: int
 
 
-class SlotReports:
-    """Turns counters that run since the start into counts of one slot."""
+class TimeBucketReports:
+    """Turns counters that run since the start into counts of one time bucket."""
 
     def __init__(self, engine: Dispatcher, feeder: Feeder) -> None:
         self._engine = engine
         self._feeder = feeder
-        self._slots: deque[Slot] = deque(maxlen=SLOTS_KEPT)
-        self._at = slot_of(engine.clock.now_ms())
+        self._time_buckets: deque[TimeBucket] = deque(maxlen=TIME_BUCKETS_KEPT)
+        self._at = time_bucket_of(engine.clock.now_ms())
         self._before: Counter[str] = Counter()
         self._lane_filtered: dict[int, int] = {}
 
-    def ended(self) -> list[Slot] | None:
-        """Return the last slots, if one has ended since the last call; asked about once a second."""
-        at = slot_of(self._engine.clock.now_ms())
+    def ended(self) -> list[TimeBucket] | None:
+        """Return the last time buckets, if one has ended since the last call; asked about once a second."""
+        at = time_bucket_of(self._engine.clock.now_ms())
         if at == self._at:
             return None
-        self._slots.append(self._closed(self._at))
+        self._time_buckets.append(self._closed(self._at))
         self._at = at
-        return list(self._slots)
+        return list(self._time_buckets)
 
-    def _closed(self, at: int) -> Slot:
+    def _closed(self, at: int) -> TimeBucket:
         engine, counters = self._engine, self._engine.counters
         now = Counter(
             {
@@ -65,8 +65,8 @@ class SlotReports:
         )
         moved = Counter({name: count - self._before[name] for name, count in now.items()})
         self._before = now
-        waiting, destinations = self._destinations(engine.tallies.take())
-        return Slot(
+        waiting, destinations = self._destinations(engine.lane_counts.take())
+        return TimeBucket(
             at=at,
             delivered=moved["delivered"],
             failures=moved["failures"],
@@ -76,25 +76,25 @@ class SlotReports:
             lag=sum(max(shared.end - shared.next_offset, 0) for shared in self._feeder.shared.values()),
             response=[moved[f"response {index}"] for index in range(len(counters.durations.buckets))],
             latency=[moved[f"latency {index}"] for index in range(len(counters.latencies.buckets))],
-            destinations={told.lane.destination.id: _slot(told) for told in _foremost(destinations)},
+            destinations={told.lane.destination.id: _time_bucket(told) for told in _foremost(destinations)},
             sources=self._sources(),
             omitted=max(0, len(destinations) - DESTINATIONS_MAX),
         )
 
-    def _destinations(self, tallies: dict[int, Tally]) -> tuple[int, list[Told]]:
+    def _destinations(self, by_lane: dict[int, Counts]) -> tuple[int, list[Told]]:
         """Return how much waits in all, and those with anything to tell."""
         waiting, found = 0, []
         filtered: dict[int, int] = {}
-        engine, nothing = self._engine, Tally()
+        engine, nothing = self._engine, Counts()
         lanes = set(engine.lanes.values())
         behind = (lanes - self._attached()) | {lane for lane in lanes if lane.backfills}
         # Of ten thousand lanes most have nothing to tell, and to ask each would hold up deliveries.
-        told = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in tallies}
+        told = {lane for lane in lanes if lane.filtered} | {lane for lane in lanes if lane.number in by_lane}
         told |= behind | (lanes & (engine.open_lanes | engine.retrying))
         for lane in sorted(told, key=_number):
             if lane.is_replay:
                 continue
-            tally = tallies.get(lane.number, nothing)
+            counts = by_lane.get(lane.number, nothing)
             if lane.filtered:
                 filtered[lane.number] = lane.filtered
             kept = lane.filtered - self._lane_filtered.get(lane.number, 0)
@@ -102,8 +102,8 @@ class SlotReports:
             if lane in behind:
                 waits += self._behind(lane)
             waiting += waits
-            if tally is not nothing or waits or kept:
-                found.append(Told(lane, tally, kept, waits))
+            if counts is not nothing or waits or kept:
+                found.append(Told(lane, counts, kept, waits))
         self._lane_filtered = filtered
         return waiting, found
 
@@ -117,12 +117,12 @@ class SlotReports:
             (cursor.end or self._feeder.shared[cursor.partition].end) - cursor.next_offset for cursor in lane.detached
         )
 
-    def _sources(self) -> dict[str, SourceSlot]:
+    def _sources(self) -> dict[str, SourceCounts]:
         """Return the busiest sources."""
         counters = self._engine.counters
         usage, counters.usage = counters.usage, {}
         busiest = sorted(usage.items(), key=lambda pair: -pair[1][0])
-        return {id: SourceSlot(*counts) for id, counts in islice(busiest, SOURCES_MAX) if counts[0]}
+        return {id: SourceCounts(*counts) for id, counts in islice(busiest, SOURCES_MAX) if counts[0]}
 
 
 def _number(lane: Lane) -> int:
@@ -132,19 +132,19 @@ def _number(lane: Lane) -> int:
 def _foremost(found: list[Told]) -> list[Told]:
     """Return the failing ones first, and then the busiest."""
     return nsmallest(
-        DESTINATIONS_MAX, found, key=lambda told: (-told.tally.failures, -told.tally.delivered, -told.waiting)
+        DESTINATIONS_MAX, found, key=lambda told: (-told.counts.failures, -told.counts.delivered, -told.waiting)
     )
 
 
-def _slot(told: Told) -> DestinationSlot:
-    tally = told.tally
-    return DestinationSlot(
-        delivered=tally.delivered,
-        attempted=tally.attempted,
-        failures=tally.failures,
-        retries=tally.retries,
-        not_delivered=tally.not_delivered,
+def _time_bucket(told: Told) -> DestinationCounts:
+    counts = told.counts
+    return DestinationCounts(
+        delivered=counts.delivered,
+        attempted=counts.attempted,
+        failures=counts.failures,
+        retries=counts.retries,
+        not_delivered=counts.not_delivered,
         filtered=told.filtered,
         waiting=told.waiting,
-        response=tally.response if tally.delivered else [],
+        response=counts.response if counts.delivered else [],
     )

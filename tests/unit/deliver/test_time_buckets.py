@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from hookline.deliver.tallies import Tallies
+from hookline.deliver.lane_counts import LaneCounts
 from hookline.outcomes.progress import ENTRY, URL_BITS
-from hookline.telemetry.slots import SLOT_SECONDS, Slot, read_slots
+from hookline.telemetry.time_buckets import TIME_BUCKET_SECONDS, TimeBucket, read_time_buckets
 from tests.unit.deliver.rig import Rig, destination, source
 
 
 def begin(rig: Rig) -> None:
-    """Start with two destinations in the middle of a slot."""
+    """Start with two destinations in the middle of a time bucket."""
     rig.change(source(), destination("crm"), destination("erp"))
     rig.start()
 
 
-def end_slot(rig: Rig) -> Slot:
-    """Let the slot end and return what was reported of it."""
+def end_slot(rig: Rig) -> TimeBucket:
+    """Let the time bucket end and return what was reported of it."""
     rig.checkpoint()
-    rig.clock.seconds += SLOT_SECONDS
+    rig.clock.seconds += TIME_BUCKET_SECONDS
     rig.role.reports.gather()()
-    return read_slots(rig.folder / "run")[-1]
+    return read_time_buckets(rig.folder / "run")[-1]
 
 
 def test_deliveries_and_their_times(rig: Rig) -> None:
-    """Every delivery counts in its slot, with its time in the right bucket, and in the next slot not again."""
+    """Every delivery counts in its time bucket, with its time in the right bucket, and in the next time bucket not
+    again."""
     begin(rig)
     rig.append("m1", "m2")
     rig.turn()
@@ -68,31 +69,31 @@ def test_what_waits_and_what_filters_keep(rig: Rig) -> None:
     rig.append("m1", "m2", "m3")
     rig.turn()
     rig.answer_all(destination="crm")
-    slot = end_slot(rig)
-    assert slot.destinations["erp"].waiting == 3
-    assert (slot.destinations["crm"].waiting, slot.waiting) == (0, 3)
+    time_bucket = end_slot(rig)
+    assert time_bucket.destinations["erp"].waiting == 3
+    assert (time_bucket.destinations["crm"].waiting, time_bucket.waiting) == (0, 3)
 
 
 def test_only_the_last_slots_are_kept(rig: Rig) -> None:
     """The report stays small, however long the role runs."""
     begin(rig)
     times = [end_slot(rig).at for _ in range(5)]
-    assert [slot.at for slot in read_slots(rig.folder / "run")] == times[-3:]
+    assert [time_bucket.at for time_bucket in read_time_buckets(rig.folder / "run")] == times[-3:]
     assert times == sorted(set(times))
 
 
 def test_a_report_that_cannot_be_read_is_none(rig: Rig) -> None:
     """A broken or missing file is a gap and no error."""
-    assert read_slots(rig.folder / "run") == []
-    (rig.folder / "run" / "slots-deliver.json").write_bytes(b'[{"at": "soon"}]')
-    assert read_slots(rig.folder / "run") == []
+    assert read_time_buckets(rig.folder / "run") == []
+    (rig.folder / "run" / "time-buckets-deliver.json").write_bytes(b'[{"at": "soon"}]')
+    assert read_time_buckets(rig.folder / "run") == []
 
 
 def test_only_successes_of_lanes_are_delivered() -> None:
     """Partial successes, failures beside a success, and repeats that were dropped are not deliveries."""
     results = [(7, 200), (7, 204), (7, 1200), (7, 500), (7, 1), (0, 200)]
-    tallies = Tallies()
-    tallies.add_results(b"".join(ENTRY.pack(1, 1, lane << URL_BITS | 2, result, 9) for lane, result in results))
-    tallies.add_results(b"")
-    assert {lane: tally.delivered for lane, tally in tallies.take().items()} == {7: 2}
-    assert tallies.take() == {}
+    counts = LaneCounts()
+    counts.add_results(b"".join(ENTRY.pack(1, 1, lane << URL_BITS | 2, result, 9) for lane, result in results))
+    counts.add_results(b"")
+    assert {lane: counts.delivered for lane, counts in counts.take().items()} == {7: 2}
+    assert counts.take() == {}

@@ -1,4 +1,4 @@
-"""What each lane came to in the slot that is running, counted where it costs next to nothing.
+"""What each lane came to in the time bucket that is running, counted where it costs next to nothing.
 
 Successes are counted from the results that a checkpoint gathers, many at once; the rest where a failure is dealt with.
 """
@@ -16,8 +16,8 @@ _RESULT_SHIFT = 32
 _DURATION_SHIFT = 48
 
 
-class Tally:
-    """One lane in one slot."""
+class Counts:
+    """One lane in one time bucket."""
 
     __slots__ = ("delivered", "failures", "first_failed", "not_delivered", "recovered", "response", "retries")
 
@@ -34,21 +34,22 @@ class Tally:
 
     @property
     def attempted(self) -> int:
-        """Events that were tried for the first time; what fails and comes in order of checkpoints may lag a slot."""
+        """Events that were tried for the first time; what fails and comes in order of checkpoints may lag a time
+        bucket."""
         return max(0, self.delivered - self.recovered) + self.first_failed
 
 
-class Tallies:
-    """By lane number; a lane with nothing to count has no tally."""
+class LaneCounts:
+    """By lane number; a lane with nothing to count has no counts."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, Tally] = {}
+        self._lanes: dict[int, Counts] = {}
 
-    def of(self, lane_number: int) -> Tally:
-        """Return the tally to count in."""
+    def of(self, lane_number: int) -> Counts:
+        """Return the counts to count in."""
         found = self._lanes.get(lane_number)
         if found is None:
-            found = self._lanes[lane_number] = Tally()
+            found = self._lanes[lane_number] = Counts()
         return found
 
     def add_results(self, entries: bytes) -> None:
@@ -58,11 +59,11 @@ class Tallies:
         for word, count in Counter(words).items():
             lane_number = (word & 0xFFFF_FFFF) >> URL_BITS
             if lane_number and 200 <= (word >> _RESULT_SHIFT & 0xFFFF) < 300:
-                tally = self.of(lane_number)
-                tally.delivered += count
-                tally.response[bisect_left(DURATION_BUCKETS_MS, word >> _DURATION_SHIFT)] += count
+                counts = self.of(lane_number)
+                counts.delivered += count
+                counts.response[bisect_left(DURATION_BUCKETS_MS, word >> _DURATION_SHIFT)] += count
 
-    def take(self) -> dict[int, Tally]:
+    def take(self) -> dict[int, Counts]:
         """Everything counted since the last call."""
         taken, self._lanes = self._lanes, {}
         return taken

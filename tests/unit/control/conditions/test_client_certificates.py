@@ -16,8 +16,6 @@ from hookline.settings import Secrets, Settings
 from tests.service.deliver.certificates import DAY, Authority
 from tests.unit.connections.examples import destination
 
-NOW_MS = int(datetime.now(UTC).timestamp() * 1000)
-
 
 def looked(condition: ClientCertificates, after_ms: int = 0, enabled: bool = True) -> list[tuple[str, str]]:
     """Kinds and subjects found a while after now."""
@@ -25,7 +23,10 @@ def looked(condition: ClientCertificates, after_ms: int = 0, enabled: bool = Tru
     pair = {"client_certificate": "file:crm.pem", "client_key": "file:crm.key"}
     crm = replace(crm, settings=replace(crm.settings, **pair))
     stored = Stored(crm, 1, None, LaneConfig(number=1, sources={}) if enabled else None)
-    return [(each.kind, each.subject) for each in condition.findings(Moment(NOW_MS + after_ms, {}, [stored]))]
+    return [
+        (each.kind, each.subject)
+        for each in condition.findings(Moment(int(datetime.now(UTC).timestamp() * 1000) + after_ms, {}, [stored]))
+    ]
 
 
 @pytest.mark.parametrize(
